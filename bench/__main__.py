@@ -21,11 +21,11 @@ from bench.program import ROOT
 from bench.revision import commit_of, revision
 from bench.table import Table
 from stalltop.demo.build import Built, build
-from stalltop.model.errors import BadUsage, CannotTrace, Told
+from stalltop.model.errors import StalltopError, TracingError, UsageError
 
 
 class Measure(Protocol):
-    """A benchmark: gives its tables. The folder is empty and removed afterwards. Raises Told."""
+    """A benchmark: gives its tables. The folder is empty and removed afterwards. Raises StalltopError."""
 
     def __call__(self, built: Built, folder: Path, *, quick: bool) -> list[Table]:
         """Measure, quickly or well."""
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
 
             return faults(arguments[1:], say)
         return _measure(arguments, say)
-    except Told as told:
+    except StalltopError as told:
         print(f"bench: {told}", file=sys.stderr)
         return told.exit_code
     except KeyboardInterrupt:
@@ -98,11 +98,11 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
         return 2
     commit = commit_of(ROOT, options.against) if options.against is not None else ""
     if os.geteuid() != 0:
-        raise CannotTrace("measuring needs root", "run with sudo")
+        raise TracingError("measuring needs root", "run with sudo")
     if options.write_docs:
         for name in options.names:
             if not document.has_place(_place(name, commit)):
-                raise BadUsage(
+                raise UsageError(
                     f"{document.DOCUMENT} has no place for the figures of {_place(name, commit)}",
                     "write its two marks into it, or leave --write-docs out",
                 )
@@ -115,7 +115,7 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
 
 
 def _run(options: argparse.Namespace, commit: str, report: _Report) -> None:
-    """Run the benches that ``options`` ask for, against ``commit`` if any. Raises Told."""
+    """Run the benches that ``options`` ask for, against ``commit`` if any. Raises StalltopError."""
     if commit:
         report.head(against.described(ROOT, commit))
         found = against.run(options.names, list(BENCHES), commit, ROOT, quick=options.quick)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final, Literal, Protocol
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.probes.programs.bpf_calls import UPROBE_MULTI
 from stalltop.probes.programs.compiled import KPROBE
 from stalltop.probes.programs.loading import load_prepared
@@ -134,7 +134,7 @@ class RingBuffer:
         )
         try:
             if self._line() != "ready":
-                raise Told("the ring-buffer reader did not start")
+                raise StalltopError("the ring-buffer reader did not start")
         except BaseException:
             _end(self._process)
             raise
@@ -229,17 +229,17 @@ def bpftrace_command() -> str | None:
 
 def _attached(attachment: Attachment, path: Path) -> Attachment:
     if attachment.failed:
-        raise Told(f"{path.name} cannot be probed: {attachment.failed[0][1]}")
+        raise StalltopError(f"{path.name} cannot be probed: {attachment.failed[0][1]}")
     return attachment
 
 
 def _line_of(stream: IO[str]) -> str:
-    """The next line. Raises Told where none comes."""
+    """The next line. Raises StalltopError where none comes."""
     if not select.select([stream], [], [], READY_SECONDS)[0]:
-        raise Told("a tool to compare with does not answer")
+        raise StalltopError("a tool to compare with does not answer")
     line = stream.readline()
     if not line:
-        raise Told("a tool to compare with has ended")
+        raise StalltopError("a tool to compare with has ended")
     return line.strip()
 
 

@@ -94,7 +94,7 @@ class Entry:
 
 
 def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
-    """Measure and give the tables. ``folder`` is for copies of the libraries. Raises Told."""
+    """Measure and give the tables. ``folder`` is for copies of the libraries. Raises StalltopError."""
     rounds = 5 if quick else 25
     with contextlib.ExitStack() as stack:
         contest = _Field(built, folder, stack)

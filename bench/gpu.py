@@ -21,7 +21,7 @@ from bench.spread import Spread, ratio
 from bench.table import Table
 from stalltop.demo.build import Built
 from stalltop.formats.text import call_costs
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.readiness.surroundings import nvml_costs
 
@@ -35,7 +35,7 @@ _READY_SECONDS: Final = 60.0
 
 
 def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
-    """Measure and give the tables; without a GPU, say so. Raises Told."""
+    """Measure and give the tables; without a GPU, say so. Raises StalltopError."""
     rounds = 3 if quick else 15
     library = _runtime()
     if library is None or not os.path.exists("/dev/nvidia0"):
@@ -46,7 +46,7 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
 
 
 def measure(library: str, rounds: int) -> Table:
-    """The loop through this CUDA runtime in all states, in turns. Raises Told."""
+    """The loop through this CUDA runtime in all states, in turns. Raises StalltopError."""
     found: dict[str, list[float]] = {state: [] for state in STATES}
     order = random.Random(1)
     with _loop(library) as loop:
@@ -86,7 +86,7 @@ def _loop(library: str) -> Iterator[subprocess.Popen[str]]:
     )
     try:
         if _line(loop) != "ready":
-            raise Told(f"the loop of CUDA calls could not begin with {library}")
+            raise StalltopError(f"the loop of CUDA calls could not begin with {library}")
         yield loop
     finally:
         loop.kill()
@@ -104,10 +104,10 @@ def _burst(loop: subprocess.Popen[str], turns: int) -> float:
 def _line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     if not select.select([process.stdout], [], [], _READY_SECONDS)[0]:
-        raise Told(f"no answer within {_READY_SECONDS:.0f} s")
+        raise StalltopError(f"no answer within {_READY_SECONDS:.0f} s")
     line = process.stdout.readline()
     if not line:
-        raise Told("the process ended before it answered")
+        raise StalltopError("the process ended before it answered")
     return line.strip()
 
 

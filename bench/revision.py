@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from bench.program import ROOT
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 
 _GIT_SECONDS: Final = 120.0
 
 
 def git(root: Path, *arguments: str) -> str:
-    """What git says in the checkout at ``root``. Raises Told with git's own words where it refuses."""
+    """What git says in the checkout at ``root``. Raises StalltopError with git's own words where it
+    refuses."""
     # Measuring needs root, and the checkout may be another user's: git asks for this before it reads one.
     command = ["git", "-c", f"safe.directory={root}", "-C", str(root), *arguments]
     try:
@@ -21,12 +22,12 @@ def git(root: Path, *arguments: str) -> str:
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_GIT_SECONDS
         )
     except FileNotFoundError:
-        raise Told("git is not installed", "apt-get install git") from None
+        raise StalltopError("git is not installed", "apt-get install git") from None
     except subprocess.TimeoutExpired:
-        raise Told(f"git {arguments[0]} has not ended within {_GIT_SECONDS:.0f} s") from None
+        raise StalltopError(f"git {arguments[0]} has not ended within {_GIT_SECONDS:.0f} s") from None
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise Told(f"git {arguments[0]}: {said[-1]}")
+        raise StalltopError(f"git {arguments[0]}: {said[-1]}")
     return done.stdout.strip()
 
 
@@ -39,7 +40,7 @@ def revision(root: Path = ROOT) -> str:
         commit = git(root, "rev-parse", "--short", "HEAD")
         # Documents, into which figures are written, are not what is measured.
         changed = git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs")
-    except Told as told:
+    except StalltopError as told:
         return f"unknown revision ({told.reason})"
     return f"{commit} with uncommitted changes" if changed else commit
 
@@ -47,17 +48,17 @@ def revision(root: Path = ROOT) -> str:
 def commit_of(root: Path, name: str) -> str:
     """The full id of the commit that ``name`` stands for.
 
-    Raises Told where ``root`` is no git checkout, and BadUsage where it has no such commit.
+    Raises StalltopError where ``root`` is no git checkout, and UsageError where it has no such commit.
     """
     if not (root / ".git").exists():
-        raise Told(
+        raise StalltopError(
             f"cannot compare revisions: {root} is no git checkout",
             "clone the repository, with its history, and start from there",
         )
     git(root, "rev-parse", "HEAD")
     try:
         return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    except Told:
-        raise BadUsage(
+    except StalltopError:
+        raise UsageError(
             f"no such revision: {name!r}", f"name a commit, tag or branch that {root} has (see git log)"
         ) from None

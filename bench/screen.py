@@ -22,7 +22,7 @@ from bench.marks import Marks
 from bench.table import Table
 from bench.terminal import HEIGHT, WIDTH, OnTerminal
 from stalltop.demo.build import Built
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 SUMMARY: Final = (
     "key to paint, CPU and bytes of a refresh, by rows; beside btop and stock widgets; slow lines"
@@ -70,7 +70,7 @@ class Figures:
 
 
 def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list[Table]:
-    """Measure and give the tables; ``alone``: without other programs. Raises Told."""
+    """Measure and give the tables; ``alone``: without other programs. Raises StalltopError."""
     seconds = 8.0 if quick else 30.0
     normal = Table(
         f"screen: {WIDTH}x{HEIGHT}, every figure another one at each refresh, {seconds:.0f} s each",
@@ -207,7 +207,7 @@ def _alive(program: Program) -> Iterator[None]:
     try:
         yield
     except OSError:
-        raise Told(f"{program.name} ended while it was measured") from None
+        raise StalltopError(f"{program.name} ended while it was measured") from None
 
 
 def _keys_ms(

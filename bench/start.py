@@ -42,7 +42,7 @@ class _Waits:
 
 
 def run(built: Built, folder: Path, *, quick: bool, program: Program | None = None) -> list[Table]:
-    """Measure ``program`` (None: this checkout's) and give the table. Raises Told."""
+    """Measure ``program`` (None: this checkout's) and give the table. Raises StalltopError."""
     program = program or Program()
     rounds = 4 if quick else 15
     added: list[float] = []

@@ -21,7 +21,7 @@ from bench.spread import Spread, ratio
 from bench.table import Table
 from stalltop.demo.build import Built, compiler
 from stalltop.demo.caller import Caller
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 SUMMARY: Final = "what a load of nothing but thread switches loses to tracing of which it is no part"
 _ROOT: Final = Path(__file__).resolve().parent.parent
@@ -33,7 +33,7 @@ _STATES: Final = (_OFF, _IDLE, _TRACING)
 
 
 def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
-    """Measure and give the table. Raises Told."""
+    """Measure and give the table. Raises StalltopError."""
     rounds = 4 if quick else 15
     program = folder / "pingpong"
     subprocess.run(
@@ -92,7 +92,7 @@ def _burst(program: Path, rounds: int, pair: tuple[int, int]) -> tuple[int, int]
         [program, str(rounds), *map(str, pair)], capture_output=True, text=True, timeout=_READY_SECONDS
     )
     if done.returncode:
-        raise Told("the two processes could not play", f"exit status {done.returncode}")
+        raise StalltopError("the two processes could not play", f"exit status {done.returncode}")
     wall, cpu = map(int, done.stdout.split())
     return wall, cpu
 
@@ -122,10 +122,10 @@ def _monitor(*, wait_for_rows: bool) -> Iterator[None]:
             poll.register(process.stdout, select.POLLIN)
             while True:
                 if not poll.poll(_READY_SECONDS * 1000):
-                    raise Told("the monitor gives no windows")
+                    raise StalltopError("the monitor gives no windows")
                 line = process.stdout.readline()
                 if not line:
-                    raise Told("the monitor has ended")
+                    raise StalltopError("the monitor has ended")
                 if not wait_for_rows or b'"rows": 0,' not in line:
                     break
             yield

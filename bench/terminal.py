@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 WIDTH, HEIGHT = 120, 40
 WAIT_SECONDS: Final = 120.0
@@ -81,15 +81,15 @@ class OnTerminal:
         return self._process.pid
 
     def wait_for(self, text: str, *, drawn: bool = False) -> float:
-        """Seconds from its start until ``text`` was written. Raises Told where it never is.
+        """Seconds from its start until ``text`` was written. Raises StalltopError where it never is.
 
         ``drawn``: on the alternate screen, not before the program took that.
         """
         with self._lock:
             if not self._lock.wait_for(lambda: self._shows(text, drawn) or not self._alive, WAIT_SECONDS):
-                raise Told(f"the screen never showed {text!r}")
+                raise StalltopError(f"the screen never showed {text!r}")
             if not self._shows(text, drawn):
-                raise Told(f"the program ended before it showed {text!r}: {self._last_words()}")
+                raise StalltopError(f"the program ended before it showed {text!r}: {self._last_words()}")
             return time.monotonic() - self._began
 
     def press(self, keys: bytes) -> float:
@@ -105,13 +105,14 @@ class OnTerminal:
             return self._record
 
     def leave(self) -> float:
-        """Press q; returns the seconds until the process has ended. Raises Told where it does not end."""
+        """Press q; returns the seconds until the process has ended. Raises StalltopError where it does not
+        end."""
         start = time.monotonic()
         os.write(self._ours, b"q")
         try:
             self._process.wait(timeout=WAIT_SECONDS)
         except subprocess.TimeoutExpired:
-            raise Told("the program does not leave") from None
+            raise StalltopError("the program does not leave") from None
         return time.monotonic() - start
 
     @property

@@ -19,7 +19,7 @@ from bench.terminal import WAIT_SECONDS, OnTerminal
 from bench.workload import OPERATIONS, TENANTS, scenario
 from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 SUMMARY: Final = "CPU, memory and terminal bytes of the monitor, with and without the screen, by load"
 RATES: Final = (0, 1_000, 50_000, 500_000)
@@ -50,7 +50,7 @@ class Watched:
 
 
 def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
-    """Measure and give the table. Raises Told."""
+    """Measure and give the table. Raises StalltopError."""
     seconds = 10.0 if quick else 25.0
     table = Table(
         f"watching: the monitor at 1 Hz, {TENANTS} tenants x {OPERATIONS} operations, {seconds:.0f} s each",
@@ -115,7 +115,7 @@ def _without_screen(seconds: float) -> Watched:
     assert process.stdout is not None
     try:
         if not select.select([process.stdout], [], [], WAIT_SECONDS)[0]:
-            raise Told(f"the monitor gives no window within {WAIT_SECONDS:.0f} s")
+            raise StalltopError(f"the monitor gives no window within {WAIT_SECONDS:.0f} s")
         time.sleep(_SETTLE_SECONDS)
         cpu, memory = _measure(process.pid, seconds)
         output, _ = process.communicate(timeout=30.0)  # the end of stdin ends it
@@ -125,7 +125,7 @@ def _without_screen(seconds: float) -> Watched:
             process.wait()
     windows = [json.loads(line) for line in output.splitlines()][int(_SETTLE_SECONDS) :]
     if not windows:
-        raise Told("the monitor gave no windows", f"exit status {process.returncode}")
+        raise StalltopError("the monitor gave no windows", f"exit status {process.returncode}")
     passed = sum(window["seconds"] for window in windows)
     return Watched(
         cpu,
@@ -151,14 +151,15 @@ def _with_screen(seconds: float, settle: float) -> Watched:
 
 
 def _measure(pid: int, seconds: float) -> tuple[float, tuple[float, float]]:
-    """CPU in percent of a core over ``seconds``, and the memory at their end. Raises Told where it ends."""
+    """CPU in percent of a core over ``seconds``, and the memory at their end. Raises StalltopError where it
+    ends."""
     try:
         before, began = cpu_ns(pid), time.monotonic_ns()
         time.sleep(seconds)
         cpu = 100.0 * (cpu_ns(pid) - before) / (time.monotonic_ns() - began)
         return cpu, _memory_mb(pid)
     except OSError:
-        raise Told("the monitor ended while it was measured") from None
+        raise StalltopError("the monitor ended while it was measured") from None
 
 
 def _memory_mb(pid: int) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import cast
 
-from stalltop.model.errors import BadUsage, Told, described
+from stalltop.model.errors import StalltopError, UsageError, described
 from stalltop.tui.terminal.interrupts import INTERRUPTED, as_keyboard_interrupt
 from stalltop.tui.terminal.streams import drop_output
 
@@ -116,7 +116,7 @@ def shows_a_screen() -> bool:
 def with_command(arguments: Sequence[str], *, terminal: bool) -> list[str]:
     """``arguments`` with the command that is meant where none is named.
 
-    Raises BadUsage for what is nearly one.
+    Raises UsageError for what is nearly one.
     """
     arguments = list(arguments)
     if arguments and (arguments[0] in COMMANDS or arguments[0] in ("-h", "--help", "-V", "--version")):
@@ -126,7 +126,7 @@ def with_command(arguments: Sequence[str], *, terminal: bool) -> list[str]:
     if arguments and not arguments[0].startswith("-"):
         close = get_close_matches(arguments[0], COMMANDS, 2, 0.6)
         if close:
-            raise BadUsage(f'there is no command "{arguments[0]}"', f"did you mean {' or '.join(close)}?")
+            raise UsageError(f'there is no command "{arguments[0]}"', f"did you mean {' or '.join(close)}?")
         return arguments  # the parser says which there are
     return ["live" if terminal else "once", *arguments]
 
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = int(options.run(options))
         sys.stdout.flush()
         return code
-    except Told as told:
+    except StalltopError as told:
         return _told(str(told), told.exit_code)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -155,10 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = described(error)
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             text = "no more files can be opened here\n  allow more: ulimit -n 4096"
-        _told(text, Told.exit_code)
+        _told(text, StalltopError.exit_code)
         if isinstance(error, OSError):
             drop_output()  # it may be that stdout takes nothing, and would say so again at the end
-        return Told.exit_code
+        return StalltopError.exit_code
 
 
 def _told(text: str, code: int) -> int:

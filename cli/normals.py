@@ -10,7 +10,13 @@ from pathlib import Path
 
 from stalltop.diagnosis.diagnosed import Diagnosed
 from stalltop.diagnosis.normals import Normals
-from stalltop.files.normals_file import Damaged, Newer, put_aside, read_normals, write_normals
+from stalltop.files.normals_file import (
+    NormalsDamagedError,
+    NormalsNewerError,
+    put_aside,
+    read_normals,
+    write_normals,
+)
 from stalltop.model.window import Window
 
 SAVE_SECONDS = 180.0
@@ -25,10 +31,10 @@ def load(path: Path, say: Callable[[str], None]) -> tuple[Normals, bool]:
     try:
         plain = read_normals(path)
         return (Normals() if plain is None else Normals.from_plain(plain)), True
-    except Newer as reason:
+    except NormalsNewerError as reason:
         say(f"{path} is of a newer stalltop ({reason}): what is normal here is learned anew, and not kept")
         return Normals(), False
-    except (Damaged, ValueError) as reason:
+    except (NormalsDamagedError, ValueError) as reason:
         try:
             aside = put_aside(path)
         except OSError as error:
@@ -41,7 +47,7 @@ def load(path: Path, say: Callable[[str], None]) -> tuple[Normals, bool]:
         return Normals(), False
 
 
-class Kept:
+class BaselineKeeper:
     """Gives the windows of ``source``, and writes to ``path`` what it has learned. Used from one thread."""
 
     def __init__(

@@ -8,7 +8,7 @@ import sys
 from typing import NamedTuple
 
 
-class Style(NamedTuple):
+class PrintStyle(NamedTuple):
     """What stdout shows."""
 
     width: int
@@ -17,7 +17,7 @@ class Style(NamedTuple):
     unicode: bool
 
 
-def style() -> Style:
+def style() -> PrintStyle:
     """Colours on a terminal that has them, unless ``NO_COLOR`` says otherwise (empty says nothing)."""
     from stalltop.tui.terminal.abilities import speaks_unicode
 
@@ -27,4 +27,4 @@ def style() -> Style:
         and os.environ.get("TERM", "") not in ("", "dumb")
     )
     unicode = speaks_unicode() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return Style(shutil.get_terminal_size((100, 24)).columns, colour, unicode)
+    return PrintStyle(shutil.get_terminal_size((100, 24)).columns, colour, unicode)

@@ -12,7 +12,7 @@ _EVERY_SECONDS: Final = (0.1, 5.0)
 """How often it is told: on a terminal, elsewhere."""
 
 
-class Progress:
+class ProgressLine:
     """Tells how many of ``what`` are done; ``ended`` takes it off the terminal."""
 
     def __init__(self, what: str) -> None:

@@ -59,7 +59,7 @@ def add_screen_options(parser: argparse.ArgumentParser) -> None:
 def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
     """How the screen runs: by the options, else the config file, else as it was left, else by default.
 
-    Raises BadUsage where the config file is wrong.
+    Raises UsageError where the config file is wrong.
     """
     from stalltop.tui.screen_app import RunOptions
     from stalltop.tui.settings.theme import many_colours

@@ -111,10 +111,10 @@ def diagnosed(source: Source, *, keep: bool = False, tell: Callable[[str], None]
 
     if not keep:
         return Diagnosed(source, Diagnosis(own_pid=os.getpid()))
-    from stalltop.cli.normals import Kept, load
+    from stalltop.cli.normals import BaselineKeeper, load
     from stalltop.files.normals_file import normals_path
 
     path = normals_path(socket.gethostname())
     normals, writable = load(path, tell)
     made = Diagnosed(source, Diagnosis(own_pid=os.getpid(), normals=normals))
-    return Kept(made, normals, path) if writable else made
+    return BaselineKeeper(made, normals, path) if writable else made

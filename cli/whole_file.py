@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from stalltop.cli.progress import Progress
+from stalltop.cli.progress import ProgressLine
 from stalltop.cli.tracing import say
 from stalltop.model.chain import Chain
 from stalltop.model.comparing.chain_difference import ChainTally
@@ -16,12 +16,12 @@ from stalltop.widgets.strips import printable
 def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
     """The window of a file, and the causes that were seen in it, each as it was when it was worst.
 
-    What could not be read is told on stderr. Raises BadUsage where nothing can be.
+    What could not be read is told on stderr. Raises UsageError where nothing can be.
     """
     from stalltop.recordings.read.reading import open_file
 
     tally = ChainTally()
-    progress = Progress("window")
+    progress = ProgressLine("window")
     done = 0
     with open_file(path) as recorded, recorded.held():
 

@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 NATIVE = Path(__file__).resolve().parent / "native"
 COMPILE_SECONDS = 120
@@ -84,21 +84,22 @@ class Built:
 
 
 def compiler() -> list[str]:
-    """Returns the C compiler's command: ``$CC``, cc, gcc or clang. Raises Told if there is none."""
+    """Returns the C compiler's command: ``$CC``, cc, gcc or clang. Raises StalltopError if there is none."""
     wanted = shlex.split(os.environ.get("CC", ""))
     if wanted and shutil.which(wanted[0]):
         return wanted
     for name in ("cc", "gcc", "clang"):
         if shutil.which(name):
             return [name]
-    raise Told("no C compiler on this host", "apt install gcc libc6-dev")
+    raise StalltopError("no C compiler on this host", "apt install gcc libc6-dev")
 
 
 def build(into: Path | None = None) -> Built:
     """Returns the compiled files below ``into`` (default: this user's cache), and compiles them if they are
     missing.
 
-    Safe to call from several processes at once. Raises Told with the reason if they cannot be compiled.
+    Safe to call from several processes at once. Raises StalltopError with the reason if they cannot be
+    compiled.
     """
     command = compiler()
     base = into if into is not None else cache_folder()
@@ -108,7 +109,7 @@ def build(into: Path | None = None) -> Built:
         if not (finished / "caller").exists():
             _make(command, base, finished)
     except OSError as error:
-        raise Told(f"cannot build the demo in {base}: {error.strerror}") from error
+        raise StalltopError(f"cannot build the demo in {base}: {error.strerror}") from error
     return Built(finished)
 
 
@@ -125,7 +126,7 @@ def cache_folder() -> Path:
         own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
         if folder.is_absolute() and own and os.access(folder, os.W_OK | os.X_OK):
             return folder
-    raise Told("no folder to build the demo in", "set XDG_CACHE_HOME to a folder of your own")
+    raise StalltopError("no folder to build the demo in", "set XDG_CACHE_HOME to a folder of your own")
 
 
 def _fingerprint(command: list[str]) -> str:
@@ -175,13 +176,13 @@ def _make(command: list[str], base: Path, finished: Path) -> None:
         ]
         failed = [message for name, process in running if (message := _wait(name, process))]
         if failed:
-            raise Told(f"the compiler failed: {failed[0]}", "apt install gcc libc6-dev")
+            raise StalltopError(f"the compiler failed: {failed[0]}", "apt install gcc libc6-dev")
         work.chmod(0o755)
         # Another process may have been faster; its result is the same.
         with contextlib.suppress(OSError):
             work.rename(finished)
         if not (finished / "caller").exists():
-            raise Told(f"cannot put the demo's libraries into {finished}", f"remove {finished}")
+            raise StalltopError(f"cannot put the demo's libraries into {finished}", f"remove {finished}")
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

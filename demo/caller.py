@@ -22,7 +22,7 @@ ANSWER_SECONDS = 60.0
 """Seconds that a command may take unless its caller says otherwise."""
 
 
-class CallerFailed(Exception):
+class CallerError(Exception):
     """A caller failed to execute a command; the text is its answer, or how it ended."""
 
 
@@ -102,7 +102,7 @@ class Caller:
     def tell(self, command: str) -> None:
         """Sends a command of ``native/caller.c`` without waiting for its answer; `answer` must follow.
 
-        Raises CallerFailed if the process is gone.
+        Raises CallerError if the process is gone.
         """
         if self._waiting:
             # The answer to the previous command, or the greeting of a process that has just begun.
@@ -111,7 +111,7 @@ class Caller:
         try:
             self._process.stdin.write(command.encode() + b"\n")
         except (OSError, ValueError) as error:  # ValueError means that the pipe was closed.
-            raise CallerFailed(f"cannot send it {command!r}: {error}") from error
+            raise CallerError(f"cannot send it {command!r}: {error}") from error
         self._waiting = True
 
     def answer(self, seconds: float = ANSWER_SECONDS) -> list[str]:
@@ -125,7 +125,7 @@ class Caller:
                 return [*lines, line[3:]]
             if line.startswith("error "):
                 self._waiting = False
-                raise CallerFailed(line[6:])
+                raise CallerError(line[6:])
             lines.append(line)
 
     def do(self, command: str, seconds: float = ANSWER_SECONDS) -> list[str]:
@@ -201,10 +201,10 @@ class Caller:
         while b"\n" not in self._unread:
             left = deadline - time.monotonic()
             if left <= 0 or not poll.poll(left * 1000):
-                raise CallerFailed("no answer in time")
+                raise CallerError("no answer in time")
             data = os.read(output, 1 << 16)
             if not data:
-                raise CallerFailed(f"ended with status {self._process.wait()}")
+                raise CallerError(f"ended with status {self._process.wait()}")
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode()

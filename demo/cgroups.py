@@ -14,7 +14,7 @@ import signal
 import time
 from pathlib import Path
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.probes.tenants.cgroups import layout
 
 MARK = "trusted.stalltop"
@@ -60,17 +60,17 @@ def pod_uid(identity: str) -> str:
 
 
 def hierarchy() -> Path:
-    """Returns where the root of the cgroup v2 hierarchy is mounted. Raises Told if it is not."""
+    """Returns where the root of the cgroup v2 hierarchy is mounted. Raises StalltopError if it is not."""
     mount = layout().unified
     if mount is None:
-        raise Told("cgroup v2 is not mounted on this host", "mount -t cgroup2 none /sys/fs/cgroup")
+        raise StalltopError("cgroup v2 is not mounted on this host", "mount -t cgroup2 none /sys/fs/cgroup")
     return mount.point
 
 
 class Cgroups:
     """Makes cgroups; when closed, kills what runs in them and removes them.
 
-    Raises Told if none can be made. The constructor also removes what killed processes left behind.
+    Raises StalltopError if none can be made. The constructor also removes what killed processes left behind.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -88,13 +88,13 @@ class Cgroups:
         """Makes a new cgroup at ``path`` (below the root of the hierarchy), with its parents, and returns its
         directory.
 
-        Raises Told if it exists or cannot be made.
+        Raises StalltopError if it exists or cannot be made.
         """
         place = self._root / path.lstrip("/")
         try:
             self._make(place)
         except OSError as error:
-            raise Told(
+            raise StalltopError(
                 f"cannot make the cgroup {place}: {error.strerror}", "start it as root on the host"
             ) from error
         self._made.append(place)

@@ -28,7 +28,7 @@ from typing import Any, get_args
 from stalltop.demo.cgroups import container_id, container_path
 from stalltop.demo.latencies import How, Latency, Shape
 from stalltop.model.devices.labels import parts_of
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.model.text.clean import clean
 
 SCENARIOS = Path(__file__).resolve().parent / "scenarios"
@@ -99,21 +99,21 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(name: str) -> Scenario:
-    """Returns the scenario ``name``; a name that ends in ``.toml`` is a file. Raises BadUsage if there is
+    """Returns the scenario ``name``; a name that ends in ``.toml`` is a file. Raises UsageError if there is
     none."""
     if name.endswith(".toml"):
         try:
             return parse_scenario(Path(name).stem, Path(name).read_text())
         except (OSError, UnicodeDecodeError) as error:
-            raise BadUsage(f"cannot read the scenario {name}: {error}") from error
+            raise UsageError(f"cannot read the scenario {name}: {error}") from error
     names = scenario_names()
     if name not in names:
-        raise BadUsage(f"no scenario is called {name}", f"there are: {', '.join(names)}")
+        raise UsageError(f"no scenario is called {name}", f"there are: {', '.join(names)}")
     return parse_scenario(name, (SCENARIOS / f"{name}.toml").read_text())
 
 
 def parse_scenario(name: str, text: str) -> Scenario:
-    """Returns the scenario that ``text`` (TOML) describes. Raises BadUsage with the place of the error."""
+    """Returns the scenario that ``text`` (TOML) describes. Raises UsageError with the place of the error."""
     try:
         content = tomllib.loads(text)
         tenants = tuple(_tenant(table) for table in content["tenant"])
@@ -122,9 +122,9 @@ def parse_scenario(name: str, text: str) -> Scenario:
         about = str(content.get("about", ""))
         return Scenario(name, about, tenants, MappingProxyType(files), MappingProxyType(gpu))
     except KeyError as error:
-        raise BadUsage(f"scenario {name}: {error} is missing") from error
+        raise UsageError(f"scenario {name}: {error} is missing") from error
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
-        raise BadUsage(f"scenario {name}: {error}") from error
+        raise UsageError(f"scenario {name}: {error}") from error
 
 
 def _tenant(table: dict[str, Any]) -> TenantPlan:

@@ -13,7 +13,7 @@ from stalltop.demo.scenario import Scenario
 from stalltop.demo.simulated import SimulatedSource
 from stalltop.demo.simulated_host import PLOTS
 from stalltop.demo.tenants import DemoTenants
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.source import Source
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
@@ -32,7 +32,7 @@ def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> So
         try:
             tenants.start()
             return TracedTenants(tenants, options)
-        except Told as told:
+        except StalltopError as told:
             reason = told.reason
         except BaseException:
             tenants.close()
@@ -59,7 +59,7 @@ def why_simulated() -> str:
     try:
         compiler()
         root = hierarchy()
-    except Told as reason:
+    except StalltopError as reason:
         return reason.reason
     if not os.access(root, os.W_OK):
         return f"cgroups cannot be made in {root}"
@@ -89,7 +89,7 @@ class NamedSource:
 
 
 class TracedTenants(NamedSource):
-    """Running tenants under a tracer. Raises CannotTrace, after ending them, if they cannot be traced."""
+    """Running tenants under a tracer. Raises TracingError, after ending them, if they cannot be traced."""
 
     def __init__(self, tenants: DemoTenants, options: MonitorOptions | None = None) -> None:
         self._tenants = tenants

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stalltop.demo.build import Built, build
-from stalltop.demo.caller import Caller, CallerFailed
+from stalltop.demo.caller import Caller, CallerError
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
 from stalltop.demo.latencies import write_table
 from stalltop.demo.node import DemoNode, Present
 from stalltop.demo.scenario import ProcessPlan, Scenario, TenantPlan, load_scenario
 from stalltop.demo.scratch import Scratch
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.probes.options import MonitorOptions
 
 
@@ -36,7 +36,7 @@ class DemoTenants:
     """The running tenants of one scenario. They end when this is closed, and when this process ends."""
 
     def __init__(self, scenario: Scenario | str = "trio", *, built: Built | None = None) -> None:
-        """``scenario`` is a name, or a scenario itself. Raises BadUsage if no scenario has this name."""
+        """``scenario`` is a name, or a scenario itself. Raises UsageError if no scenario has this name."""
         self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
         self._built = built
         self._running: list[_Running] = []
@@ -77,7 +77,7 @@ class DemoTenants:
     def start(self) -> None:
         """Starts everything; ranks of communicators wait for `join`.
 
-        Raises Told if that fails; then nothing is left running.
+        Raises StalltopError if that fails; then nothing is left running.
         """
         with self._or_nothing():
             self._start()
@@ -86,7 +86,7 @@ class DemoTenants:
         """Lets ranks join their communicators, and begin. Called once the tracer is attached, so that it sees
         the communicators.
 
-        Raises Told like `start`.
+        Raises StalltopError like `start`.
         """
         with self._or_nothing():
             ranks, self._ranks = self._ranks, []
@@ -99,7 +99,7 @@ class DemoTenants:
     def replaced(self, name: str) -> str:
         """Ends the tenant of this name and starts another one in its place, as a node does with a pod: it has
         the same name and is given the same devices, in a new container and pod. Returns the id of its
-        container. Raises Told like `start`."""
+        container. Raises StalltopError like `start`."""
         with self._or_nothing():
             assert self._cgroups is not None
             number = next(n for n, one in enumerate(self._running) if one.plan.name == name)
@@ -141,8 +141,8 @@ class DemoTenants:
             yield
         except BaseException as error:
             self.close()
-            if isinstance(error, (CallerFailed, OSError)):
-                raise Told(f"cannot start the sample tenants: {error}") from error
+            if isinstance(error, (CallerError, OSError)):
+                raise StalltopError(f"cannot start the sample tenants: {error}") from error
             raise
 
     def _start(self) -> None:

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 
 _LOGS: Final = ("-wal", "-journal")
 """Beside a SQLite file that was not closed. SQLite takes them for those of any file that has the name."""
 
 
-class Taken(BadUsage):
+class PathTakenError(UsageError):
     """There is a file of that name already."""
 
 
-class InUse(Told):
+class FileInUseError(StalltopError):
     """Another process records to the file."""
 
 
@@ -36,9 +36,10 @@ def write(content: bytes, path: Path, *, overwrite: bool = False) -> Path:
 def opened(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]:
     """A file to write: it is at ``path`` once the block has ended well, and nowhere where it has not.
 
-    Missing folders are made, no link is followed. Raises Taken where ``path`` exists, or the log of a
-    recording of that name, and ``overwrite`` is not set; BadUsage where it is to be overwritten but is no
-    regular file, InUse where it is being recorded to, and Told where it cannot be written.
+    Missing folders are made, no link is followed. Raises PathTakenError where ``path`` exists, or the log
+    of a recording of that name, and ``overwrite`` is not set; UsageError where it is to be overwritten but
+    is no regular file, FileInUseError where it is being recorded to, and StalltopError where it cannot be
+    written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,14 +53,14 @@ def opened(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]:
                 yield file
                 _remove_logs(path)
     except OSError as error:
-        raise Told(f"cannot write {path}: {error.strerror or error}") from error
+        raise StalltopError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _refuse_to_replace(path: Path, overwrite: bool) -> None:
     if not overwrite:
-        raise Taken(f"{path} exists")
+        raise PathTakenError(f"{path} exists")
     if not stat.S_ISREG(path.lstat().st_mode):
-        raise BadUsage(f"{path} is no regular file")
+        raise UsageError(f"{path} is no regular file")
 
 
 def _refuse_to_lose_a_log(path: Path) -> None:
@@ -67,7 +68,7 @@ def _refuse_to_lose_a_log(path: Path) -> None:
         log = path.with_name(f"{path.name}{ending}")
         with contextlib.suppress(FileNotFoundError):
             if log.lstat().st_size:
-                raise Taken(f"{log} exists, of a recording that had the name {path.name}")
+                raise PathTakenError(f"{log} exists, of a recording that had the name {path.name}")
 
 
 def _remove_logs(path: Path) -> None:
@@ -78,13 +79,14 @@ def _remove_logs(path: Path) -> None:
 
 @contextlib.contextmanager
 def _not_recorded_to(path: Path) -> Iterator[None]:
-    """Keep recorders from writing the file (``recordings.write.hold``). Raises InUse where one did."""
+    """Keep recorders from writing the file (``recordings.write.hold``). Raises FileInUseError where one
+    did."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InUse(
+            raise FileInUseError(
                 f"a stalltop records to {path}", "name another file, or stop that one first"
             ) from None
         except OSError:
@@ -131,7 +133,7 @@ def _place_new(beside: Path, path: Path) -> None:
     try:
         os.link(beside, path, follow_symlinks=False)
     except FileExistsError:
-        raise Taken(f"{path} exists") from None
+        raise PathTakenError(f"{path} exists") from None
     except OSError:
         # A file system without hard links: reserve the name, then replace what reserved it.
         try:
@@ -139,5 +141,5 @@ def _place_new(beside: Path, path: Path) -> None:
                 os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             )
         except FileExistsError:
-            raise Taken(f"{path} exists") from None
+            raise PathTakenError(f"{path} exists") from None
         os.replace(beside, path)

@@ -10,8 +10,8 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from stalltop.files.complete import Taken, sync_folder
-from stalltop.model.errors import BadUsage, Told
+from stalltop.files.complete import PathTakenError, sync_folder
+from stalltop.model.errors import StalltopError, UsageError
 
 
 @contextlib.contextmanager
@@ -19,8 +19,9 @@ def filled(path: Path, *, replaces: Callable[[Path], bool] | None = None) -> Ite
     """A folder (mode 0700) to fill: it is at ``path`` once the block has ended well, and nowhere where not.
 
     Missing folders above it are made. What is at ``path`` already is replaced only where ``replaces`` is
-    given and says that it may be: all of it goes then. Raises Taken where something is there and ``replaces``
-    is None, BadUsage where it may not be replaced, and Told where it cannot be written.
+    given and says that it may be: all of it goes then. Raises PathTakenError where something is there and
+    ``replaces`` is None, UsageError where it may not be replaced, and StalltopError where it cannot be
+    written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -36,16 +37,16 @@ def filled(path: Path, *, replaces: Callable[[Path], bool] | None = None) -> Ite
         finally:
             shutil.rmtree(beside, ignore_errors=True)
     except OSError as error:
-        raise Told(f"cannot write {path}: {error.strerror or error}") from error
+        raise StalltopError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _refuse_to_replace(path: Path, replaces: Callable[[Path], bool] | None) -> None:
     if not os.path.lexists(path):
         return
     if replaces is None:
-        raise Taken(f"{path} exists")
+        raise PathTakenError(f"{path} exists")
     if not (stat.S_ISDIR(path.lstat().st_mode) and replaces(path)):
-        raise BadUsage(f"{path} holds something else: nothing there is replaced", "name another folder")
+        raise UsageError(f"{path} holds something else: nothing there is replaced", "name another folder")
 
 
 def _place(beside: Path, path: Path) -> None:

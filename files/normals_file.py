@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stalltop.files.places import state_directory
-from stalltop.files.private_file import Unsuitable, read_regular, replace_file
+from stalltop.files.private_file import UnsuitableFileError, read_regular, replace_file
 
 FORMAT: Final = "stalltop normals"
 VERSION: Final = 1
@@ -22,11 +22,11 @@ MOST_BYTES: Final = 16 << 20
 """Largest file that is read or written. One of 4096 workloads takes about 1 MiB."""
 
 
-class Damaged(Exception):
+class NormalsDamagedError(Exception):
     """The file is not what was written."""
 
 
-class Newer(Exception):
+class NormalsNewerError(Exception):
     """The file is of a later stalltop, and is left to it."""
 
 
@@ -39,25 +39,26 @@ def normals_path(host: str, directory: Path | None = None) -> Path:
 def read_normals(path: Path) -> object | None:
     """What ``write_normals`` was given; None where there is no file.
 
-    Raises Damaged or Newer with the reason, and OSError where the file cannot be read.
+    Raises NormalsDamagedError or NormalsNewerError with the reason, and OSError where the file cannot be
+    read.
     """
     try:
         content = read_regular(path, MOST_BYTES)
-    except Unsuitable as reason:
-        raise Damaged(str(reason)) from None
+    except UnsuitableFileError as reason:
+        raise NormalsDamagedError(str(reason)) from None
     if content is None:
         return None
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise Damaged(f"it is no JSON ({type(error).__name__})") from None
+        raise NormalsDamagedError(f"it is no JSON ({type(error).__name__})") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise Damaged("it does not say that stalltop wrote it")
+        raise NormalsDamagedError("it does not say that stalltop wrote it")
     version = found.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise Damaged("it has no version")
+        raise NormalsDamagedError("it has no version")
     if version > VERSION:
-        raise Newer(f"version {version}, known up to {VERSION}")
+        raise NormalsNewerError(f"version {version}, known up to {VERSION}")
     normals: object = found.get("normals")
     return normals
 

@@ -14,14 +14,15 @@ LOCK_SECONDS = 5.0
 """How long a writer waits for another one."""
 
 
-class Unsuitable(Exception):
+class UnsuitableFileError(Exception):
     """What stands there is no file of ours: a pipe, a device, or too large."""
 
 
 def read_regular(path: Path, most_bytes: int, *, follow: bool = False) -> bytes | None:
     """All of a regular file of at most ``most_bytes``; None where there is none.
 
-    A symbolic link is followed only with ``follow``. Raises Unsuitable, and OSError where it cannot be read.
+    A symbolic link is followed only with ``follow``. Raises UnsuitableFileError, and OSError where it
+    cannot be read.
     """
     # Without O_NONBLOCK a pipe of that name would be waited on for ever.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
@@ -31,10 +32,10 @@ def read_regular(path: Path, most_bytes: int, *, follow: bool = False) -> bytes 
         return None
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unsuitable("it is no regular file")
+            raise UnsuitableFileError("it is no regular file")
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
-        raise Unsuitable("it is too large")
+        raise UnsuitableFileError("it is too large")
     return content
 
 

@@ -20,7 +20,7 @@ Name = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class CourseFigures:
     """What was counted of something in a stretch."""
 
     calls_per_s: float
@@ -37,12 +37,12 @@ class Stretch:
     start: float
     end: float
     """Unix time, seconds."""
-    outermost: Figures
+    outermost: CourseFigures
     """All calls but those inside others."""
     errors_per_s: float
-    operations: dict[Name, Figures]
+    operations: dict[Name, CourseFigures]
     """By operation and layer."""
-    containers: dict[Name, Figures]
+    containers: dict[Name, CourseFigures]
     """By the key of the container."""
     system: System | None
     devices: tuple[Device, ...]
@@ -114,7 +114,7 @@ def _stretch(window: Window) -> Stretch:
     )
 
 
-def _figures(window: Window, by: tuple[Dimension, ...]) -> dict[Name, Figures]:
+def _figures(window: Window, by: tuple[Dimension, ...]) -> dict[Name, CourseFigures]:
     groups = pivot(window, by)
     columns = zip(
         groups.keys,
@@ -126,6 +126,6 @@ def _figures(window: Window, by: tuple[Dimension, ...]) -> dict[Name, Figures]:
         strict=True,
     )
     return {
-        key: Figures(rate, p50, p99, longest) if calls else Figures(rate, None, None, None)
+        key: CourseFigures(rate, p50, p99, longest) if calls else CourseFigures(rate, None, None, None)
         for key, calls, rate, p50, p99, longest in columns
     }

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.histograms.payload import payloads
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
@@ -68,8 +68,8 @@ def write(windows: Iterable[Window], span: tuple[float, float], folder: Path) ->
     """Write a log for every row of ``windows``, and the index, into an empty folder.
 
     None of them begins before ``span`` does (Unix seconds): the clock may have been set back between two,
-    and readers take nothing that is before a log's beginning. Raises Told where there are too many rows, and
-    OSError.
+    and readers take nothing that is before a log's beginning. Raises StalltopError where there are too many
+    rows, and OSError.
     """
     logs: dict[RowKey, _Log] = {}
     taken: set[str] = {INDEX}
@@ -141,7 +141,9 @@ def _add(window: Window, begin: float, logs: dict[RowKey, _Log], taken: set[str]
 
 def _new(key: RowKey, window: Window, taken: set[str]) -> _Log:
     if len(taken) > MOST_FILES:
-        raise Told(f"there are more than {MOST_FILES:,} rows, each of which gets a file", "narrow them")
+        raise StalltopError(
+            f"there are more than {MOST_FILES:,} rows, each of which gets a file", "narrow them"
+        )
     tenant = window.tenants.get(key.tenant, Tenant(key.tenant, ""))
     container = tenant.name or key.tenant
     names = [container, f"{key.process[:_PART]}-{key.pid}", key.layer, key.operation]

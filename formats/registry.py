@@ -72,13 +72,13 @@ class Format:
     saved_in_full: str = ""
     """The same, for docs/saving.md."""
     save: Callable[[Shown], bytes] | None = None
-    """Makes the file of a screen. Raises Told where it cannot."""
+    """Makes the file of a screen. Raises StalltopError where it cannot."""
     exported: str = ""
     """What ``export`` writes, in a few words."""
     use: str = ""
     """Who reads that."""
     write: Callable[[Windows, Span, BinaryIO], None] | None = None
-    """Writes one file of windows. Raises Told where it cannot, and OSError."""
+    """Writes one file of windows. Raises StalltopError where it cannot, and OSError."""
     fill: Callable[[Windows, Span, Path], None] | None = None
     """Writes several, into an empty folder."""
     replaces: Callable[[Path], bool] | None = None

@@ -6,7 +6,7 @@ import os
 import traceback
 
 
-class Told(Exception):
+class StalltopError(Exception):
     """Ends the program with one clear message and a documented exit code, never a traceback."""
 
     exit_code = 1
@@ -20,19 +20,19 @@ class Told(Exception):
         return f"{self.reason}\n  {self.remedy}" if self.remedy else self.reason
 
 
-class BadUsage(Told):
+class UsageError(StalltopError):
     """An option or file that makes no sense."""
 
     exit_code = 2
 
 
-class CannotTrace(Told):
+class TracingError(StalltopError):
     """This host, kernel or user cannot trace; the rest of the program works."""
 
     exit_code = 3
 
 
-class UnsafeToTrace(CannotTrace):
+class UnsafeTracingError(TracingError):
     """Tracing would harm the programs that are traced: no other way of attaching is tried."""
 
 

@@ -52,7 +52,7 @@ class Family(StrEnum):
     OTHER = "other"
 
 
-class Kind(NamedTuple):
+class OperationKind(NamedTuple):
     """What is known of an operation by its name."""
 
     family: Family
@@ -109,14 +109,14 @@ others."""
 
 
 @lru_cache(maxsize=2048)
-def kind_of(layer: str, operation: str) -> Kind:
+def kind_of(layer: str, operation: str) -> OperationKind:
     """What ``operation`` of ``layer`` does; family OTHER for a name unknown here."""
     if layer == HOST_LAYER:
-        return Kind(Family.HOST)
+        return OperationKind(Family.HOST)
     family = next((family for pattern, family in _PATTERNS if pattern.match(operation)), Family.OTHER)
     if family is not Family.COPY:
-        return Kind(family, asynchronous="Async" in operation)
-    return Kind(family, _direction(operation), "Async" in operation)
+        return OperationKind(family, asynchronous="Async" in operation)
+    return OperationKind(family, _direction(operation), "Async" in operation)
 
 
 def _direction(operation: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgressStep:
     """Something that takes a while."""
 
     text: str
@@ -22,13 +22,13 @@ class Progress:
     """The step that is under way. Set by one thread, read by others."""
 
     def __init__(self) -> None:
-        self.step: Step | None = None
+        self.step: ProgressStep | None = None
         """None before the first."""
         self._told = threading.Event()
 
     def begin(self, text: str, usual_seconds: float = 0.0) -> None:
         """From now on it is this."""
-        self.step = Step(text, time.monotonic(), usual_seconds)
+        self.step = ProgressStep(text, time.monotonic(), usual_seconds)
         self._told.set()
 
     def end(self) -> None:

@@ -17,7 +17,7 @@ from stalltop.model.calls import Calls
 from stalltop.model.cuda_kernels import KernelCount, added_kernels
 from stalltop.model.devices.device import Devices
 from stalltop.model.devices.labels import UNKNOWN
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.model.evidence import HOST_LAYER, Evidence
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.merge.merging import longest_ended
@@ -70,7 +70,7 @@ class Monitor:
         options = options or MonitorOptions()
         raise_descriptor_limit()
         self.host = clean(platform.node()) or "localhost"
-        self.cannot_trace: CannotTrace | None = None
+        self.cannot_trace: TracingError | None = None
         self._tenants = Tenants(files=options.host_root)
         self._kubelet = KubeletReader(options.host_root)
         self._watch = ProcessWatch()
@@ -99,7 +99,7 @@ class Monitor:
             # The first window begins with the first probe, so that it covers all counted calls.
             self._clock = time.monotonic()
             self._libraries.start()
-        except CannotTrace as reason:
+        except TracingError as reason:
             self.cannot_trace = reason
             self._close_tracing()
             self._clock = time.monotonic()

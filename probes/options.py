@@ -36,5 +36,5 @@ class MonitorOptions:
     """Receives the progress of slow steps at the start."""
 
     def begin(self) -> KernelSide:
-        """Starts the kernel side. Raises CannotTrace."""
+        """Starts the kernel side. Raises TracingError."""
         return KernelSide(slots=self.slots, threads=self.threads, way=self.attach, progress=self.progress)

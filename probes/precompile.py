@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.probes.host.events import recipe, value_name
 from stalltop.probes.host.parts import BLOCK_CGROUP, PARTS
 from stalltop.probes.programs import cache as program_cache
@@ -42,7 +42,7 @@ def is_kept() -> bool:
     """Returns whether this host's next start needs no compiler."""
     namespace = tuple(pid_namespace())
     task = OF_TASKS if BTF.exists() else ()
-    with contextlib.suppress(program_cache.Unusable):
+    with contextlib.suppress(program_cache.CacheFileError):
         return all(program_cache.find(recipe) for recipe in (tracing(task, namespace), _of_host(namespace)))
     return False
 
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
             if complaint := prepare(one).complaint:
                 print(f"precompile: {complaint}", file=sys.stderr)  # noqa: T201
                 return 1
-    except CannotTrace as reason:
+    except TracingError as reason:
         print(f"precompile: {reason}", file=sys.stderr)  # noqa: T201
         return reason.exit_code
     return 0

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.source import Source
 from stalltop.model.window import Window
 from stalltop.serving.link import frame
@@ -31,7 +31,7 @@ class _Kept:
         if self.frame is None:
             try:
                 self.frame = frame(self.window)
-            except (Told, ValueError):
+            except (StalltopError, ValueError):
                 self.frame = b""  # too large, or no figures: the screens say that nothing came
         return self.frame
 

@@ -10,7 +10,7 @@ import select
 import socket
 import struct
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.window import Window
 from stalltop.serving.wire import MOST_BYTES, decode, encode
@@ -21,7 +21,7 @@ _AT_ONCE = 32
 
 
 def frame(window: Window) -> bytes:
-    """``window`` as a frame. Raises Told where it is too large."""
+    """``window`` as a frame. Raises StalltopError where it is too large."""
     content = encode(window)
     return _LENGTH.pack(len(content)) + content
 
@@ -37,7 +37,7 @@ class LinkSource:
         self._link = link
 
     def read(self) -> Window:
-        """What has come. Raises Told where nothing more will."""
+        """What has come. Raises StalltopError where nothing more will."""
         windows = [self._next()]
         while len(windows) < _AT_ONCE and select.select([self._link], [], [], 0)[0]:
             windows.append(self._next())
@@ -55,11 +55,11 @@ class LinkSource:
     def _next(self) -> Window:
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         if length > MOST_BYTES:
-            raise Told("what came from the server is no window")
+            raise StalltopError("what came from the server is no window")
         try:
             return decode(self._exactly(length))
         except ValueError as error:
-            raise Told(f"what came from the server is no window: {error}") from error
+            raise StalltopError(f"what came from the server is no window: {error}") from error
 
     def _exactly(self, length: int) -> bytes:
         content = bytearray()
@@ -69,6 +69,6 @@ class LinkSource:
             except OSError:
                 part = b""
             if not part:
-                raise Told("the server has ended")
+                raise StalltopError("the server has ended")
             content += part
         return bytes(content)

@@ -29,7 +29,7 @@ class Packet(NamedTuple):
     content: bytes
 
 
-class File(NamedTuple):
+class FilePacket(NamedTuple):
     """A file for the browser."""
 
     name: str
@@ -46,15 +46,15 @@ def about(type_: str, **more: object) -> bytes:
     return packed(b"M", json.dumps({"type": type_, **more}).encode())
 
 
-def packed_file(file: File) -> bytes:
+def packed_file(file: FilePacket) -> bytes:
     """A file as it is sent."""
     return packed(b"F", file.name.encode("utf-8", "replace") + b"\0" + file.content)
 
 
-def file_in(content: bytes) -> File:
+def file_in(content: bytes) -> FilePacket:
     """The file in the content of a packet."""
     name, _, rest = content.partition(b"\0")
-    return File(name.decode("utf-8", "replace"), rest)
+    return FilePacket(name.decode("utf-8", "replace"), rest)
 
 
 async def packets(stream: asyncio.StreamReader) -> AsyncIterator[Packet]:

@@ -24,8 +24,8 @@ from aiohttp import web
 
 from stalltop.serving.access import Access, is_same_origin
 from stalltop.serving.feed import Feed
-from stalltop.serving.packets import File
-from stalltop.serving.session import Session, Size
+from stalltop.serving.packets import FilePacket
+from stalltop.serving.session import Session, TerminalSize
 
 HEARTBEAT_SECONDS = 15.0
 """A browser that does not answer within about so long is gone."""
@@ -88,7 +88,7 @@ class BrowserServer:
         self._command = command
         self._options = options
         self._open: set[web.WebSocketResponse] = set()
-        self._files: OrderedDict[str, File] = OrderedDict()
+        self._files: OrderedDict[str, FilePacket] = OrderedDict()
         self._runner: web.AppRunner | None = None
         self._cookie = "stalltop"
 
@@ -194,7 +194,7 @@ class BrowserServer:
         self._open.add(browser)
         keys: list[str] = []
         try:
-            size = Size.of(request.query.get("width"), request.query.get("height"))
+            size = TerminalSize.of(request.query.get("width"), request.query.get("height"))
             session = Session(browser, self._command, self._feed, lambda file: self._keep(file, keys))
             reason = await session.run(size)
         except OSError as error:
@@ -205,7 +205,7 @@ class BrowserServer:
                 self._files.pop(key, None)
         return await _tell(browser, reason) if reason else await _close(browser)
 
-    def _keep(self, file: File, keys: list[str]) -> str:
+    def _keep(self, file: FilePacket, keys: list[str]) -> str:
         """Keep a file until it is fetched; its key is known to the browser that wants it."""
         key = secrets.token_urlsafe(16)
         keys.append(key)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from aiohttp import WSMsgType, web
 
 from stalltop.serving.feed import Feed
-from stalltop.serving.packets import File, about, file_in, packed, packets
+from stalltop.serving.packets import FilePacket, about, file_in, packed, packets
 
 QUIT_SECONDS = 2.0
 """How long a screen may take to end when asked, before it is killed."""
@@ -32,14 +32,14 @@ INHERITED = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TZ", "PATH", "NO_COLO
 """All that a screen gets of the server's environment."""
 
 
-class Size(NamedTuple):
+class TerminalSize(NamedTuple):
     """Of a terminal, in cells."""
 
     columns: int
     rows: int
 
     @classmethod
-    def of(cls, columns: object, rows: object) -> Size:
+    def of(cls, columns: object, rows: object) -> TerminalSize:
         """What a browser said, within bounds; the usual size where it said nothing that makes sense."""
         return cls(_within(columns, LEAST[0], 80, MOST[0]), _within(rows, LEAST[1], 24, MOST[1]))
 
@@ -52,7 +52,7 @@ def _within(value: object, least: int, usual: int, most: int) -> int:
     return min(max(int(number), least), most)
 
 
-def environment(size: Size, inherited: Mapping[str, str]) -> dict[str, str]:
+def environment(size: TerminalSize, inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment of a screen's process: a terminal of today, and nothing that might be a secret."""
     return {
         **{name: inherited[name] for name in INHERITED if name in inherited},
@@ -78,7 +78,7 @@ class Session:
         browser: web.WebSocketResponse,
         command: Sequence[str],
         feed: Feed,
-        deliver: Callable[[File], str],
+        deliver: Callable[[FilePacket], str],
     ) -> None:
         self._browser = browser
         self._command = command
@@ -86,7 +86,7 @@ class Session:
         self._deliver = deliver
         self._said = b""
 
-    async def run(self, size: Size) -> str:
+    async def run(self, size: TerminalSize) -> str:
         """Show the screen until it is left or the browser is gone. Gives why it failed, if it did."""
         ours, theirs = socket.socketpair()
         try:
@@ -202,7 +202,7 @@ def _packet(text: str) -> bytes | None:
     if kind == "stdin" and isinstance(value, str):
         return packed(b"D", value.encode("utf-8", "replace"))
     if kind == "resize" and isinstance(value, dict):
-        size = Size.of(value.get("width"), value.get("height"))
+        size = TerminalSize.of(value.get("width"), value.get("height"))
         return about("resize", width=size.columns, height=size.rows)
     if kind in ("focus", "blur"):
         return about(kind)

@@ -20,7 +20,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Devices, System
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.evidence import Evidence
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.row_key import RowKey
@@ -50,7 +50,7 @@ _HISTOGRAMS: Final = {"start": np.int64, "index": np.uint16, "count": np.uint64}
 
 
 def encode(window: Window) -> bytes:
-    """``window`` as bytes. Raises Told where it is too large."""
+    """``window`` as bytes. Raises StalltopError where it is too large."""
     rows = window.rows
     plain = {name: to_plain(getattr(window, name)) for name in _TYPES} | {
         "rows": _plain_rows(rows),
@@ -61,7 +61,9 @@ def encode(window: Window) -> bytes:
     }
     content = json.dumps(plain, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(content) > MOST_BYTES:
-        raise Told(f"the window is too large to send ({len(content) >> 20} MiB)", "narrow it with a filter")
+        raise StalltopError(
+            f"the window is too large to send ({len(content) >> 20} MiB)", "narrow it with a filter"
+        )
     return gzip.compress(content, 6, mtime=0)
 
 

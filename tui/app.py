@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from textual import events, on
 from textual.screen import Screen
 
-from stalltop.model.errors import Told, described
+from stalltop.model.errors import StalltopError, described
 from stalltop.model.source import Source
 from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.tui.collector import Failed, Tick
@@ -19,7 +19,7 @@ from stalltop.tui.keys import bindings, choose, keymap
 from stalltop.tui.main.screen import MainScreen
 from stalltop.tui.opens import PagesOf
 from stalltop.tui.pages.screens import HelpScreen
-from stalltop.tui.palette import Palette
+from stalltop.tui.palette import ActionPalette
 from stalltop.tui.saving.saving import Saved
 from stalltop.tui.screen_app import Made, NotMade, RunOptions, ScreenApp
 from stalltop.tui.terminal.abilities import require_screen
@@ -88,14 +88,14 @@ class StalltopApp(ScreenApp):
         """There will be no more data: leave, and say why where it can be read."""
         if self.failure is None:
             self.failure = message.error
-        self.exit(return_code=message.error.exit_code if isinstance(message.error, Told) else 1)
+        self.exit(return_code=message.error.exit_code if isinstance(message.error, StalltopError) else 1)
 
     # ---- keys, and the end
 
     def action_command_palette(self) -> None:
         """Find an action by its name."""
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(self.screen))
+        if not isinstance(self.screen, ActionPalette):
+            self.push_screen(ActionPalette(self.screen))
 
     def action_help(self) -> None:
         """All keys; from every screen."""
@@ -123,12 +123,12 @@ class StalltopApp(ScreenApp):
 def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> int:
     """Show ``source`` until it is left and return the exit code; the source is closed.
 
-    Raises BadUsage where the terminal cannot show a screen.
+    Raises UsageError where the terminal cannot show a screen.
     """
     options = options or RunOptions()
     try:
         require_screen()
-    except Told:
+    except StalltopError:
         source.close()
         raise
     app = StalltopApp(source, options)

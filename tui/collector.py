@@ -19,7 +19,7 @@ from stalltop.model.merge.packing import Packed
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.source import Source
 from stalltop.model.window import Window
-from stalltop.recordings.past.kept import InMemory, Kept, Stale, never
+from stalltop.recordings.past.kept import InMemory, Past, Stale, never
 
 FIRST_SECONDS = (0.1, 0.4)
 """Between the first reads."""
@@ -34,7 +34,7 @@ class Snapshot:
     length: float | None
     newest: Window
     """As it was read."""
-    kept: Kept
+    kept: Past
     """What is kept of the past, ending with the newest; older windows stand for more time."""
     whole: Window | None
     """Since the start; None where it is still to be made."""
@@ -80,7 +80,7 @@ class Failed(Message):
         self.error = error
 
 
-class Reader(ABC):
+class SourceReader(ABC):
     """Hands snapshots to ``post``, from a thread of its own; an error ends it, and is handed over too."""
 
     def __init__(self, name: str, post: Callable[[Message], object]) -> None:
@@ -125,7 +125,7 @@ class Reader(ABC):
         """Close what is read."""
 
 
-class Collector(Reader):
+class Collector(SourceReader):
     """Reads ``source`` every ``interval`` seconds and hands each result to ``post`` from its own thread.
 
     A slow read skips ticks, it never queues them. ``still`` sources (saved windows) are read once.

@@ -114,7 +114,7 @@ class Actions(Provider):
     @property
     def _all(self) -> list[Doable]:
         palette = self.app.screen
-        return palette.doable if isinstance(palette, Palette) else []
+        return palette.doable if isinstance(palette, ActionPalette) else []
 
     async def discover(self) -> Hits:
         """All of them, where nothing is typed yet."""
@@ -127,7 +127,7 @@ class Actions(Provider):
             yield Hit(1.0 - at / 1000, one.text, _runs(self.app, one))
 
 
-class Palette(CommandPalette):
+class ActionPalette(CommandPalette):
     """Textual's palette, with what can be done on ``screen``, and nothing that blinks."""
 
     def __init__(self, screen: Screen[Any]) -> None:

@@ -17,7 +17,7 @@ from stalltop.model.rows.pivot import Dimension
 from stalltop.model.source import Source
 from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.recordings.write.recorded_source import RecordedSource
-from stalltop.tui.collector import Collector, Reader
+from stalltop.tui.collector import Collector, SourceReader
 from stalltop.tui.latest import Latest
 from stalltop.tui.main.slow_line import SlowLine
 from stalltop.tui.past.follower import Follower
@@ -164,7 +164,7 @@ class AppScreen(Screen[None]):
 
 def _reader(
     source: Source | OpenedRecording, post: Callable[[Message], object], options: RunOptions
-) -> Reader:
+) -> SourceReader:
     """What reads ``source`` beside the screen."""
     interval, length = options.interval, options.window
     if isinstance(source, OpenedRecording):

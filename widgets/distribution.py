@@ -43,7 +43,7 @@ _UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class DurationAxis:
     """A logarithmic axis. Both ends are 1, 2 or 5 times a power of ten, so that they seldom change."""
 
     low_ns: int
@@ -59,13 +59,17 @@ class Axis:
         return np.geomspace(self.low_ns, self.high_ns, cells + 1)
 
 
-def axis_of(histogram: Histograms, max_ns: int, before: Axis | None = None) -> Axis | None:
+def axis_of(histogram: Histograms, max_ns: int, before: DurationAxis | None = None) -> DurationAxis | None:
     """The axis for ``histogram`` (one), wide enough for the one ``before`` too; None for nothing at all."""
     if not len(histogram.index):
         return before
     first, last = lowest_ns(histogram.index[[0, -1]]).tolist()
     low, high = _round_down(first), _round_up(max(last, max_ns, 1))
-    return Axis(min(low, before.low_ns), max(high, before.high_ns)) if before is not None else Axis(low, high)
+    return (
+        DurationAxis(min(low, before.low_ns), max(high, before.high_ns))
+        if before is not None
+        else DurationAxis(low, high)
+    )
 
 
 def lines_of(width: int, height: int) -> int:
@@ -79,7 +83,7 @@ def distribution(
     *,
     width: int,
     height: int,
-    axis: Axis | None = None,
+    axis: DurationAxis | None = None,
     unicode: bool = True,
 ) -> list[Line]:
     """``histogram`` (one) as ``lines_of(width, height)`` lines of at most ``width`` cells, 24 at least.
@@ -109,7 +113,7 @@ def distribution(
 # ---- the columns
 
 
-def _counts(histogram: Histograms, axis: Axis, cells: int) -> NDArray[np.float64]:
+def _counts(histogram: Histograms, axis: DurationAxis, cells: int) -> NDArray[np.float64]:
     """Calls in each cell. A counter that is wider than a cell is spread over those it lies in: otherwise a
     narrow distribution would look like a comb."""
     if not len(histogram.index):
@@ -164,7 +168,7 @@ def _scale(top: int, height: int) -> dict[int, int]:
 # ---- what stands below them
 
 
-def _ticks(axis: Axis, cells: int, unicode: bool) -> list[Line]:
+def _ticks(axis: DurationAxis, cells: int, unicode: bool) -> list[Line]:
     """The axis, and the durations at its ticks."""
     line = ["─" if unicode else "-"] * cells
     text = [" "] * (cells + _GUTTER)
@@ -182,7 +186,7 @@ def _ticks(axis: Axis, cells: int, unicode: bool) -> list[Line]:
     return [((corner + "".join(line), "dim"),), (("".join(text), "label"),)]
 
 
-def _ticked(axis: Axis, cells: int) -> list[int]:
+def _ticked(axis: DurationAxis, cells: int) -> list[int]:
     """The durations (ns) at which there is room for a tick: the finest of three ways to divide the axis."""
     steps = [axis.low_ns]
     while steps[-1] < axis.high_ns:
@@ -202,7 +206,7 @@ def _marks(histogram: Histograms, max_ns: int) -> list[int]:
     return [*bounded(histogram.percentiles(PERCENTS), longest)[0].tolist(), max_ns]
 
 
-def _marked(axis: Axis, marks: Sequence[int], calls: int, width: int, unicode: bool) -> list[Line]:
+def _marked(axis: DurationAxis, marks: Sequence[int], calls: int, width: int, unicode: bool) -> list[Line]:
     """A line of marks, and their figures on one line or, where that is too narrow, on two."""
     places = [_GUTTER + axis.cell(ns, width - _GUTTER) for ns in marks]
     pointers = [" "] * width

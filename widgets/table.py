@@ -20,9 +20,9 @@ from stalltop.model.text.figures import fit
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import PLAIN, Part, printable, strip_of
-from stalltop.widgets.table_data import Cell, Column, Role, Rows, TableData, TableRow
+from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow, TableRows
 
-__all__ = ["HEAD_LINES", "Cell", "Column", "Role", "Rows", "Table", "TableData", "TableRow"]
+__all__ = ["HEAD_LINES", "Cell", "Column", "Role", "Table", "TableData", "TableRow", "TableRows"]
 
 
 UNSURE = "~"

@@ -55,7 +55,7 @@ class TableRow:
     """Stands at the end of the first column."""
 
 
-class Rows(Sequence[TableRow]):
+class TableRows(Sequence[TableRow]):
     """Rows that are made when they are looked at: of a thousand a screen shows forty."""
 
     def __init__(self, keys: Sequence[Hashable], make: Callable[[int], TableRow]) -> None:
@@ -103,9 +103,9 @@ class TableData:
 
     def key(self, at: int) -> Hashable:
         """Key of the row at a position."""
-        return self.rows.keys[at] if isinstance(self.rows, Rows) else self.rows[at].key
+        return self.rows.keys[at] if isinstance(self.rows, TableRows) else self.rows[at].key
 
     def find(self, key: Hashable) -> int | None:
         """Position of the row ``key``; None where there is none."""
-        keys = self.rows.keys if isinstance(self.rows, Rows) else [row.key for row in self.rows]
+        keys = self.rows.keys if isinstance(self.rows, TableRows) else [row.key for row in self.rows]
         return next((at for at, one in enumerate(keys) if one == key), None)

@@ -19,7 +19,7 @@ from bench.program import Program
 from bench.revision import git, revision
 from bench.start import CACHE_VARIABLE
 from bench.table import Table
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 _WITH_ROUNDS: Final = ("cost", "gpu", "start", "switching")
 """Benches whose sides take turns round by round; the others take turns run by run, each a quick one."""
@@ -91,7 +91,7 @@ def described(root: Path, commit: str) -> str:
 
 
 def compare(name: str, there: Program, against: str, folder: Path, *, quick: bool) -> Comparison:
-    """Measure the bench ``name`` of this checkout and of ``there`` in turns. Raises Told."""
+    """Measure the bench ``name`` of this checkout and of ``there`` in turns. Raises StalltopError."""
     by_rounds = name in _WITH_ROUNDS
     runs = _QUICK_RUNS if quick or by_rounds else _RUNS
     found: list[list[Tables]] = []
@@ -115,7 +115,7 @@ def compare(name: str, there: Program, against: str, folder: Path, *, quick: boo
 
 
 def benches_of(there: Program) -> list[str]:
-    """The names of the benches that another revision has. Raises Told."""
+    """The names of the benches that another revision has. Raises StalltopError."""
     done = subprocess.run(
         [there.python, "-P", "-m", "bench", "--list"],
         stdin=subprocess.DEVNULL,
@@ -126,7 +126,7 @@ def benches_of(there: Program) -> list[str]:
     )
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise Told(f"the benches of that revision do not start: {said[-1]}")
+        raise StalltopError(f"the benches of that revision do not start: {said[-1]}")
     return [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
 
 
@@ -135,7 +135,7 @@ def run(
 ) -> Generator[Comparison, None, None]:
     """Compare with ``commit``, bench by bench: ``names``, or if empty those of ``every`` that both have.
 
-    Gives a `Comparison` at a time. Raises Told; in the end, where a bench has failed.
+    Gives a `Comparison` at a time. Raises StalltopError; in the end, where a bench has failed.
     """
     against = git(root, "rev-parse", "--short", commit)
     with (
@@ -145,16 +145,16 @@ def run(
         known = benches_of(there)
         missing = [name for name in names if name not in known]
         if missing:
-            raise Told(f"{against} has no benchmark {missing[0]}", f"it has {', '.join(known)}")
+            raise StalltopError(f"{against} has no benchmark {missing[0]}", f"it has {', '.join(known)}")
         failed = []
         for name in names or [name for name in every if name in known]:
             try:
                 yield compare(name, there, against, Path(folder), quick=quick)
-            except Told as told:  # hours of others are not lost with it
+            except StalltopError as told:  # hours of others are not lost with it
                 print(f"bench: {name}: {told}", file=sys.stderr)
                 failed.append(name)
     if failed:
-        raise Told(f"could not be compared (see above): {', '.join(failed)}")
+        raise StalltopError(f"could not be compared (see above): {', '.join(failed)}")
 
 
 def _text(values: Sequence[float]) -> Measured:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.program import Program
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 _SIDE: Final = Path(__file__).parent / "side.py"
 _STEP_SECONDS: Final = 1800.0
@@ -49,7 +49,7 @@ class Side:
         self._asked = False
 
     def step(self) -> None:
-        """Let it go on to its next round, or to its end. Raises Told where it fails."""
+        """Let it go on to its next round, or to its end. Raises StalltopError where it fails."""
         assert self._process.stdin is not None
         if self._asked:
             with contextlib.suppress(BrokenPipeError):  # it has ended: what it said comes next
@@ -60,7 +60,7 @@ class Side:
         if self._asked:
             print(f"{self.label}: {said['at']}", file=sys.stderr)
         elif "failed" in said:
-            raise Told(f"{self.label}: {said['failed']}")
+            raise StalltopError(f"{self.label}: {said['failed']}")
         else:
             self.tables = said["tables"]
 
@@ -86,11 +86,11 @@ class Side:
         assert self._process.stdout is not None
         while b"\n" not in self._heard:
             if not select.select([self._process.stdout], [], [], _STEP_SECONDS)[0]:
-                raise Told(f"{self.label}: no answer for {_STEP_SECONDS / 60:.0f} minutes")
+                raise StalltopError(f"{self.label}: no answer for {_STEP_SECONDS / 60:.0f} minutes")
             data = os.read(self._process.stdout.fileno(), 1 << 16)
             if not data:
                 status = self._process.wait()
-                raise Told(f"{self.label}: its bench ended with exit status {status} (see above)")
+                raise StalltopError(f"{self.label}: its bench ended with exit status {status} (see above)")
             self._heard += data
         line, _, self._heard = self._heard.partition(b"\n")
         found: dict[str, Any] = json.loads(line)
@@ -98,7 +98,7 @@ class Side:
 
 
 def in_turns(sides: Sequence[Side], number: int) -> list[Tables]:
-    """Run both to their end; ``number`` of this run of both decides who begins. Raises Told.
+    """Run both to their end; ``number`` of this run of both decides who begins. Raises StalltopError.
 
     Who has begun a round ends the next one, so that a machine that gets slower all the time hits both.
     """

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from bench.program import ROOT, Program
 from bench.revision import git
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 _ENVIRONMENT_SECONDS: Final = 900.0
 """For an environment with dependencies to fetch, on a slow line."""
@@ -42,7 +42,7 @@ decides. Only this folder's packages are lent: pth files in it, which lead to th
 
 @contextlib.contextmanager
 def checked_out(commit: str, root: Path = ROOT) -> Iterator[Program]:
-    """The revision ``commit`` of the checkout at ``root``, ready to run. Raises Told."""
+    """The revision ``commit`` of the checkout at ``root``, ready to run. Raises StalltopError."""
     folder = Path(tempfile.mkdtemp(prefix="stalltop-against-"))
     tree = folder / "tree"
     try:
@@ -57,9 +57,9 @@ def checked_out(commit: str, root: Path = ROOT) -> Iterator[Program]:
 
 
 def _environment(tree: Path) -> str:
-    """Make the environment of the checkout at ``tree``; returns its interpreter. Raises Told."""
+    """Make the environment of the checkout at ``tree``; returns its interpreter. Raises StalltopError."""
     if not (tree / "scripts/environment.sh").exists() or not (tree / "bench/__main__.py").exists():
-        raise Told("that revision has no benchmarks to compare with", "name a later one")
+        raise StalltopError("that revision has no benchmarks to compare with", "name a later one")
     lent = sysconfig.get_path("purelib") if _dependencies(tree) == _dependencies(ROOT) else ""
     try:
         done = subprocess.run(
@@ -70,9 +70,11 @@ def _environment(tree: Path) -> str:
             timeout=_ENVIRONMENT_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise Told("the environment of that revision was not ready in time", "check the network") from None
+        raise StalltopError(
+            "the environment of that revision was not ready in time", "check the network"
+        ) from None
     if done.returncode or not done.stdout.strip():
-        raise Told("the environment of that revision could not be made (see above)")
+        raise StalltopError("the environment of that revision could not be made (see above)")
     return done.stdout.strip()
 
 
@@ -83,10 +85,10 @@ def _dependencies(tree: Path) -> Any:
 
 def _remove(root: Path, folder: Path, tree: Path) -> None:
     """Remove the folder, and what the repository knows of it."""
-    with contextlib.suppress(Told):  # it may not have come to be
+    with contextlib.suppress(StalltopError):  # it may not have come to be
         git(root, "worktree", "remove", "--force", str(tree))
     shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(Told):
+    with contextlib.suppress(StalltopError):
         git(root, "worktree", "prune")
     if folder.exists():
         print(f"bench: {folder} could not be removed", file=sys.stderr)

@@ -21,8 +21,8 @@ from bench.faults.stage import Files
 from bench.faults.trial import run_trial
 from bench.faults.watcher import Watcher
 from stalltop.demo.build import Built, build
-from stalltop.demo.caller import CallerFailed
-from stalltop.model.errors import BadUsage, CannotTrace, Told
+from stalltop.demo.caller import CallerError
+from stalltop.model.errors import StalltopError, TracingError, UsageError
 
 COMMON_TRIALS: Final = 20
 OTHER_TRIALS: Final = 5
@@ -101,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
-    """Run it. Raises Told where this host cannot; returns the exit code."""
+    """Run it. Raises StalltopError where this host cannot; returns the exit code."""
     options = parser().parse_args(arguments)
     if options.list:
         for cause, about in injected().items():
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         return 0
     trials, minutes = planned(options)
     if os.geteuid() != 0:
-        raise CannotTrace("injecting faults needs root", "run with sudo")
+        raise TracingError("injecting faults needs root", "run with sudo")
     results = Results(options.seed, options.out, tuple(arguments), len(trials), minutes)
     say(results.machine)
     estimate = sum(map(trial_seconds, trials)) / 60 + minutes
@@ -127,12 +127,12 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
 
 def planned(options: argparse.Namespace) -> tuple[list[tuple[str, ...]], float]:
     """The causes of each trial, in turns so that a run that is ended early has some of all, and minutes of
-    healthy tenants. Raises BadUsage."""
+    healthy tenants. Raises UsageError."""
     chosen = [*(options.cause or ()), *(cause for group in options.group or () for cause in GROUPS[group])]
     causes = list(dict.fromkeys(chosen)) or list(FAULTS)
     unknown = [cause for cause in causes if cause not in FAULTS]
     if unknown:
-        raise BadUsage(f"no fault has the cause {unknown[0]}", f"there are: {', '.join(FAULTS)}")
+        raise UsageError(f"no fault has the cause {unknown[0]}", f"there are: {', '.join(FAULTS)}")
     minutes = options.healthy if options.healthy is not None else 0.0 if chosen else HEALTHY_MINUTES
     together = options.together if options.together is not None else 0 if chosen else TOGETHER_TRIALS
     if options.quick:
@@ -188,7 +188,11 @@ def run(
                     continue
                 try:
                     found = run_trial(watcher, built, files, causes, seed, patience_seconds=patience)
-                except (Told, CallerFailed, OSError) as error:  # it could not be set up: told, and not scored
+                except (
+                    StalltopError,
+                    CallerError,
+                    OSError,
+                ) as error:  # it could not be set up: told, and not scored
                     others = {cause: tuple(c for c in causes if c != cause) for cause in causes}
                     found = [Outcome(cause, seed, others=others[cause], error=str(error)) for cause in causes]
                 results.outcomes += found

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from stalltop.demo.cgroups import Cgroups, hierarchy
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 PERIOD_US: Final = 100_000
 """Of the CPU quota: the kernel's default."""
@@ -21,7 +21,8 @@ class Limits:
 
     def __init__(self, path: str, unified: Path, controllers: tuple[str, ...]) -> None:
         """``path`` below the root of each hierarchy, ``unified`` the tenant's own v2 cgroup, which exists;
-        ``controllers`` out of cpu, memory and blkio. Raises Told where this host has no such controller."""
+        ``controllers`` out of cpu, memory and blkio. Raises StalltopError where this host has no such
+        controller."""
         self._unified = unified
         self._legacy: dict[str, Path] = {}
         self._made: list[Cgroups] = []
@@ -85,11 +86,11 @@ def legacy_root(controller: str) -> Path | None:
 
 
 def disk_of(folder: Path) -> str:
-    """``MAJOR:MINOR`` of the whole disk that ``folder`` is on. Raises Told where it is on none."""
+    """``MAJOR:MINOR`` of the whole disk that ``folder`` is on. Raises StalltopError where it is on none."""
     number = folder.stat().st_dev
     place = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if not place.exists():
-        raise Told(f"{folder} is on no block device", "set XDG_CACHE_HOME to a folder on a disk")
+        raise StalltopError(f"{folder} is on no block device", "set XDG_CACHE_HOME to a folder on a disk")
     place = place.resolve()
     return ((place.parent if (place / "partition").exists() else place) / "dev").read_text().strip()
 
@@ -98,7 +99,7 @@ def _enable(place: Path, controller: str) -> None:
     """Let ``place`` have the v2 ``controller``, by way of all its ancestors."""
     root = hierarchy()
     if controller not in (root / "cgroup.controllers").read_text().split():
-        raise Told(f"this host has no cgroup controller {controller}")
+        raise StalltopError(f"this host has no cgroup controller {controller}")
     for parent in reversed([parent for parent in place.parents if parent.is_relative_to(root)]):
         with contextlib.suppress(
             OSError

@@ -18,7 +18,7 @@ from bench.faults.workloads import fill_limit, latencies, loading_trainer, noise
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller
 from stalltop.demo.latencies import Latency
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 _MOST: Final = 3
 """Tenants that come and go, at a time: more would be short of two CPUs, which is a fault."""
@@ -59,7 +59,7 @@ class _Host:
         job(self.stage, 2)
         try:
             full = self.stage.tenant("full", ("memory",))
-        except Told as error:
+        except StalltopError as error:
             self.told.append(str(error))
         else:
             loading_trainer(self.stage, full, f"{BATCH} {fill_limit(full)}", sync_ms=15)

@@ -10,7 +10,7 @@ import os
 import subprocess
 from typing import Final
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 INTO_NEW: Final = ("unshare", "--net")
 """What makes a program run in a network namespace of its own."""
@@ -64,6 +64,6 @@ def _run(*command: str) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Told(f"cannot run {command[0]}: {error}", "apt install iproute2 util-linux") from error
+        raise StalltopError(f"cannot run {command[0]}: {error}", "apt install iproute2 util-linux") from error
     if done.returncode:
-        raise Told(f"{' '.join(command)}: {done.stderr.strip() or 'failed'}")
+        raise StalltopError(f"{' '.join(command)}: {done.stderr.strip() or 'failed'}")

@@ -34,7 +34,7 @@ def run_trial(
     """Inject the faults of ``causes`` together and watch for as long as each needs; with ``patience_seconds``
     up to so long instead, and no longer than until everything is diagnosed right.
 
-    Raises Told where the host cannot do that.
+    Raises StalltopError where the host cannot do that.
     """
     outcomes = [Outcome(cause, seed, others=tuple(c for c in causes if c != cause)) for cause in causes]
     with Stage(built, files, random.Random(seed)) as stage:

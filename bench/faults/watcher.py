@@ -32,7 +32,7 @@ class Watcher:
     """One tracer for many trials; every trial gets a diagnosis of its own, which knows nothing of others."""
 
     def __init__(self, nvml_environment: Mapping[str, str]) -> None:
-        """``nvml_environment``: by which the library that tells of devices is found. Raises CannotTrace."""
+        """``nvml_environment``: by which the library that tells of devices is found. Raises TracingError."""
         self._monitor = Monitor(MonitorOptions(nvml_environment=nvml_environment))
         if self._monitor.cannot_trace is not None:
             self._monitor.close()

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     # Only now: what is loaded may start threads, which have to be confined too.
     from stalltop.cli.browser.app import BrowserApp
     from stalltop.cli.screen_options import run_options
-    from stalltop.model.errors import Told, described
+    from stalltop.model.errors import StalltopError, described
     from stalltop.serving.link import LinkSource
 
     options = parser().parse_args(arguments, argparse.Namespace(state=False))
@@ -49,11 +49,11 @@ def main(arguments: Sequence[str]) -> int:
         app = BrowserApp(source, replace(screen, interval=screen.interval * AHEAD))
         app.run()
         failure = app.failure
-    except Told as told:
+    except StalltopError as told:
         failure = told
     if failure is None:
         return 0
-    text = str(failure) if isinstance(failure, Told) else described(failure)
+    text = str(failure) if isinstance(failure, StalltopError) else described(failure)
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr)  # noqa: T201
     return 1

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from stalltop.cli.browser.driver import BrowserDriver
 from stalltop.formats.registry import Format
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.source import Source
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.saving.formats import Shown
@@ -42,7 +42,7 @@ class Delivering(Saving):
         def work() -> None:
             try:
                 made = save(shown)
-            except (Told, OSError, ValueError) as error:
+            except (StalltopError, OSError, ValueError) as error:
                 reason = NO_PNG if chosen.name == "png" else " ".join(str(error).split())
                 self._post(Saved(None, reason))
             else:

@@ -12,7 +12,7 @@ from typing import BinaryIO, Literal, TextIO
 from textual import messages
 from textual.drivers._byte_stream import ByteStream
 
-from stalltop.serving.packets import File, packed_file
+from stalltop.serving.packets import FilePacket, packed_file
 from stalltop.tui.terminal.keyboard import Keyboard, lost
 from stalltop.tui.terminal.textual_internals import PipeDriver
 
@@ -64,6 +64,6 @@ class BrowserDriver(PipeDriver):
             content = binary.read()
         if isinstance(content, str):
             content = content.encode(encoding or "utf-8")
-        packet = memoryview(packed_file(File(save_path.name, content)))
+        packet = memoryview(packed_file(FilePacket(save_path.name, content)))
         while packet:
             packet = packet[os.write(self.fileno, packet) :]

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,4 +39,4 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(text(findings, **shape._asdict()))
         if options.verbose:
             sys.stdout.write(call_costs.text(costs, width=shape.width, unicode=shape.unicode))
-    return 0 if can_trace(findings) else CannotTrace.exit_code
+    return 0 if can_trace(findings) else TracingError.exit_code

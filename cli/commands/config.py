@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from stalltop.cli.tracing import say
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.tui.settings.file import config_path, faults_of, load
 from stalltop.tui.settings.settings import SETTINGS, Settings, toml
 
@@ -38,6 +38,6 @@ def run(options: argparse.Namespace) -> int:
     for fault in faults:
         say(f"{path}, {fault}" if fault.line else f"{path}: {fault}")
     if faults:
-        return BadUsage.exit_code
+        return UsageError.exit_code
     sys.stdout.write(f"{path}: nothing is wrong\n")
     return 0

@@ -21,7 +21,7 @@ from stalltop.model.comparing.chain_difference import compare_chains
 from stalltop.model.comparing.condition import FIGURES, Condition, condition
 from stalltop.model.comparing.difference import compare
 from stalltop.model.comparing.likeness import alike, tenant_names
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.model.rows.filter import parse
 from stalltop.model.rows.pivot import DIMENSIONS, Dimension
 from stalltop.model.window import Window
@@ -88,12 +88,12 @@ def run(options: argparse.Namespace) -> int:
 def compared(
     a: tuple[Window, Sequence[Chain]], b: tuple[Window, Sequence[Chain]], options: argparse.Namespace
 ) -> Diff:
-    """What changed from one window with its chains to another, by the command's options. Raises BadUsage for
-    a bad filter."""
+    """What changed from one window with its chains to another, by the command's options. Raises UsageError
+    for a bad filter."""
     (then, chains_then), (now, chains_now) = a, b
     wanted = parse(options.filter)
     if wanted.error:
-        raise BadUsage(f"--filter: {wanted.error}")
+        raise UsageError(f"--filter: {wanted.error}")
     windows = [wanted.apply(window) for window in (then, now)]
     by: tuple[Dimension, ...] = options.by or _fitting(*windows)
     found = compare(alike(windows[0]), alike(windows[1]), by)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stalltop.cli.commands.record import duration
-from stalltop.cli.progress import Progress
+from stalltop.cli.progress import ProgressLine
 from stalltop.cli.tracing import say
 from stalltop.files.places import SUFFIX
 from stalltop.formats.registry import EXPORTED, Format, narrowed
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.tui.past.when import EXAMPLES, moment
 from stalltop.tui.terminal.streams import drop_output
 
@@ -90,25 +90,25 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _target(options: argparse.Namespace, made: Format) -> Path | None:
-    """Where the export goes; None: to stdout. Raises BadUsage where it cannot go there."""
+    """Where the export goes; None: to stdout. Raises UsageError where it cannot go there."""
     file: Path = options.file
     default = file.name.removesuffix(SUFFIX) + made.suffix
     if options.output == STDOUT:
         if made.write is None:
-            raise BadUsage(
+            raise UsageError(
                 f"{made.name} is a folder of files: it cannot go to stdout", "name a folder with -o"
             )
         if made.binary and sys.stdout.isatty():
-            raise BadUsage(f"{made.name} is nothing that a terminal shows", "name a file with -o")
+            raise UsageError(f"{made.name} is nothing that a terminal shows", "name a file with -o")
         return None
     path = Path(options.output or default)
     if made.write is not None and os.path.isdir(path):
         path /= default
     with contextlib.suppress(OSError):
         if os.path.samefile(path, file):
-            raise BadUsage(f"{path} is the file that is read", "name another one with -o")
+            raise UsageError(f"{path} is the file that is read", "name another one with -o")
     if os.path.lexists(path) and not options.force:
-        raise BadUsage(f"{path} exists", "name another one with -o, or replace it with --force")
+        raise UsageError(f"{path} exists", "name another one with -o, or replace it with --force")
     return path
 
 
@@ -122,7 +122,7 @@ def _to_stdout(made: Format, reading: _Reading) -> None:
         raise  # the reader has had enough
     except OSError as error:
         drop_output(keep_errors=True)
-        raise Told(f"cannot write to stdout: {error.strerror or error}") from error
+        raise StalltopError(f"cannot write to stdout: {error.strerror or error}") from error
 
 
 def _to_path(made: Format, reading: _Reading, path: Path, *, force: bool) -> None:
@@ -150,22 +150,22 @@ def _filter(options: argparse.Namespace) -> Filter:
     ]
     found = parse(" ".join([*terms, options.filter]).strip())
     if found.error:
-        raise BadUsage(found.error, "docs/keys.md says what a filter may be")
+        raise UsageError(found.error, "docs/keys.md says what a filter may be")
     return found
 
 
 def _term(name: str, typed: str) -> str:
     """A term of a filter that looks for what was typed in one name."""
     if '"' in typed:
-        raise BadUsage(f"--{name} takes no quotes", f"say it as --filter '{name}:/…/'")
+        raise UsageError(f"--{name} takes no quotes", f"say it as --filter '{name}:/…/'")
     return f"{name}:{typed}" if typed.startswith("/") else f'{name}:"{typed}"'
 
 
 def _span(recorded: Recorded, options: argparse.Namespace) -> tuple[float, float]:
-    """Between which times windows are wanted, Unix seconds. Raises BadUsage where that is none."""
+    """Between which times windows are wanted, Unix seconds. Raises UsageError where that is none."""
     moments = recorded.moments
     if not len(moments):
-        raise Told(f"{options.file} has no windows")
+        raise StalltopError(f"{options.file} has no windows")
     first, last = float(moments.start.min()), float(moments.end.max())
     times = [first, last]
     for at, (option, typed) in enumerate((("--from", options.begin), ("--until", options.until))):
@@ -173,9 +173,9 @@ def _span(recorded: Recorded, options: argparse.Namespace) -> tuple[float, float
             try:
                 times[at] = moment(typed, start=first, end=last)
             except ValueError as error:
-                raise BadUsage(f"{option}: {error}") from None
+                raise UsageError(f"{option}: {error}") from None
     if times[0] >= times[1] and first < last:
-        raise BadUsage("--from is not before --until")
+        raise UsageError("--from is not before --until")
     return times[0], times[1]
 
 
@@ -199,18 +199,18 @@ class _Reading:
         """Between which times the windows lie, Unix seconds: all of each."""
         if self._all:
             self.span = float(moments.start[chosen].min()), float(moments.end[chosen].max())
-        self._progress = Progress("window")
+        self._progress = ProgressLine("window")
 
     def windows(self) -> Iterator[Window]:
-        """All that are wanted, oldest first. Raises Told where no row passes the filter."""
+        """All that are wanted, oldest first. Raises StalltopError where no row passes the filter."""
         from stalltop.formats.stretches import stretches
 
         found = self._read()
         yield from found if self._every is None else stretches(found, self._every)
         if self._recorded.warnings and not self.count:
-            raise Told(f"nothing can be read: {self._recorded.warnings[0]}")
+            raise StalltopError(f"nothing can be read: {self._recorded.warnings[0]}")
         if self._rows and not self._passed:
-            raise Told("no row passes the filter", "stalltop open FILE shows what there is")
+            raise StalltopError("no row passes the filter", "stalltop open FILE shows what there is")
 
     def _read(self) -> Iterator[Window]:
         for window in self._recorded.windows(*self._wanted):

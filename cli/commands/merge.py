@@ -11,10 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from stalltop.cli.progress import Progress
+from stalltop.cli.progress import ProgressLine
 from stalltop.cli.tracing import say
-from stalltop.files.complete import Taken
-from stalltop.model.errors import BadUsage
+from stalltop.files.complete import PathTakenError
+from stalltop.model.errors import UsageError
 from stalltop.model.hosts.clocks import Clock
 from stalltop.model.text.figures import moment, printable
 
@@ -62,15 +62,15 @@ def run(options: argparse.Namespace) -> int:
     names = dict(options.host_name)
     strange = [path for path in names if path not in options.files]
     if strange:
-        raise BadUsage(f"--host-name: {strange[0]} is none of the files")
+        raise UsageError(f"--host-name: {strange[0]} is none of the files")
     for path in options.files:
         with contextlib.suppress(OSError):
             if os.path.samefile(path, options.to):
-                raise BadUsage(
+                raise UsageError(
                     f"{options.to} is one of the files that are put together", "name another one with -o"
                 )
     beside = "" if options.to.parent.is_dir() else f", in a new folder, {options.to.parent}"
-    progress = Progress("window")
+    progress = ProgressLine("window")
     try:
         merged = merge_files(
             options.files,
@@ -80,8 +80,8 @@ def run(options: argparse.Namespace) -> int:
             given_ns={host: round(seconds * 1e9) for host, seconds in options.offset},
             step=progress.at,
         )
-    except Taken as taken:
-        raise BadUsage(taken.reason, "--force replaces it") from None
+    except PathTakenError as taken:
+        raise UsageError(taken.reason, "--force replaces it") from None
     finally:
         progress.ended()
     for warning in merged.warnings:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from stalltop.cli.commands.once import print_window
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import add_state_options, say
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.model.window import Window
 from stalltop.tui.past.when import EXAMPLES, moment, when
 
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         with file:
             window = file.whole()
         if options.at is not None:
-            raise BadUsage(f"{options.file} is a saved window: one moment, without a past for --at")
+            raise UsageError(f"{options.file} is a saved window: one moment, without a past for --at")
         if shown:
             from stalltop.tui.app import run
 
@@ -90,7 +90,7 @@ def _moment(typed: str | None, kept: InFile) -> float | None:
     try:
         at = moment(typed, start=float(kept.stretch.start[0]), end=kept.end)
     except ValueError as error:
-        raise BadUsage(f"--at: {error}") from None
+        raise UsageError(f"--at: {error}") from None
     from stalltop.tui.past.recall import named
 
     return named(kept.stretch, at)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stalltop.cli.tracing import number, say
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 
 _MOST_SQL = 1 << 20
 """Bytes of a query."""
@@ -64,9 +64,9 @@ def run(options: argparse.Namespace) -> int:
     if options.tables:
         return _print_tables(options)
     if options.file is None:
-        raise BadUsage("which file?", "stalltop query FILE SQL, or --list and --tables without a file")
+        raise UsageError("which file?", "stalltop query FILE SQL, or --list and --tables without a file")
     if options.named is not None and options.sql is not None:
-        raise BadUsage("either SQL or --named, not both")
+        raise UsageError("either SQL or --named, not both")
     sql = ready.query(options.named) if options.named is not None else _typed(options.sql)
     from stalltop.recordings.query.ask import answer
     from stalltop.recordings.read.reading import open_file
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _typed(sql: str | None) -> str:
     if sql is None and not _is_piped():
-        raise BadUsage(
+        raise UsageError(
             "what is to be asked?",
             'a query such as "SELECT * FROM containers", or --named NAME, or - for stdin',
         )
@@ -90,7 +90,7 @@ def _typed(sql: str | None) -> str:
         return sql
     text = sys.stdin.read(_MOST_SQL + 1)
     if len(text) > _MOST_SQL:
-        raise BadUsage("the query is too long")
+        raise UsageError("the query is too long")
     return text
 
 

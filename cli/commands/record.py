@@ -113,7 +113,7 @@ def recorded(source: Source, options: argparse.Namespace, name: str | None = Non
 
 def shown(recorded: RecordedSource, screen: RunOptions, *, at_once: bool) -> int:
     """Show ``recorded`` until it is left, and return the exit code; it is recorded from the start, or when a
-    key asks for it. Raises Told where it cannot be recorded at once."""
+    key asks for it. Raises StalltopError where it cannot be recorded at once."""
     from stalltop.tui.app import run
 
     try:

@@ -20,7 +20,7 @@ from stalltop.cli.tracing import (
     number,
     say,
 )
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.source import Source
 from stalltop.tui.settings.settings import SINCE_START
 from stalltop.tui.terminal.interrupts import INTERRUPTED, REQUESTS
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         import aiohttp  # noqa: F401
         import textual_serve  # noqa: F401
     except ImportError as error:
-        raise Told(
+        raise StalltopError(
             f"the browser needs Python packages that are not installed here ({error.name})",
             "./stalltop serve in a checkout installs them; elsewhere: pipx inject stalltop textual-serve",
         ) from None
@@ -125,7 +125,7 @@ async def _serve(options: argparse.Namespace, interval: float, access: Access, w
     try:
         port = await server.start()
     except OSError as error:
-        raise Told(
+        raise StalltopError(
             f"cannot listen on {where.address}, port {where.port}: {error.strerror or error}",
             "--port 0 takes any port that is free",
         ) from error
@@ -155,36 +155,36 @@ def announce(where: ServeOptions, port: int, token: str) -> None:
 
 
 def resolved(host: str) -> str:
-    """The IP address of ``host``. Raises BadUsage where there is none."""
+    """The IP address of ``host``. Raises UsageError where there is none."""
     try:
         found = socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise BadUsage(f"--host {host}: {getattr(error, 'strerror', None) or error}") from error
+        raise UsageError(f"--host {host}: {getattr(error, 'strerror', None) or error}") from error
     return str(found[0][4][0])
 
 
 def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """What TLS needs, where it is wanted. Raises BadUsage where a file cannot be used."""
+    """What TLS needs, where it is wanted. Raises UsageError where a file cannot be used."""
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
-        raise BadUsage("--cert and --key go together")
+        raise UsageError("--cert and --key go together")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         # A key with a password would be asked for on the terminal of whoever starts the service.
         context.load_cert_chain(certificate, key, password=lambda: "")
     except (OSError, ValueError) as error:
-        raise BadUsage(f"--cert {certificate}, --key {key}: {error}") from error
+        raise UsageError(f"--cert {certificate}, --key {key}: {error}") from error
     return context
 
 
 def refuse_what_is_open(address: str, tls: ssl.SSLContext | None, *, plain: bool) -> None:
-    """Raise BadUsage where others could read the token, and what is shown, on the line."""
+    """Raise UsageError where others could read the token, and what is shown, on the line."""
     from stalltop.serving.access import is_loopback
 
     if not is_loopback(address) and tls is None and not plain:
-        raise BadUsage(
+        raise UsageError(
             f"{address} is reached from other hosts, and without TLS the token could be read on the way",
             "add --cert and --key; or leave --host out and come by ssh -L; or, on a line that you trust, "
             "--insecure-plain",
@@ -210,7 +210,7 @@ def source_of(options: argparse.Namespace) -> Source:
         return diagnosed(demo_source(scenario, monitor_options(options)))
 
     if options.demo is None and options.simulated:
-        raise BadUsage("--simulated goes with --demo")
+        raise UsageError("--simulated goes with --demo")
     if options.demo is not None:
         from stalltop.demo.scenario import load_scenario
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import NO_CALLS, SECOND_NS, Calls, Usage, figure
+from stalltop.diagnosis.gpu.usage import NO_CALLS, SECOND_NS, DeviceCalls, Usage, figure
 from stalltop.diagnosis.gpu.xids import meaning_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
@@ -31,7 +31,7 @@ class Loser:
     """The process that loses most by a fault of a device, and what it loses."""
 
     usage: Usage | None
-    hit: Calls
+    hit: DeviceCalls
     lost_ns: float
     """Time lost in the window."""
     share: float

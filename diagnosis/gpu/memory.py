@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import Calls, Usage, duration, figure, size
+from stalltop.diagnosis.gpu.usage import DeviceCalls, Usage, duration, figure, size
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
@@ -121,7 +121,7 @@ def memory_churn(usage: Usage) -> Iterator[Suspicion]:
     )
 
 
-def _alternate(usage: Usage, taken: Calls, given: Calls) -> bool:
+def _alternate(usage: Usage, taken: DeviceCalls, given: DeviceCalls) -> bool:
     fewer, more = sorted((taken.calls, given.calls))
     return usage.per_second(fewer) >= LEAST_PER_S and fewer >= EVEN * more
 
@@ -146,7 +146,9 @@ def gpu_memory_full(facts: Facts, device: Device, users: Sequence[Usage]) -> Ite
         yield _full(facts, device, usage, allocated, used, total)
 
 
-def _full(facts: Facts, device: Device, usage: Usage, allocated: Calls, used: int, total: int) -> Suspicion:
+def _full(
+    facts: Facts, device: Device, usage: Usage, allocated: DeviceCalls, used: int, total: int
+) -> Suspicion:
     gpu = f"GPU {device.index}"
     lost = usage.of(Family.ALLOC, Family.POOL_ALLOC, Family.MAP, Family.FREE, Family.POOL_FREE, Family.UNMAP)
     failed = f"{allocated.errors:,} of {allocated.calls:,} allocations failed" if allocated.errors else ""

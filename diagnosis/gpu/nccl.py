@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts, Row
-from stalltop.diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, Calls, Usage, duration
+from stalltop.diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, DeviceCalls, Usage, duration
 from stalltop.diagnosis.host.attribution import Who
 from stalltop.diagnosis.host.cpu import keep_off
 from stalltop.diagnosis.links import link_of
@@ -131,7 +131,7 @@ def _straggler(
     return replace(told, rows=tuple(dict.fromkeys(rows)))
 
 
-def _waits_in(usage: Usage) -> Calls:
+def _waits_in(usage: Usage) -> DeviceCalls:
     """Returns the calls in which a rank waits for the others."""
     return usage.synced if usage.synced.calls else usage.of(Family.COLLECTIVE, Family.GROUP)
 

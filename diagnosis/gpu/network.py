@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import Calls, Usage, added, duration, figure
+from stalltop.diagnosis.gpu.usage import DeviceCalls, Usage, added, duration, figure
 from stalltop.diagnosis.host.network import UNKNOWN, segment_fixes
 from stalltop.diagnosis.host.sockets import loses_segments
 from stalltop.diagnosis.suspicion import Suspicion
@@ -61,7 +61,7 @@ def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
     yield replace(told, about="")
 
 
-def _beyond_usual_ns(facts: Facts, waits: Calls) -> tuple[float, float]:
+def _beyond_usual_ns(facts: Facts, waits: DeviceCalls) -> tuple[float, float]:
     """Returns what calls waited beyond the usual, and the usual, ns. Leaves out calls whose usual time is not
     known, because no two jobs have the same collectives on a healthy network."""
     lost = usual = 0.0

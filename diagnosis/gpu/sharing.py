@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import Calls, Usage, duration, figure
+from stalltop.diagnosis.gpu.usage import DeviceCalls, Usage, duration, figure
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
@@ -67,7 +67,7 @@ def _neighbours(
             yield _shared(facts, device, place, usage, waits, usual_ns, neighbours, kept=kept)
 
 
-def _kept_wait_ns(waits: Calls) -> float:
+def _kept_wait_ns(waits: DeviceCalls) -> float:
     """Returns what one of these waits took in completed runs, or in half a minute of this one, ns; 0 if that
     is not known of all of them."""
     if any(row.usual_ns is None or row.normal_p50_ns is None for row in waits.rows):
@@ -113,7 +113,7 @@ def _shared(
     device: Device,
     place: Device | MigInstance,
     usage: Usage,
-    waits: Calls,
+    waits: DeviceCalls,
     usual_ns: float,
     neighbours: Sequence[Usage],
     *,

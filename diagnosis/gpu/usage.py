@@ -12,7 +12,7 @@ from stalltop.diagnosis.facts import Facts, Row
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
-from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, Kind, kind_of
+from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, OperationKind, kind_of
 
 SECOND_NS: Final = 1_000_000_000
 NOTICEABLE: Final = 0.05
@@ -21,7 +21,7 @@ alarm, and a tenth of it is within the noise of a second's figures."""
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class DeviceCalls:
     """Sums over some rows of one process, with the part of their time that lies in the window."""
 
     rows: tuple[Row, ...] = ()
@@ -45,14 +45,14 @@ class Calls:
         return self.bytes / self.calls if self.calls else 0.0
 
 
-NO_CALLS: Final = Calls()
+NO_CALLS: Final = DeviceCalls()
 
 
 class _Counted(NamedTuple):
     """One row, with the time of its calls that lies in the window."""
 
     row: Row
-    kind: Kind
+    kind: OperationKind
     total_ns: int
     waited_ns: int
     running_ns: int
@@ -69,7 +69,7 @@ class Usage:
         self._families: defaultdict[Family, list[_Counted]] = defaultdict(list)
         for counted in self._rows:
             self._families[counted.kind.family].append(counted)
-        self._known: dict[tuple[Family, ...], Calls] = {}
+        self._known: dict[tuple[Family, ...], DeviceCalls] = {}
         self.all = _sum(self._rows)
         self.tenant, self.process = self.all.rows[0].key.tenant, self.all.rows[0].key.process
         gaps = facts.gaps_of(pid)
@@ -77,7 +77,7 @@ class Usage:
         """Time between its calls; None if that was not measured."""
         self.wall_ns = facts.wall_ns(pid)
 
-    def of(self, *families: Family) -> Calls:
+    def of(self, *families: Family) -> DeviceCalls:
         """Returns its outermost calls of ``families``."""
         known = self._known.get(families)
         if known is None:
@@ -85,7 +85,7 @@ class Usage:
             self._known[families] = known
         return known
 
-    def copies(self, *directions: str, asynchronous: bool | None = None) -> Calls:
+    def copies(self, *directions: str, asynchronous: bool | None = None) -> DeviceCalls:
         """Returns its outermost copies in ``directions`` (in all if none is named)."""
         return _sum(
             [
@@ -96,7 +96,7 @@ class Usage:
             ]
         )
 
-    def everywhere(self, family: Family) -> Calls:
+    def everywhere(self, family: Family) -> DeviceCalls:
         """Returns calls of ``family`` wherever they were made, nested ones too, of the layer that spent most
         on them: layers see the same work, so they are not added up."""
         layers: defaultdict[str, list[Row]] = defaultdict(list)
@@ -107,7 +107,7 @@ class Usage:
         return max(found, key=lambda calls: calls.total_ns, default=NO_CALLS)
 
     @property
-    def launched(self) -> Calls:
+    def launched(self) -> DeviceCalls:
         """Returns launches of single CUDA kernels, without those that a graph launches."""
         return self.of(Family.LAUNCH)
 
@@ -118,7 +118,7 @@ class Usage:
         return self.launched.calls + KERNELS_OF_A_GRAPH * self.of(Family.GRAPH_LAUNCH).calls
 
     @cached_property
-    def synced(self) -> Calls:
+    def synced(self) -> DeviceCalls:
         """Returns the host's waits for the device: synchronizations, and synchronous copies to the host."""
         copies = [
             row
@@ -147,7 +147,7 @@ class Usage:
             depth=depth,
         )
 
-    def step(self, text: str, calls: Calls, lost_ns: float) -> Link:
+    def step(self, text: str, calls: DeviceCalls, lost_ns: float) -> Link:
         """Returns a link that says where the time went: to ``calls``, as a part of the ``lost_ns`` of the
         window."""
         return link_of(
@@ -167,7 +167,7 @@ class Usage:
         confidence: float,
         links: Iterable[Link],
         fixes: Iterable[Fix],
-        hit: Calls,
+        hit: DeviceCalls,
         about: str = "",
         unknown: Iterable[str] = (),
         verb: str = "loses",
@@ -211,7 +211,7 @@ class Usage:
         return self.per_second(lost_ns) >= NOTICEABLE * SECOND_NS
 
 
-def added(facts: Facts, rows: Iterable[Row]) -> Calls:
+def added(facts: Facts, rows: Iterable[Row]) -> DeviceCalls:
     """Returns the sums over ``rows``. Of calls that began long before the window only the part inside it
     counts."""
     return _sum([_counted(facts, row) for row in rows])
@@ -227,7 +227,7 @@ def _counted(facts: Facts, row: Row) -> _Counted:
     return _Counted(row, kind, round(row.total_ns * weight), round(waited * weight), round(running * weight))
 
 
-def _sum(rows: list[_Counted]) -> Calls:
+def _sum(rows: list[_Counted]) -> DeviceCalls:
     if not rows:
         return NO_CALLS
     rows = sorted(rows, key=lambda counted: counted.row.total_ns, reverse=True)
@@ -239,7 +239,7 @@ def _sum(rows: list[_Counted]) -> Calls:
         total += total_ns
         waited += waited_ns
         running += running_ns
-    return Calls(tuple([counted.row for counted in rows]), calls, errors, moved, total, waited, running)
+    return DeviceCalls(tuple([counted.row for counted in rows]), calls, errors, moved, total, waited, running)
 
 
 def usages(facts: Facts) -> list[Usage]:

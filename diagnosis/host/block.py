@@ -19,7 +19,7 @@ User = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class BlockDevice:
     """A device for which a process waits."""
 
     name: str
@@ -35,14 +35,14 @@ class Device:
         return (self.queued_ns + self.service_ns) / (self.requests or 1)
 
 
-def device_of(facts: Facts, tenant: str, pid: int) -> Device | None:
+def device_of(facts: Facts, tenant: str, pid: int) -> BlockDevice | None:
     """Returns the device that has most of the time of a process's requests, or else of its tenant's."""
     own = _by_device(facts.io_of(pid))
     found = own or _by_device(io for io in facts.window.evidence.block_io if io.tenant == tenant)
     if not found:
         return None
     name = max(found, key=lambda name: sum(io.queued_ns + io.service_ns for io in found[name]))
-    return Device(
+    return BlockDevice(
         name,
         own=bool(own),
         requests=sum(io.requests for io in found[name]),

@@ -23,7 +23,7 @@ _SECOND_NS: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class AxisTick:
     """A mark on an axis."""
 
     at: float
@@ -35,7 +35,7 @@ class Tick:
 class Axis:
     """Where values lie on a line from 0 to 1."""
 
-    ticks: tuple[Tick, ...]
+    ticks: tuple[AxisTick, ...]
     place: Callable[[float], float]
     """Where a value lies; what is outside is put at the end that is next to it."""
 
@@ -53,10 +53,10 @@ def time_axis(start: float, end: float, most: int) -> Axis:
     # Whole hours and days of the clock on the wall, not of UTC.
     shift = time.localtime(start).tm_gmtoff or 0
     first = math.ceil((start + shift) / step) * step - shift
-    ticks: list[Tick] = []
+    ticks: list[AxisTick] = []
     at = float(first)
     while at <= end and len(ticks) <= most:
-        ticks.append(Tick(_bounded((at - start) / span), _clock(at, step)))
+        ticks.append(AxisTick(_bounded((at - start) / span), _clock(at, step)))
         at += step
     return Axis(tuple(ticks), lambda value: _bounded((value - start) / span))
 
@@ -74,7 +74,7 @@ def linear_axis(highest: float, most: int, shown: Callable[[float], str]) -> Axi
     step = next((power * factor for factor in (1, 2, 5) if power * factor >= rough * 0.999), power * 10)
     count = max(math.ceil(top / step - 1e-9), 1)
     top = count * step
-    ticks = tuple(Tick(number / count, shown(number * step).strip()) for number in range(count + 1))
+    ticks = tuple(AxisTick(number / count, shown(number * step).strip()) for number in range(count + 1))
     return Axis(ticks, lambda value: _bounded(value / top))
 
 
@@ -83,7 +83,7 @@ def duration_axis(lowest_ns: float, highest_ns: float) -> Axis:
     low = math.floor(math.log10(max(lowest_ns, 1.0)))
     high = max(math.ceil(math.log10(max(highest_ns, 1.0)) - 1e-9), low + 1)
     ticks = tuple(
-        Tick((power - low) / (high - low), _duration(10.0**power)) for power in range(low, high + 1)
+        AxisTick((power - low) / (high - low), _duration(10.0**power)) for power in range(low, high + 1)
     )
     return Axis(
         ticks,

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.formats.html.axes import Axis, Tick, duration_axis
+from stalltop.formats.html.axes import Axis, AxisTick, duration_axis
 from stalltop.formats.html.tags import Html, joined, tag
 from stalltop.model.histograms.hdr import highest_ns, lowest_ns
 
@@ -141,7 +141,7 @@ def distribution(
         if value > 0
     ]
     powers = range(math.floor(most) + 1)
-    heights = tuple(Tick(power / most, _power(power)) for power in powers if power / most <= 1)
+    heights = tuple(AxisTick(power / most, _power(power)) for power in powers if power / most <= 1)
     return _chart(told, axis.ticks, heights, [*bars, *lines])
 
 
@@ -153,7 +153,7 @@ def _power(power: int) -> str:
     )
 
 
-def _chart(told: str, across: Sequence[Tick], up: Sequence[Tick], content: Sequence[Html]) -> Html:
+def _chart(told: str, across: Sequence[AxisTick], up: Sequence[AxisTick], content: Sequence[Html]) -> Html:
     grid = [tag("path", d="".join(f"M{_LEFT} {_y(tick.at)}H{WIDTH - _RIGHT}" for tick in up), class_="grid")]
     labels = [
         tag("text", tick.label, x=str(_LEFT - 6), y=f"{float(_y(tick.at)) + 4:.1f}", class_="up")

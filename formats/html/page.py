@@ -11,7 +11,7 @@ from typing import Final
 
 from stalltop.formats.html.style import STYLE
 from stalltop.formats.html.tags import Html, joined, tag
-from stalltop.formats.tables.sheet import Column, Sheet, SheetRow, columns_of, others, parts
+from stalltop.formats.tables.sheet import Sheet, SheetColumn, SheetRow, columns_of, others, parts
 from stalltop.formats.text import chains as chain_text
 from stalltop.formats.text.window import counted, host, remarks
 from stalltop.model.chain import Chain, Fix, worst_first
@@ -143,7 +143,7 @@ def sheet_table(table: Sheet, most: int | None, *, split: bool) -> Html:
     return section(table.title, tag("div", content, class_="scroll"), *rest)
 
 
-def _row(row: SheetRow, columns: Sequence[Column], *, split: bool) -> Html:
+def _row(row: SheetRow, columns: Sequence[SheetColumn], *, split: bool) -> Html:
     cells = [tag("td", name, class_="name", title=name) for name in row.label]
     for column in columns:
         wrong = column.field == "errors" and bool(row.errors)

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment, Segments
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 CONVERTER: Final = "rsvg-convert"
 INSTALL: Final = f"needs {CONVERTER}: install librsvg2-bin (Debian, Ubuntu) or librsvg2-tools (Fedora)"
@@ -60,7 +60,7 @@ def png_problem() -> str:
 
 
 def png(picture: str) -> bytes:
-    """``picture``, an SVG, as PNG. Raises Told where that cannot be made."""
+    """``picture``, an SVG, as PNG. Raises StalltopError where that cannot be made."""
     picture = _by_words(picture)
     program = shutil.which(CONVERTER)
     if program is None:
@@ -75,9 +75,9 @@ def png(picture: str) -> bytes:
         )
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise Told(f"{CONVERTER} failed: {said[-1] if said else error.returncode}") from error
+        raise StalltopError(f"{CONVERTER} failed: {said[-1] if said else error.returncode}") from error
     except (OSError, subprocess.SubprocessError) as error:
-        raise Told(f"{CONVERTER} failed: {error}") from error
+        raise StalltopError(f"{CONVERTER} failed: {error}") from error
     return done.stdout
 
 
@@ -103,6 +103,6 @@ def _by_cairo(picture: str) -> bytes:
     try:
         from cairosvg import svg2png
     except (ImportError, OSError) as error:
-        raise Told("no PNG can be made here", INSTALL) from error
+        raise StalltopError("no PNG can be made here", INSTALL) from error
     made: bytes = svg2png(bytestring=picture.encode())
     return made

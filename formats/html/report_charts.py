@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stalltop.formats.course import Course, Figures, Name, Stretch
+from stalltop.formats.course import Course, CourseFigures, Name, Stretch
 from stalltop.formats.html.axes import Axis, duration_axis, linear_axis
 from stalltop.formats.html.charts import Point, Series, distribution, over_time
 from stalltop.formats.html.page import section
@@ -47,13 +47,13 @@ def _grid(title: str, cards: Sequence[Html]) -> Html:
 _LINES: Final = (("max", "longest"), ("p99", "p99"), ("p50", "p50"))
 
 
-def _durations(points: Sequence[tuple[float, float, Figures | None]]) -> tuple[list[Series], Axis]:
+def _durations(points: Sequence[tuple[float, float, CourseFigures | None]]) -> tuple[list[Series], Axis]:
     """Median, p99 and longest as lines, and an axis that they fit."""
     known = [one for _, _, one in points if one is not None and one.p50_ns is not None]
     low = min((one.p50_ns or 1 for one in known), default=1)
     high = max((one.max_ns or 1 for one in known), default=1)
 
-    def line(name: str, style: str, get: Callable[[Figures], int | None]) -> Series:
+    def line(name: str, style: str, get: Callable[[CourseFigures], int | None]) -> Series:
         return Series(name, style, [Point(a, b, None if one is None else get(one)) for a, b, one in points])
 
     series = [

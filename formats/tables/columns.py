@@ -21,7 +21,7 @@ _UNKNOWN: Final = Tenant(id="", name="")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FlatColumn:
     """One column of the table."""
 
     name: str
@@ -31,8 +31,8 @@ class Column:
     """What it says, in a few words: docs/export.md has the same."""
 
 
-def _names(*columns: tuple[str, Kind, str]) -> tuple[Column, ...]:
-    return tuple(Column(*column) for column in columns)
+def _names(*columns: tuple[str, Kind, str]) -> tuple[FlatColumn, ...]:
+    return tuple(FlatColumn(*column) for column in columns)
 
 
 COLUMNS: Final = (
@@ -64,14 +64,14 @@ COLUMNS: Final = (
         ("total_ns", "count", "all calls together"),
         ("share", "number", "of the time of all outermost calls of the window, 0 to 1"),
     ),
-    *(Column(f"{name}_ns", "count", f"part of total_ns: {name}") for name in SPLITS),
-    Column("simulated", "flag", "no such tenants were traced"),
-    Column(
+    *(FlatColumn(f"{name}_ns", "count", f"part of total_ns: {name}") for name in SPLITS),
+    FlatColumn("simulated", "flag", "no such tenants were traced"),
+    FlatColumn(
         "device",
         "text",
         "number of the GPU on its host, or 0:3 for MIG device 3 of GPU 0; empty: not measured",
     ),
-    Column("pod_uid", "text", "of the pod: another pod of the same name has another"),
+    FlatColumn("pod_uid", "text", "of the pod: another pod of the same name has another"),
 )
 """All of them, in their order. Names are a contract: columns may be added, never renamed."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 
 from stalltop.formats.tables.columns import COLUMNS, table
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.window import Window
 
 INSTALL: Final = "pip install 'stalltop[parquet]', or pip install pyarrow; or --to csv, which needs nothing"
@@ -28,12 +28,12 @@ def problem() -> str:
 
 
 def write(windows: Iterable[Window], file: BinaryIO) -> None:
-    """Write the rows of all ``windows`` to ``file``. Raises Told where pyarrow is missing."""
+    """Write the rows of all ``windows`` to ``file``. Raises StalltopError where pyarrow is missing."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise Told(problem() or f"pyarrow cannot be used: {error}", INSTALL) from None
+        raise StalltopError(problem() or f"pyarrow cannot be used: {error}", INSTALL) from None
     schema = pa.schema(
         [
             pa.field(

@@ -84,7 +84,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SheetColumn:
     """A figure of every row."""
 
     field: str
@@ -102,32 +102,34 @@ class Column:
 
 
 COLUMNS: Final = (
-    Column("lost_ns_per_s", "lost/s", 7, 0, lambda value, unicode: _signed(value, unicode=unicode), True),
-    Column("calls_per_s", "call/s", 6, 1, lambda value, unicode: figures.rate(value, unicode=unicode)),
-    Column(
+    SheetColumn(
+        "lost_ns_per_s", "lost/s", 7, 0, lambda value, unicode: _signed(value, unicode=unicode), True
+    ),
+    SheetColumn("calls_per_s", "call/s", 6, 1, lambda value, unicode: figures.rate(value, unicode=unicode)),
+    SheetColumn(
         "calls_per_s_before", "was", 6, 5, lambda value, unicode: figures.rate(value, unicode=unicode), True
     ),
-    Column("p50_ns", "p50", 6, 4, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    Column(
+    SheetColumn("p50_ns", "p50", 6, 4, lambda value, unicode: figures.duration(value, unicode=unicode)),
+    SheetColumn(
         "p50_before_ns", "was", 6, 6, lambda value, unicode: figures.duration(value, unicode=unicode), True
     ),
-    Column("p95_ns", "p95", 6, 10, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    Column("p99_ns", "p99", 6, 2, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    Column(
+    SheetColumn("p95_ns", "p95", 6, 10, lambda value, unicode: figures.duration(value, unicode=unicode)),
+    SheetColumn("p99_ns", "p99", 6, 2, lambda value, unicode: figures.duration(value, unicode=unicode)),
+    SheetColumn(
         "p99_before_ns", "was", 6, 3, lambda value, unicode: figures.duration(value, unicode=unicode), True
     ),
-    Column("max_ns", "max", 6, 8, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    Column("total_ns", "total", 6, 9, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    Column("share", "share", 5, 7, lambda value, unicode: _percent(value, unicode=unicode)),
-    Column("open_ns", "open", 6, 11, lambda value, unicode: _unless_none(value, unicode=unicode)),
-    Column("errors", "err", 5, 12, lambda value, unicode: figures.count(value, unicode=unicode)),
-    Column("bytes_per_s", "bytes/s", 7, 13, lambda value, unicode: _moved(value, unicode=unicode)),
-    Column("calls", "calls", 5, 14, lambda value, unicode: figures.count(value, unicode=unicode)),
+    SheetColumn("max_ns", "max", 6, 8, lambda value, unicode: figures.duration(value, unicode=unicode)),
+    SheetColumn("total_ns", "total", 6, 9, lambda value, unicode: figures.duration(value, unicode=unicode)),
+    SheetColumn("share", "share", 5, 7, lambda value, unicode: _percent(value, unicode=unicode)),
+    SheetColumn("open_ns", "open", 6, 11, lambda value, unicode: _unless_none(value, unicode=unicode)),
+    SheetColumn("errors", "err", 5, 12, lambda value, unicode: figures.count(value, unicode=unicode)),
+    SheetColumn("bytes_per_s", "bytes/s", 7, 13, lambda value, unicode: _moved(value, unicode=unicode)),
+    SheetColumn("calls", "calls", 5, 14, lambda value, unicode: figures.count(value, unicode=unicode)),
 )
 """Every figure but where the time went, in the order of the screen's tables."""
 
 
-def columns_of(table: Sheet) -> list[Column]:
+def columns_of(table: Sheet) -> list[SheetColumn]:
     """The columns of ``table``: those that compare only where it does."""
     return [column for column in COLUMNS if table.compared_with is not None or not column.compares]
 

@@ -29,7 +29,7 @@ TRACED: Final = "*: as it was allocated while it was traced; the driver does not
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SharingLayout:
     """What there is room for."""
 
     names: int
@@ -42,7 +42,7 @@ class Layout:
         return "tenant".ljust(self.names) + "".join(f" {name.rjust(COLUMNS[name])}" for name in self.columns)
 
 
-def layout(width: int) -> Layout:
+def layout(width: int) -> SharingLayout:
     """What fits into ``width``."""
     least, most = _NAME
     columns = list(COLUMNS)
@@ -53,11 +53,11 @@ def layout(width: int) -> Layout:
     for name in _FIRST_TO_GO:
         if room() < least:
             columns.remove(name)
-    return Layout(min(max(room(), least), most), tuple(columns))
+    return SharingLayout(min(max(room(), least), most), tuple(columns))
 
 
 def cells(
-    one: Sharer, window: Window, layout: Layout, *, where: str = "", unicode: bool = True
+    one: Sharer, window: Window, layout: SharingLayout, *, where: str = "", unicode: bool = True
 ) -> tuple[str, str]:
     """Name and figures of a tenant; ``where`` stands before the name, such as a MIG instance."""
     seconds = window.seconds if window.seconds > 0 else 1.0

@@ -19,7 +19,7 @@ from stalltop.formats.traces.tracks import Event, Tracks
 from stalltop.model.calls import KeptCall
 from stalltop.model.chain import Chain, Link
 from stalltop.model.devices.device import Device
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.rows.pivot import Dimension, pivot
 from stalltop.model.text.figures import printable
 from stalltop.model.window import SPLITS, OpenCall, Window
@@ -37,7 +37,7 @@ _BLAMED: Final = "takes from others"
 
 def pieces(windows: Iterable[Window], span: tuple[float, float]) -> Iterator[bytes]:
     """The trace, piece by piece. Windows come in the order in which they were recorded, and none begins
-    before ``span`` does (Unix seconds). Raises Told where it gets too large."""
+    before ``span`` does (Unix seconds). Raises StalltopError where it gets too large."""
     trace = _Trace(_ns(span[0]))
     written = 0
     first = True
@@ -50,7 +50,7 @@ def pieces(windows: Iterable[Window], span: tuple[float, float]) -> Iterator[byt
         first = False
         written += len(piece)
         if written > MOST_BYTES:
-            raise Told(
+            raise StalltopError(
                 f"the trace would be larger than {MOST_BYTES >> 20} MiB, more than viewers open",
                 "narrow it with --from and --until or --container, or add windows up with --every 10",
             )

@@ -19,8 +19,14 @@ from typing import Final
 
 from stalltop.model.devices.device import Devices
 from stalltop.model.devices.labels import UNKNOWN, gpu_of
-from stalltop.probes.cuda_devices.process_sight import Program, Sight, Sights, Unseen
-from stalltop.probes.cuda_devices.visible_devices import Gpu, Labels, gpus_of, uuids_by_label, visible_devices
+from stalltop.probes.cuda_devices.process_sight import ProcessNotVisibleError, Program, Sight, Sights
+from stalltop.probes.cuda_devices.visible_devices import (
+    Labels,
+    VisibleGpu,
+    gpus_of,
+    uuids_by_label,
+    visible_devices,
+)
 from stalltop.probes.layout import UNKNOWN_DEVICE
 from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 
@@ -93,8 +99,8 @@ class ProcessDevices:
         self._uninitialized = uninitialized
         self._root = root
         self._sights = Sights(root, patience_seconds)
-        self._told: tuple[Gpu, ...] = ()
-        self._gpus: tuple[Gpu, ...] = ()
+        self._told: tuple[VisibleGpu, ...] = ()
+        self._gpus: tuple[VisibleGpu, ...] = ()
         """The same GPUs, with device file numbers from the driver's files."""
         self._uuids: Mapping[str, str] = {}
         """UUIDs by label."""
@@ -181,7 +187,7 @@ class ProcessDevices:
         if known is None:
             try:
                 visible = self._visible(self._sights.of(key))
-            except Unseen:
+            except ProcessNotVisibleError:
                 return _Known(None, self._looks)
             uuids = tuple(tuple(self._uuids.get(label, "") for label in labels) for labels in visible)
             known = self._known[key] = _Known(uuids or None, self._looks)
@@ -199,7 +205,7 @@ class ProcessDevices:
         return tuple(dict.fromkeys(known)) if len(known) == len(found) else ()
 
 
-def _openable(gpus: tuple[Gpu, ...], files: frozenset[int]) -> tuple[Gpu, ...] | None:
+def _openable(gpus: tuple[VisibleGpu, ...], files: frozenset[int]) -> tuple[VisibleGpu, ...] | None:
     """Returns the GPUs whose device files a program has: a container may be given some. None if not known."""
     minors = {gpu.minor for gpu in gpus}
     if not files or minors == files:
@@ -211,7 +217,7 @@ def _openable(gpus: tuple[Gpu, ...], files: frozenset[int]) -> tuple[Gpu, ...] |
     return tuple(gpu for gpu in gpus if gpu.minor in files) if files <= minors else None
 
 
-def _with_minors(gpus: tuple[Gpu, ...], root: Path) -> tuple[Gpu, ...]:
+def _with_minors(gpus: tuple[VisibleGpu, ...], root: Path) -> tuple[VisibleGpu, ...]:
     if all(gpu.minor is not None for gpu in gpus):
         return gpus
     minors = {uuid: minor for minor, uuid in _minors(root).items()}

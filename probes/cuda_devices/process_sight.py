@@ -48,7 +48,7 @@ class Sight(NamedTuple):
     """Whether an MPS server listens where the program would look for one."""
 
 
-class Unseen(Exception):
+class ProcessNotVisibleError(Exception):
     """The sight is not known now: the read is under way, or was given up."""
 
 
@@ -78,11 +78,11 @@ class Sights:
         self._left = self._patience
 
     def of(self, program: Program) -> Sight | None:
-        """Returns the sight of ``program``, or None if it cannot be read. Raises Unseen."""
+        """Returns the sight of ``program``, or None if it cannot be read. Raises ProcessNotVisibleError."""
         if program not in self._found:
             self._look(program)
         if program not in self._found:
-            raise Unseen
+            raise ProcessNotVisibleError
         return self._found[program]
 
     def forget(self, pid: int) -> None:

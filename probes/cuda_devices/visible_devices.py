@@ -34,7 +34,7 @@ class MigDevice(NamedTuple):
     compute_instance: int | None
 
 
-class Gpu(NamedTuple):
+class VisibleGpu(NamedTuple):
     """One GPU of the host."""
 
     label: str
@@ -51,10 +51,10 @@ class Gpu(NamedTuple):
     free one."""
 
 
-def gpus_of(devices: Sequence[Device]) -> tuple[Gpu, ...]:
+def gpus_of(devices: Sequence[Device]) -> tuple[VisibleGpu, ...]:
     """Returns the relevant facts of devices, in the order of their PCI bus ids, which is that of NVML."""
     return tuple(
-        Gpu(
+        VisibleGpu(
             device.label,
             device.uuid,
             device.name,
@@ -71,7 +71,7 @@ def gpus_of(devices: Sequence[Device]) -> tuple[Gpu, ...]:
     )
 
 
-def uuids_by_label(gpus: Sequence[Gpu]) -> dict[str, str]:
+def uuids_by_label(gpus: Sequence[VisibleGpu]) -> dict[str, str]:
     """Returns UUIDs, in lower case and without prefix, by label: of GPUs without MIG, and of MIG devices."""
     found = {gpu.label: _plain(gpu.uuid) for gpu in gpus if not gpu.mig}
     found |= {part.label: _plain(part.uuid) for gpu in gpus for part in gpu.instances}
@@ -79,7 +79,7 @@ def uuids_by_label(gpus: Sequence[Gpu]) -> dict[str, str]:
 
 
 def visible_devices(
-    environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bool = False
+    environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contained: bool = False
 ) -> Labels | None:
     """Returns the devices of a program by ordinal, or None if they are not known.
 
@@ -93,7 +93,7 @@ def visible_devices(
     return seen
 
 
-def _seen(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bool) -> Labels | None:
+def _seen(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contained: bool) -> Labels | None:
     allowed = _allowed(environment, gpus)
     if allowed is None:
         return None
@@ -122,7 +122,7 @@ def _seen(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: boo
     return None if len(set(known)) < len(known) else tuple(found)
 
 
-def _allowed(environment: Mapping[str, str], gpus: Sequence[Gpu]) -> Sequence[Gpu] | None:
+def _allowed(environment: Mapping[str, str], gpus: Sequence[VisibleGpu]) -> Sequence[VisibleGpu] | None:
     """Returns the GPUs that a program can open in its cgroup, which cannot be read from the cgroup; None: not
     known.
 
@@ -152,7 +152,7 @@ def _numbers(text: str) -> list[int] | None:
     return sorted(map(int, words)) if all(word.isdecimal() for word in words) else None
 
 
-def _every(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bool) -> Labels | None:
+def _every(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contained: bool) -> Labels | None:
     """Returns what a program sees if it sets no CUDA_VISIBLE_DEVICES."""
     if any(gpu.mig for gpu in gpus):
         # It sees one MIG device: which one depends on those that its container may open.
@@ -165,7 +165,7 @@ def _every(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bo
     return tuple(gpu.label for gpu in gpus)
 
 
-def _given(words: str, gpus: Sequence[Gpu]) -> Labels | None:
+def _given(words: str, gpus: Sequence[VisibleGpu]) -> Labels | None:
     """Returns the one MIG device that a container was given; None if it is not exactly one, or not known."""
     parts = [word.strip() for word in words.split(",")]
     if len(parts) != 1:
@@ -177,7 +177,7 @@ def _given(words: str, gpus: Sequence[Gpu]) -> Labels | None:
     return (found[0],) if len(found) == 1 else None
 
 
-def _named(word: str, gpus: Sequence[Gpu]) -> list[str] | None:
+def _named(word: str, gpus: Sequence[VisibleGpu]) -> list[str] | None:
     """Returns labels of the devices that a UUID, or its beginning, names; None if it is not known which."""
     lower = word.lower()
     if lower.startswith("mig-gpu-"):  # MIG-<UUID of the GPU>/<GPU instance>/<compute instance>

@@ -35,7 +35,7 @@ class IoLimit(NamedTuple):
 
 
 @dataclass(slots=True)
-class Figures:
+class CgroupFigures:
     """Figures of one directory. Counters count from its creation."""
 
     usage_ns: int | None = None
@@ -69,8 +69,8 @@ class Directory:
             self.inode = os.stat(place).st_ino
         except OSError:
             self.inode = 0
-        self.before = Figures()
-        self.now = Figures()
+        self.before = CgroupFigures()
+        self.now = CgroupFigures()
         self._controllers = controllers
         self._fds: dict[str, int] = {}
         self._looks = 0
@@ -80,7 +80,7 @@ class Directory:
         self._looks += 1
         if self._looks % OPEN_AGAIN == 0:  # A controller may have been enabled meanwhile.
             self._fds = {name: fd for name, fd in self._fds.items() if fd >= 0}
-        figures = Figures()
+        figures = CgroupFigures()
         for controller in self._controllers:
             READERS[controller](self, figures)
         self.before = self.now if self._looks > 1 else figures
@@ -128,7 +128,7 @@ class Directory:
         self._fds.clear()
 
 
-def _v1_cpu(directory: Directory, into: Figures) -> None:
+def _v1_cpu(directory: Directory, into: CgroupFigures) -> None:
     counters = directory.counters("cpu.stat")
     into.periods, into.throttled_periods = counters.get("nr_periods", 0), counters.get("nr_throttled", 0)
     into.throttled_ns = counters.get("throttled_time", 0)
@@ -136,11 +136,11 @@ def _v1_cpu(directory: Directory, into: Figures) -> None:
     into.quota = quota / period if quota and period else None
 
 
-def _v1_cpuacct(directory: Directory, into: Figures) -> None:
+def _v1_cpuacct(directory: Directory, into: CgroupFigures) -> None:
     into.usage_ns = directory.number("cpuacct.usage")
 
 
-def _v1_memory(directory: Directory, into: Figures) -> None:
+def _v1_memory(directory: Directory, into: CgroupFigures) -> None:
     limit = directory.number("memory.limit_in_bytes")
     into.limit_bytes = limit if limit is not None and limit < UNLIMITED_BYTES else None
     into.used_bytes = directory.number("memory.usage_in_bytes")
@@ -149,11 +149,11 @@ def _v1_memory(directory: Directory, into: Figures) -> None:
     into.limit_hits = into.limit_failures = directory.number("memory.failcnt") or 0
 
 
-def _v1_cpuset(directory: Directory, into: Figures) -> None:
+def _v1_cpuset(directory: Directory, into: CgroupFigures) -> None:
     into.cpuset = directory.text("cpuset.effective_cpus").strip()
 
 
-def _v1_blkio(directory: Directory, into: Figures) -> None:
+def _v1_blkio(directory: Directory, into: CgroupFigures) -> None:
     for write, word in ((False, "read"), (True, "write")):
         limits: dict[int, list[int | None]] = {}
         for place, unit in enumerate(("bps", "iops")):
@@ -166,7 +166,7 @@ def _v1_blkio(directory: Directory, into: Figures) -> None:
             into.io_limits[device, write] = IoLimit(bytes_per_s, requests_per_s, directory.path)
 
 
-def _v2(directory: Directory, into: Figures) -> None:
+def _v2(directory: Directory, into: CgroupFigures) -> None:
     counters = directory.counters("cpu.stat")
     if "usage_usec" in counters:
         into.usage_ns = counters["usage_usec"] * 1000

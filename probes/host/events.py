@@ -17,14 +17,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.model.text.clean import clean
 from stalltop.probes.host.parts import BLOCK_CGROUP, PARTS, Part
 from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint, get, take_all
 from stalltop.probes.programs.compiled import RAW_TRACEPOINT
 from stalltop.probes.programs.loading import load_prepared, pid_namespace
 from stalltop.probes.programs.recipes import Recipe, source_text
-from stalltop.probes.programs.task_offsets import KernelTypes, NoTypes
+from stalltop.probes.programs.task_offsets import KernelTypes, NoBtfError
 from stalltop.probes.tracer.attach import close_together
 
 _DROPPED: Final = "dropped"
@@ -186,7 +186,7 @@ class HostEvents:
                 return
             try:
                 loaded = _Loaded.load(parts, offsets, unknown)
-            except CannotTrace as reason:
+            except TracingError as reason:
                 if len(parts) == 1 or reason.remedy:
                     unknown += [f"{part.what}: {reason.reason}" for part in parts]
                 if reason.remedy:
@@ -213,7 +213,7 @@ def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dic
     """Returns the parts whose struct members the Linux kernel has, and all offsets by definition."""
     try:
         types = KernelTypes.of_kernel()
-    except NoTypes as reason:
+    except NoBtfError as reason:
         without = [part for part in parts if not part.members]
         unknown += [f"{part.what}: {reason}" for part in parts if part.members]
         return without, {}
@@ -222,13 +222,13 @@ def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dic
     for part in parts:
         try:
             offsets |= _offsets(types, part.members)
-        except NoTypes as reason:
+        except NoBtfError as reason:
             unknown.append(f"{part.what}: {reason}")
         else:
             known.append(part)
     try:
         offsets |= _offsets(types, BLOCK_CGROUP)
-    except NoTypes as reason:
+    except NoBtfError as reason:
         unknown.append(f"whose data is written back: {reason}")
     return known, offsets
 
@@ -275,7 +275,8 @@ class _Loaded:
 
     @classmethod
     def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> _Loaded:
-        """Compiles, loads and attaches ``parts``; adds what is missing to ``unknown``. Raises CannotTrace."""
+        """Compiles, loads and attaches ``parts``; adds what is missing to ``unknown``. Raises
+        TracingError."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
         values = {**pid_namespace(), **offsets}
         fds, _ = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)

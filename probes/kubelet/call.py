@@ -38,7 +38,7 @@ UNIMPLEMENTED: Final = 12
 """gRPC status for a method that the server does not have."""
 
 
-class CallFailed(Exception):
+class KubeletCallError(Exception):
     """The call gave no answer; the text is one line that says why."""
 
     def __init__(self, reason: str, status: int | None = None) -> None:
@@ -51,18 +51,21 @@ def call(path: Path, method: str, request: bytes = b"", *, seconds: float, most_
     """Returns the answer of ``method`` (``/package.Service/Method``) of the server behind the socket
     ``path``.
 
-    Raises CallFailed, also if it takes longer than ``seconds`` or the answer is larger than ``most_bytes``.
+    Raises KubeletCallError, also if it takes longer than ``seconds`` or the answer is larger than
+    ``most_bytes``.
     """
     until = time.monotonic() + seconds
     try:
         with connected(path, seconds) as connection:
             return _Call(connection, until, most_bytes).made(method, request)
     except TimeoutError:
-        raise CallFailed(f"no answer within {seconds:g} s") from None
+        raise KubeletCallError(f"no answer within {seconds:g} s") from None
     except OSError as error:
-        raise CallFailed(f"{error.strerror or error}") from None
+        raise KubeletCallError(f"{error.strerror or error}") from None
     except (ProtocolError, ValueError) as error:
-        raise CallFailed(f"it does not speak gRPC ({clean(str(error)) or type(error).__name__})") from None
+        raise KubeletCallError(
+            f"it does not speak gRPC ({clean(str(error)) or type(error).__name__})"
+        ) from None
 
 
 class _Call:
@@ -102,7 +105,7 @@ class _Call:
             if time.monotonic() > self._until:
                 raise TimeoutError
             if not data:
-                raise CallFailed("the connection was closed before the answer")
+                raise KubeletCallError("the connection was closed before the answer")
             for event in self._http.receive_data(data):
                 self._take(event)
             self._send()
@@ -117,33 +120,33 @@ class _Call:
         if isinstance(event, (ResponseReceived, TrailersReceived)):
             headers = {str(name): str(value) for name, value in event.headers or ()}
             if headers.get(":status", "200") != "200":
-                raise CallFailed(f"it answered with HTTP status {clean(headers[':status'])}")
+                raise KubeletCallError(f"it answered with HTTP status {clean(headers[':status'])}")
             self._status = headers.get("grpc-status", self._status)
             self._message = headers.get("grpc-message", self._message)
         elif isinstance(event, DataReceived):
             self._body += event.data or b""
             if len(self._body) > self._most_bytes + _PREFIX.size:
-                raise CallFailed(f"its answer is larger than {self._most_bytes >> 20} MiB")
+                raise KubeletCallError(f"its answer is larger than {self._most_bytes >> 20} MiB")
             length, stream = event.flow_controlled_length, event.stream_id
             if length and stream:
                 self._http.acknowledge_received_data(length, stream)
         elif isinstance(event, StreamEnded):
             self._ended = True
         elif isinstance(event, StreamReset):
-            raise CallFailed(f"the call was cut off ({_named(event.error_code)})")
+            raise KubeletCallError(f"the call was cut off ({_named(event.error_code)})")
         elif isinstance(event, ConnectionTerminated) and event.error_code:
-            raise CallFailed(f"the connection was cut off ({_named(event.error_code)})")
+            raise KubeletCallError(f"the connection was cut off ({_named(event.error_code)})")
 
     def _answer(self) -> bytes:
         if self._status != _OK:
             number = int(self._status) if self._status is not None and self._status.isdecimal() else None
             said = clean(unquote(self._message)) or "nothing more"
-            raise CallFailed(f"gRPC status {'unknown' if number is None else number}: {said}", number)
+            raise KubeletCallError(f"gRPC status {'unknown' if number is None else number}: {said}", number)
         if len(self._body) < _PREFIX.size:
-            raise CallFailed("its answer is empty")
+            raise KubeletCallError("its answer is empty")
         compressed, length = _PREFIX.unpack_from(self._body)
         if compressed or length != len(self._body) - _PREFIX.size:
-            raise CallFailed("its answer is not a single message")
+            raise KubeletCallError("its answer is not a single message")
         return bytes(self._body[_PREFIX.size :])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from stalltop.model.text.clean import clean
-from stalltop.probes.kubelet.call import CallFailed, call
+from stalltop.probes.kubelet.call import KubeletCallError, call
 from stalltop.probes.kubelet.pod import MOST_BYTES, MOST_PODS, Pod, PodContainer, kept_labels, object_name
 from stalltop.probes.kubelet.protobuf import messages, number, text
 from stalltop.probes.tenants.unix_socket import why_no_socket
@@ -33,10 +33,10 @@ _RUNNING: Final = 1
 def read(path: Path) -> tuple[Pod, ...]:
     """Returns the pods with a running sandbox or container of the runtime at the socket ``path``.
 
-    Raises CallFailed, or ValueError if the answer cannot be parsed.
+    Raises KubeletCallError, or ValueError if the answer cannot be parsed.
     """
     if why := why_no_socket(path):
-        raise CallFailed(why)
+        raise KubeletCallError(why)
     # Containers are read first: the sandbox of each listed container existed before it.
     containers = messages(call(path, CONTAINERS, seconds=SECONDS, most_bytes=MOST_BYTES), 1)
     sandboxes = messages(call(path, SANDBOXES, seconds=SECONDS, most_bytes=MOST_BYTES), 1)

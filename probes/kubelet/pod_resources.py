@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from stalltop.model.devices.allocation import Allocation
-from stalltop.probes.kubelet.call import CallFailed, call
+from stalltop.probes.kubelet.call import KubeletCallError, call
 from stalltop.probes.kubelet.folder import SOCKET, kubelet_folder
 from stalltop.probes.kubelet.pod import object_name
 from stalltop.probes.kubelet.protobuf import messages, text, texts
@@ -55,14 +55,14 @@ def read(root: Path = Path("/"), *, allocatable: bool = True) -> PodResources:
         allocations = tuple(_allocations(answer))
         pods = _pods(answer) if len(allocations) <= MOST_ALLOCATIONS else frozenset()
         allocations = allocations[:MOST_ALLOCATIONS]
-    except (CallFailed, ValueError) as error:
+    except (KubeletCallError, ValueError) as error:
         return PodResources(unavailable=f"the kubelet's PodResources: {error}")
     if not allocatable:
         return PodResources(allocations, pods)
     try:
         answer = call(path, ALLOCATABLE, seconds=SECONDS, most_bytes=MOST_BYTES)
         return PodResources(allocations, pods, tuple(_devices(answer, 1)))
-    except (CallFailed, ValueError):  # Not available before Kubernetes 1.21, or switched off.
+    except (KubeletCallError, ValueError):  # Not available before Kubernetes 1.21, or switched off.
         return PodResources(allocations, pods)
 
 

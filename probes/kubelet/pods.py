@@ -16,7 +16,7 @@ from typing import Final
 
 from stalltop.model.text.clean import clean
 from stalltop.probes.kubelet import cri, pods_api
-from stalltop.probes.kubelet.call import CallFailed
+from stalltop.probes.kubelet.call import KubeletCallError
 from stalltop.probes.kubelet.folder import PODS, kubelet_folder
 from stalltop.probes.kubelet.pod import Pod, PodContainer
 
@@ -64,7 +64,7 @@ class PodReader:
         for name, ask in self._sources:
             try:
                 return Pods(ask(), name, tuple(silent))
-            except (CallFailed, ValueError, OSError) as error:
+            except (KubeletCallError, ValueError, OSError) as error:
                 silent.append((name, clean(str(error)) or type(error).__name__))
         return Pods(silent=tuple(silent))
 
@@ -72,7 +72,7 @@ class PodReader:
         def ask() -> tuple[Pod, ...]:
             found = cri.read(self._root / path)
             if not found:  # This runtime is not the one that the kubelet uses.
-                raise CallFailed("it runs no pods")
+                raise KubeletCallError("it runs no pods")
             return found
 
         return name, ask

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from stalltop.model.text.clean import clean
-from stalltop.probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
+from stalltop.probes.kubelet.call import UNIMPLEMENTED, KubeletCallError, call
 from stalltop.probes.kubelet.pod import MOST_BYTES, MOST_PODS, Pod, PodContainer, kept_labels, object_name
 from stalltop.probes.kubelet.protobuf import messages, text
 from stalltop.probes.tenants.unix_socket import why_no_socket
@@ -38,10 +38,10 @@ class PodsApi:
         """Parsed pods of the last answer by hash: few of them change until the next."""
 
     def read(self) -> tuple[Pod, ...]:
-        """Returns the pods that have not ended. Raises CallFailed, or ValueError if the answer cannot be
-        parsed."""
+        """Returns the pods that have not ended. Raises KubeletCallError, or ValueError if the answer cannot
+        be parsed."""
         if why := why_no_socket(self._path):
-            raise CallFailed(why)
+            raise KubeletCallError(why)
         before, self._known = self._known, {}
         for pod in messages(self._asked(), 1)[:MOST_PODS]:
             key = hashlib.blake2b(pod, digest_size=16).digest()
@@ -52,13 +52,13 @@ class PodsApi:
         for method in (self._method, *METHODS):
             try:
                 answer = call(self._path, method, seconds=SECONDS, most_bytes=MOST_BYTES)
-            except CallFailed as failed:
+            except KubeletCallError as failed:
                 if failed.status != UNIMPLEMENTED:
                     raise
             else:
                 self._method = method
                 return answer
-        raise CallFailed("its version of the service is not known", UNIMPLEMENTED)
+        raise KubeletCallError("its version of the service is not known", UNIMPLEMENTED)
 
 
 def _pod(message: bytes) -> Pod | None:

@@ -36,7 +36,7 @@ FORGOTTEN_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class KubeletAnswer:
     """What is known for a window."""
 
     tenants: dict[str, Tenant]
@@ -84,7 +84,7 @@ class KubeletReader:
         self._poll = _Poll(root, clock)
         threading.Thread(target=self._run, name="kubelet", daemon=True).start()
 
-    def read(self, tenants: Mapping[str, Tenant]) -> Told:
+    def read(self, tenants: Mapping[str, Tenant]) -> KubeletAnswer:
         """Returns what is known for a window with these tenants. Never raises and never waits."""
         answer = self._answer
         if self._named_by is not answer:
@@ -92,7 +92,7 @@ class KubeletReader:
         found = {key: self._with_pod(tenant, answer.known) for key, tenant in tenants.items()}
         if answer.known.pods:
             self._look_for({tenant.pod_uid for tenant in found.values()} - {"", *answer.known.pods})
-        return Told(
+        return KubeletAnswer(
             found,
             with_tenants(answer.allocations, found, answer.known),
             self._missing(answer),

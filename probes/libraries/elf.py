@@ -1,7 +1,7 @@
 """Reads which traced functions an ELF file defines, and where they lie in the file.
 
 Files come from other people's containers: every offset and count is checked against the file's size and a
-bound, and anything inconsistent raises ``Unreadable`` with a reason. The file is read, never mapped: a file
+bound, and anything inconsistent raises ``ElfError`` with a reason. The file is read, never mapped: a file
 that shrinks under a mapping would end the monitor by SIGBUS.
 
 Layouts: System V ABI, "Object Files" (ELF-64).
@@ -53,7 +53,7 @@ _SYMBOL: Final = np.dtype(
 _NAME: Final = re.compile(rb"[A-Za-z0-9_]+(?=[\0@])")
 
 
-class Unreadable(Exception):
+class ElfError(Exception):
     """The file cannot be read as an ELF file of this machine; the text says why."""
 
 
@@ -96,7 +96,7 @@ class _Section(NamedTuple):
 def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Image:
     """Returns the functions of ``layers`` that the file at ``fd`` defines, from ``.dynsym`` and ``.symtab``.
 
-    ``machine`` is the one to read for, by default this host's. Raises ``Unreadable``, also for files of
+    ``machine`` is the one to read for, by default this host's. Raises ``ElfError``, also for files of
     another machine, and OSError if reading fails.
     """
     wanted = machine or platform.machine()
@@ -112,7 +112,7 @@ def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the offsets of the functions that the file at ``fd`` defines, ascending, and those of their
     names.
 
-    If a function has several names, one is returned. Raises ``Unreadable``, and OSError if reading fails.
+    If a function has several names, one is returned. Raises ``ElfError``, and OSError if reading fails.
     """
     segments, tables = _parts(fd, platform.machine())
     offsets, names_at = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -135,7 +135,7 @@ def mapped_parts(fd: int) -> list[tuple[Segment, bool]]:
     `function_symbols`."""
     header = os.pread(fd, 64, 0)
     if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
-        raise Unreadable("not a 64-bit little-endian ELF file")
+        raise ElfError("not a 64-bit little-endian ELF file")
     size = os.fstat(fd).st_size
     phoff, phentsize, phnum = *struct.unpack_from("<Q", header, 32), *struct.unpack_from("<HH", header, 54)
     return list(_mapped(fd, size, phoff, phentsize, phnum))
@@ -152,7 +152,7 @@ def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
         if symbols.kind != _SHT_DYNSYM:
             continue
         if symbols.size > _MAX_EXPORTED_BYTES:
-            raise Unreadable("too many exported symbols")
+            raise ElfError("too many exported symbols")
         table = np.frombuffer(
             _read(fd, symbols.offset, symbols.size - symbols.size % _SYMBOL.itemsize), _SYMBOL
         )
@@ -175,18 +175,18 @@ def _parts(fd: int, wanted: str) -> tuple[list[Segment], list[tuple[_Section, _S
     size = os.fstat(fd).st_size
     header = os.pread(fd, 64, 0)
     if len(header) < 64 or header[:4] != b"\x7fELF":
-        raise Unreadable("not an ELF file" if header[:4] != b"\x7fELF" else "cut off inside its header")
+        raise ElfError("not an ELF file" if header[:4] != b"\x7fELF" else "cut off inside its header")
     if header[4] != 2 or header[5] != 1:
-        raise Unreadable("not a 64-bit little-endian file")
+        raise ElfError("not a 64-bit little-endian file")
     built_for, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = struct.unpack_from(
         "<HIQQQIHHHHHH", header, 18
     )
     if _MACHINES.get(built_for) != wanted:
         name = _MACHINES.get(built_for) or _OTHERS.get(built_for) or f"machine type {built_for}"
-        raise Unreadable(f"built for {name}, this host is {wanted}")
+        raise ElfError(f"built for {name}, this host is {wanted}")
     segments = list(_segments(fd, size, phoff, phentsize, phnum))
     if not segments:
-        raise Unreadable("no executable part")
+        raise ElfError("no executable part")
     return segments, _symbol_tables(fd, size, shoff, shentsize, shnum)
 
 
@@ -198,7 +198,7 @@ def _segments(fd: int, size: int, phoff: int, phentsize: int, phnum: int) -> Ite
 
 def _mapped(fd: int, size: int, phoff: int, phentsize: int, phnum: int) -> Iterator[tuple[Segment, bool]]:
     if phentsize != 56 or phoff + phnum * phentsize > size:
-        raise Unreadable("cut off before its program headers")
+        raise ElfError("cut off before its program headers")
     for kind, flags, offset, address, _, filesz, _, _ in struct.iter_unpack(
         "<IIQQQQQQ", _read(fd, phoff, phnum * phentsize)
     ):
@@ -211,9 +211,9 @@ def _symbol_tables(
 ) -> list[tuple[_Section, _Section]]:
     """Returns symbol tables with their string tables. A file stripped of sections has none."""
     if shoff == 0 or shnum == 0:
-        raise Unreadable("no section headers: its symbols cannot be found")
+        raise ElfError("no section headers: its symbols cannot be found")
     if shentsize != 64 or shoff + shnum * shentsize > size:
-        raise Unreadable("cut off before its section headers")
+        raise ElfError("cut off before its section headers")
     sections = [
         _Section(kind, offset, length, link)
         for _, kind, _, _, offset, length, link, _, _, _ in struct.iter_unpack(
@@ -225,12 +225,12 @@ def _symbol_tables(
         if section.kind not in (_SHT_SYMTAB, _SHT_DYNSYM):
             continue
         if section.link >= len(sections):
-            raise Unreadable("a symbol table without names")
+            raise ElfError("a symbol table without names")
         names = sections[section.link]
         if max(section.offset + section.size, names.offset + names.size) > size:
-            raise Unreadable("cut off inside its symbol table")
+            raise ElfError("cut off inside its symbol table")
         if section.size // _SYMBOL.itemsize > _MAX_SYMBOLS:
-            raise Unreadable("too many symbols")
+            raise ElfError("too many symbols")
         tables.append((section, names))
     return tables
 
@@ -314,11 +314,11 @@ def _add(
 
 
 def _read(fd: int, offset: int, length: int) -> bytes:
-    """Returns exactly ``length`` bytes; raises Unreadable if the file has shrunk."""
+    """Returns exactly ``length`` bytes; raises ElfError if the file has shrunk."""
     data = os.pread(fd, length, offset)
     while len(data) < length:
         more = os.pread(fd, length - len(data), offset + len(data))
         if not more:
-            raise Unreadable("cut off while it was read")
+            raise ElfError("cut off while it was read")
         data += more
     return data

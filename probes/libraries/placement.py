@@ -52,7 +52,7 @@ _RETURN_AND_ARGUMENTS: Final = frozenset(
 )
 
 
-class Place(NamedTuple):
+class ProbePlace(NamedTuple):
     """Where the probe of one function goes."""
 
     offset: int
@@ -60,21 +60,21 @@ class Place(NamedTuple):
     found: FoundFunction
 
 
-def places(fd: int, image: Image) -> tuple[Place, ...]:
+def places(fd: int, image: Image) -> tuple[ProbePlace, ...]:
     """Returns where to probe each function of ``image`` that can be probed, each offset once; ``fd`` is its
     open file.
 
     Two symbols may lead to one place (one begins at the other's second instruction): calls through both pass
     there once, so the first one's name stands for both. Raises OSError if the file cannot be read.
     """
-    chosen: dict[int, Place] = {}
+    chosen: dict[int, ProbePlace] = {}
     for found in image.functions:
         code = os.pread(fd, _LOOP_BYTES, found.offset)
         skip = placement_aarch64.skipped_bytes if image.machine == "aarch64" else skipped_bytes
         skipped = skip(code, found.size_bytes)
         if skipped is not None:
             offset = found.offset + skipped
-            chosen.setdefault(offset, Place(offset, found))
+            chosen.setdefault(offset, ProbePlace(offset, found))
     return tuple(chosen[offset] for offset in sorted(chosen))
 
 

@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from stalltop.model.errors import Told, described
+from stalltop.model.errors import StalltopError, described
 from stalltop.model.text.clean import clean
 from stalltop.model.window import Missing
-from stalltop.probes.libraries.elf import Unreadable, read_image
+from stalltop.probes.libraries.elf import ElfError, read_image
 from stalltop.probes.libraries.file_identity import FileIdentity
-from stalltop.probes.libraries.placement import Place, places
+from stalltop.probes.libraries.placement import ProbePlace, places
 from stalltop.probes.process_maps import Mapping
 from stalltop.probes.tracer.attach import Point
 
@@ -69,12 +69,12 @@ class ProbedFile:
         self._fd = -1
         try:
             self._probe(fd, mapping, attach)
-        except Unreadable as reason:
+        except ElfError as reason:
             if mapping.library:
                 self._missing(f"its symbols cannot be read: {reason}", "reinstall what it belongs to")
         except OSError as error:
             self._missing(f"cannot be probed: {error.strerror or error}", "run: stalltop check")
-        except Told as told:
+        except StalltopError as told:
             self._missing(told.reason, told.remedy)
         except Exception as error:  # One odd file of one tenant costs only that file.
             self._missing(f"cannot be probed: {clean(described(error))}", "run: stalltop check")
@@ -152,7 +152,7 @@ class ProbedFile:
         if not probes.count:
             self.close()
 
-    def _count(self, chosen: Iterable[Place]) -> None:
+    def _count(self, chosen: Iterable[ProbePlace]) -> None:
         for place in chosen:
             layer = place.found.function.layer
             if not place.found.function.operation:

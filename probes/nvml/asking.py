@@ -35,15 +35,15 @@ _MANGLED: Final = (
 """What the bindings raise if an answer does not fit what they expect."""
 
 
-class NvmlUnavailable(Exception):
+class NvmlUnavailableError(Exception):
     """There is nothing to read; the text is one line that says why."""
 
 
-class GpuGone(Exception):
+class GpuLostError(Exception):
     """This GPU does not answer any more; the text says why."""
 
 
-class NoAnswer(Exception):
+class NvmlTimeoutError(Exception):
     """One call failed; the text says why."""
 
     def __init__(
@@ -94,13 +94,14 @@ class Asking:
         """Returns what ``function`` of the bindings returns; arguments that name constants are replaced by
         these.
 
-        Raises NoAnswer; GpuGone if the device answers no call any more, NvmlUnavailable if NVML does not.
+        Raises NvmlTimeoutError; GpuLostError if the device answers no call any more, NvmlUnavailableError
+        if NVML does not.
         """
         nvml = self.nvml
         call = getattr(nvml, function, None)
         known = [getattr(nvml, a) if isinstance(a, str) and a.startswith("NVML_") else a for a in arguments]
         if call is None:
-            raise NoAnswer("these bindings are too old to ask", lasting=True, unsupported=True)
+            raise NvmlTimeoutError("these bindings are too old to ask", lasting=True, unsupported=True)
         cost = self._costs.setdefault(function, _Durations())
         began = self._timer()
         failed = True
@@ -110,7 +111,7 @@ class Asking:
         except nvml.NVMLError as error:
             raise self._meaning(error) from error
         except _MANGLED as error:
-            raise NoAnswer(f"an answer that cannot be read ({type(error).__name__})") from error
+            raise NvmlTimeoutError(f"an answer that cannot be read ({type(error).__name__})") from error
         finally:
             took = self._timer() - began
             cost.calls += 1
@@ -143,16 +144,16 @@ class Asking:
     def _meaning(self, error: Any) -> Exception:
         nvml = self.nvml
         if error.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED):
-            return GpuGone(in_words(error))
+            return GpuLostError(in_words(error))
         if error.value in (nvml.NVML_ERROR_UNINITIALIZED, nvml.NVML_ERROR_DRIVER_NOT_LOADED):
-            return NvmlUnavailable(self._why_not(error))
+            return NvmlUnavailableError(self._why_not(error))
         unsupported = error.value in (
             nvml.NVML_ERROR_NOT_SUPPORTED,
             nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
             nvml.NVML_ERROR_INVALID_ARGUMENT,
         )
         lasting = unsupported or error.value == nvml.NVML_ERROR_NO_PERMISSION
-        return NoAnswer(
+        return NvmlTimeoutError(
             in_words(error),
             lasting=lasting,
             unsupported=unsupported,

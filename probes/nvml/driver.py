@@ -19,7 +19,7 @@ from typing import Any, Final
 from stalltop.model.call_cost import CallCost
 from stalltop.model.devices.device import Device
 from stalltop.model.text.clean import clean
-from stalltop.probes.nvml.asking import Asking, GpuGone, NoAnswer, NvmlUnavailable
+from stalltop.probes.nvml.asking import Asking, GpuLostError, NvmlTimeoutError, NvmlUnavailableError
 from stalltop.probes.nvml.events import XidWatch
 from stalltop.probes.nvml.gpu import Gpu
 
@@ -36,13 +36,13 @@ reported in its own row. A GPU that reports them endlessly cannot delay it forev
 MOST_XIDS: Final = 256
 """Maximum number of XIDs kept of a GPU that is not read for long; the newest are kept."""
 
-__all__ = ["Nvml", "NvmlUnavailable"]
+__all__ = ["Nvml", "NvmlUnavailableError"]
 
 
 class Nvml:
     """An open NVML. All calls are made from one thread, and any of them may hang with the driver.
 
-    Raises NvmlUnavailable if there is no driver or no GPU.
+    Raises NvmlUnavailableError if there is no driver or no GPU.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Nvml:
         try:
             import pynvml
         except ImportError as error:
-            raise NvmlUnavailable("the Python package nvidia-ml-py is not installed") from error
+            raise NvmlUnavailableError("the Python package nvidia-ml-py is not installed") from error
         self._nvml: Any = pynvml
         self._ask = Asking(pynvml)
         self._xids = XidWatch(pynvml)
@@ -79,13 +79,13 @@ class Nvml:
     def devices(self, without: Collection[int] = ()) -> tuple[Device, ...]:
         """Returns all GPUs except those of the indexes ``without``, with the XIDs since the previous call.
 
-        Raises NvmlUnavailable if the driver was unloaded; a new Nvml has to be opened then.
+        Raises NvmlUnavailableError if the driver was unloaded; a new Nvml has to be opened then.
         """
         self.begin()
         return tuple(self.device(index) for index in self.indexes if index not in without)
 
     def begin(self) -> None:
-        """Begins a sample: finds which GPUs there are, and their XIDs. Raises NvmlUnavailable."""
+        """Begins a sample: finds which GPUs there are, and their XIDs. Raises NvmlUnavailableError."""
         lost_for = 0.0 if self._lost_since is None else self._clock() - self._lost_since
         came = self._xids.read()  # Read before NVML is closed, which would drop them.
         for index, xids in came.items():
@@ -100,16 +100,16 @@ class Nvml:
         self._start()
 
     def device(self, index: int) -> Device:
-        """Returns one GPU as it is now. Raises NvmlUnavailable."""
+        """Returns one GPU as it is now. Raises NvmlUnavailableError."""
         gpu = self._gpus[index]
         try:
             handle = self._ask("nvmlDeviceGetHandleByIndex", index)
             found = gpu.look(handle, lambda: self._xids.watch(self._ask, index, handle))
-        except GpuGone as reason:
+        except GpuLostError as reason:
             if self._lost_since is None:
                 self._lost_since = self._clock()
             found = Device(index, gpu.uuid, gpu.name, lost=True, notes=(str(reason),))
-        except NoAnswer as reason:
+        except NvmlTimeoutError as reason:
             found = Device(index, gpu.uuid, gpu.name, notes=(str(reason),))
         return replace(found, xids=self._came.pop(_key(gpu), ()))
 
@@ -133,18 +133,18 @@ class Nvml:
         try:
             self._ask("nvmlInit")
             self._open = True
-            with contextlib.suppress(NoAnswer):
+            with contextlib.suppress(NvmlTimeoutError):
                 self.driver = clean(self._ask("nvmlSystemGetDriverVersion"))
             count = min(int(self._ask("nvmlDeviceGetCount")), MOST_GPUS)
-        except NoAnswer as none:
+        except NvmlTimeoutError as none:
             self.close()
-            raise NvmlUnavailable(none.of_all or f"NVML: {none}") from none
-        except (GpuGone, NvmlUnavailable) as reason:
+            raise NvmlUnavailableError(none.of_all or f"NVML: {none}") from none
+        except (GpuLostError, NvmlUnavailableError) as reason:
             self.close()
-            raise NvmlUnavailable(str(reason)) from reason
+            raise NvmlUnavailableError(str(reason)) from reason
         if not count:
             self.close()
-            raise NvmlUnavailable(f"NVIDIA driver {self.driver} is loaded, but no GPU is visible")
+            raise NvmlUnavailableError(f"NVIDIA driver {self.driver} is loaded, but no GPU is visible")
         # If GPUs appeared or disappeared, the others may have other numbers than before.
         as_before = self._bus == bus_before and count == len(self._gpus)
         known = {gpu.index: gpu for gpu in self._gpus if as_before}

@@ -11,7 +11,7 @@ from typing import Any, Final
 from stalltop.model.devices.device import DEVICE_COUNTERS, Device, DeviceProcess, MigInstance
 from stalltop.model.text.clean import clean
 from stalltop.probes.nvml import mig as nvml_mig
-from stalltop.probes.nvml.asking import Asking, NoAnswer, slowed
+from stalltop.probes.nvml.asking import Asking, NvmlTimeoutError, slowed
 from stalltop.probes.nvml.gpm import METRICS, Gpm
 from stalltop.probes.nvml.processes import LISTS, Samples, listed, together
 from stalltop.probes.nvml.questions import NOT_GIVEN
@@ -162,7 +162,7 @@ class Gpu:
         try:
             kept.answer = question() or {}
             kept.problems = kept.answer.pop(_WRONG, ())
-        except NoAnswer as none:
+        except NvmlTimeoutError as none:
             if not (none.unsupported and (optional or self._mig)):
                 kept.problems = (str(none),)
             rhythm = max(ASKED_AGAIN_SECONDS, 0.0 if every == ONCE else every) if none.lasting else EACH_LOOK

@@ -24,7 +24,7 @@ import time
 from typing import Any, BinaryIO, Final
 
 from stalltop.model.text.clean import clean
-from stalltop.probes.nvml.asking import NvmlUnavailable
+from stalltop.probes.nvml.asking import NvmlUnavailableError
 from stalltop.probes.nvml.driver import Nvml
 
 RETRY_SECONDS: Final = 15.0
@@ -47,7 +47,7 @@ class Server:
             return
         try:
             self._look(set(request.get("without", ())), set(request.get("last", ())))
-        except NvmlUnavailable as reason:
+        except NvmlUnavailableError as reason:
             self._gone(str(reason))
         except OSError:
             raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from stalltop.model.devices.device import DeviceProcess
-from stalltop.probes.nvml.asking import Asking, NoAnswer
+from stalltop.probes.nvml.asking import Asking, NvmlTimeoutError
 from stalltop.probes.nvml.questions import NOT_GIVEN
 
 LISTS: Final = (
@@ -32,7 +32,7 @@ def listed(ask: Asking, gpu: Any, what: str) -> list[Any]:
     """Returns the processes of one list. Raises what ``ask`` does."""
     try:
         found = ask(f"nvmlDeviceGet{what}RunningProcesses_v3", gpu)
-    except NoAnswer as none:
+    except NvmlTimeoutError as none:
         if not none.missing:
             raise
         # Name of the function in drivers before 510.
@@ -72,7 +72,7 @@ def _instance(number: Any) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ProcessSample:
     """The driver's last sample of one process."""
 
     time: float
@@ -91,7 +91,7 @@ class Samples:
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._seen_us = 0
-        self._latest: dict[int, Sample] = {}
+        self._latest: dict[int, ProcessSample] = {}
 
     def look(self, ask: Asking, gpu: Any) -> None:
         """Reads new samples. Raises what ``ask`` does."""
@@ -100,7 +100,7 @@ class Samples:
         since = self._seen_us or int(oldest * 1e6)
         try:
             found = ask("nvmlDeviceGetProcessUtilization", gpu, since)
-        except NoAnswer as none:
+        except NvmlTimeoutError as none:
             if not none.nothing_new:
                 raise
             found = ()
@@ -111,7 +111,7 @@ class Samples:
             self._seen_us = max(self._seen_us, int(one.timeStamp))
             known = self._latest.get(pid)
             if known is None or at >= known.time:
-                self._latest[pid] = Sample(
+                self._latest[pid] = ProcessSample(
                     at,
                     (
                         _percent(one.smUtil),

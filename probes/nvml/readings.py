@@ -64,7 +64,7 @@ def _watts(milliwatts: Any) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class NvmlFigure:
     """A field of ``Device``."""
 
     field: str
@@ -79,7 +79,7 @@ class Reading:
 
     name: str
     """Name in the notes of a device that does not answer it."""
-    figures: tuple[Figure, ...]
+    figures: tuple[NvmlFigure, ...]
     ask: Ask
     """Function that asks it; raises what ``Asking`` does."""
     every_seconds: float = EACH_LOOK
@@ -90,13 +90,18 @@ class Reading:
 
 
 def _one(
-    name: str, figure: Figure, function: str, *constants: str, every: float = EACH_LOOK, usual: bool = False
+    name: str,
+    figure: NvmlFigure,
+    function: str,
+    *constants: str,
+    every: float = EACH_LOOK,
+    usual: bool = False,
 ) -> Reading:
     return Reading(name, (figure,), questions.call(function, *constants), every, optional=not usual)
 
 
-def _percent(field: str) -> Figure:
-    return Figure(field, _PERCENT, float)
+def _percent(field: str) -> NvmlFigure:
+    return NvmlFigure(field, _PERCENT, float)
 
 
 READINGS: Final = (
@@ -108,26 +113,28 @@ READINGS: Final = (
     ),
     Reading(
         "memory",
-        (Figure("memory_used_bytes", _BYTES), Figure("memory_total_bytes", _BYTES)),
+        (NvmlFigure("memory_used_bytes", _BYTES), NvmlFigure("memory_total_bytes", _BYTES)),
         questions.memory,
         optional=False,
     ),
-    _one("power", Figure("power_watts", _MILLIWATTS, _watts), "nvmlDeviceGetPowerUsage", usual=True),
+    _one("power", NvmlFigure("power_watts", _MILLIWATTS, _watts), "nvmlDeviceGetPowerUsage", usual=True),
     _one(
         "temperature",
-        Figure("temperature_celsius", _CELSIUS, float),
+        NvmlFigure("temperature_celsius", _CELSIUS, float),
         *("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
         usual=True,
     ),
-    _one("SM clock", Figure("sm_clock_mhz", _MHZ), "nvmlDeviceGetClockInfo", "NVML_CLOCK_SM", usual=True),
+    _one("SM clock", NvmlFigure("sm_clock_mhz", _MHZ), "nvmlDeviceGetClockInfo", "NVML_CLOCK_SM", usual=True),
     Reading(
         "throttle reasons",
-        (Figure("throttle_reasons", _TOTAL, throttle_reasons),),
+        (NvmlFigure("throttle_reasons", _TOTAL, throttle_reasons),),
         questions.reasons,
         optional=False,
     ),
     *(
-        Reading(f"time held by {name}", (Figure(field, _TOTAL),), questions.held(policy), optional=optional)
+        Reading(
+            f"time held by {name}", (NvmlFigure(field, _TOTAL),), questions.held(policy), optional=optional
+        )
         for name, field, policy, optional in (
             ("power", "power_held_ns", "NVML_PERF_POLICY_POWER", False),
             ("temperature", "thermal_held_ns", "NVML_PERF_POLICY_THERMAL", False),
@@ -139,27 +146,27 @@ READINGS: Final = (
     Reading(
         "time held by each slowdown",
         (
-            Figure("software_thermal_held_ns", _TOTAL),
-            Figure("hardware_thermal_held_ns", _TOTAL),
-            Figure("power_brake_held_ns", _TOTAL),
+            NvmlFigure("software_thermal_held_ns", _TOTAL),
+            NvmlFigure("hardware_thermal_held_ns", _TOTAL),
+            NvmlFigure("power_brake_held_ns", _TOTAL),
         ),
         questions.fields("software thermal", "hardware thermal", "power brake"),
     ),
-    _one("energy", Figure("energy_millijoules", _TOTAL), "nvmlDeviceGetTotalEnergyConsumption"),
+    _one("energy", NvmlFigure("energy_millijoules", _TOTAL), "nvmlDeviceGetTotalEnergyConsumption"),
     Reading(
         "NVLink traffic",
         (
-            Figure("nvlink_rx_bytes", _TOTAL),
-            Figure("nvlink_tx_bytes", _TOTAL),
-            Figure("nvlink_errors", _TOTAL),
+            NvmlFigure("nvlink_rx_bytes", _TOTAL),
+            NvmlFigure("nvlink_tx_bytes", _TOTAL),
+            NvmlFigure("nvlink_errors", _TOTAL),
         ),
         questions.traffic,
     ),
-    _one("PCIe replays", Figure("pcie_replays", _TOTAL), "nvmlDeviceGetPcieReplayCounter", usual=True),
+    _one("PCIe replays", NvmlFigure("pcie_replays", _TOTAL), "nvmlDeviceGetPcieReplayCounter", usual=True),
     *(
         Reading(
             f"{name} ECC errors",
-            (Figure(f"ecc_{name}", _TOTAL),),
+            (NvmlFigure(f"ecc_{name}", _TOTAL),),
             questions.ecc_errors(f"NVML_MEMORY_ERROR_TYPE_{name.upper()}", "NVML_VOLATILE_ECC"),
             optional=False,
         )
@@ -167,19 +174,21 @@ READINGS: Final = (
     ),
     Reading(
         "PCIe throughput",
-        (Figure("pcie_rx_bytes_per_second", _BYTES), Figure("pcie_tx_bytes_per_second", _BYTES)),
+        (NvmlFigure("pcie_rx_bytes_per_second", _BYTES), NvmlFigure("pcie_tx_bytes_per_second", _BYTES)),
         questions.pcie_throughput,
         SOON,
         given="pcie_rx_bytes_per_second",
     ),
     _one(
         "PCIe generation",
-        Figure("pcie_generation", 64),
+        NvmlFigure("pcie_generation", 64),
         "nvmlDeviceGetCurrPcieLinkGeneration",
         every=SOON,
         usual=True,
     ),
-    _one("PCIe width", Figure("pcie_width", 256), "nvmlDeviceGetCurrPcieLinkWidth", every=SOON, usual=True),
+    _one(
+        "PCIe width", NvmlFigure("pcie_width", 256), "nvmlDeviceGetCurrPcieLinkWidth", every=SOON, usual=True
+    ),
     *(
         Reading(
             f"{name} utilization",
@@ -191,20 +200,22 @@ READINGS: Final = (
     ),
     _one(
         "memory clock",
-        Figure("memory_clock_mhz", _MHZ),
+        NvmlFigure("memory_clock_mhz", _MHZ),
         *("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"),
         every=SOON,
     ),
     _one(
         "video clock",
-        Figure("video_clock_mhz", _MHZ),
+        NvmlFigure("video_clock_mhz", _MHZ),
         *("nvmlDeviceGetClockInfo", "NVML_CLOCK_VIDEO"),
         every=SOON,
     ),
-    _one("performance state", Figure("performance_state", 15), "nvmlDeviceGetPerformanceState", every=SOON),
+    _one(
+        "performance state", NvmlFigure("performance_state", 15), "nvmlDeviceGetPerformanceState", every=SOON
+    ),
     Reading(
         "memory temperature",
-        (Figure("memory_temperature_celsius", _CELSIUS, float),),
+        (NvmlFigure("memory_temperature_celsius", _CELSIUS, float),),
         questions.fields("memory temperature"),
         SOON,
     ),
@@ -212,10 +223,10 @@ READINGS: Final = (
     Reading(
         "remapped rows",
         (
-            Figure("remapped_corrected", _SMALL),
-            Figure("remapped_uncorrected", _SMALL),
-            Figure("remap_pending", 1, bool),
-            Figure("remap_failed", 1, bool),
+            NvmlFigure("remapped_corrected", _SMALL),
+            NvmlFigure("remapped_uncorrected", _SMALL),
+            NvmlFigure("remap_pending", 1, bool),
+            NvmlFigure("remap_failed", 1, bool),
         ),
         questions.remapped,
         SELDOM,
@@ -223,21 +234,23 @@ READINGS: Final = (
     ),
     Reading(
         "retired pages",
-        (Figure("retired_pages", _SMALL), Figure("retirement_pending", 1, bool)),
+        (NvmlFigure("retired_pages", _SMALL), NvmlFigure("retirement_pending", 1, bool)),
         questions.retired,
         SELDOM,
     ),
     Reading(
         "BAR1 memory",
-        (Figure("bar1_used_bytes", _BYTES), Figure("bar1_total_bytes", _BYTES)),
+        (NvmlFigure("bar1_used_bytes", _BYTES), NvmlFigure("bar1_total_bytes", _BYTES)),
         questions.bar1,
         SELDOM,
     ),
-    Reading("NVLinks", (Figure("nvlinks", 64), Figure("nvlinks_active", 64)), questions.links, SELDOM),
+    Reading(
+        "NVLinks", (NvmlFigure("nvlinks", 64), NvmlFigure("nvlinks_active", 64)), questions.links, SELDOM
+    ),
     *(
         Reading(
             f"{name} ECC errors of its lifetime",
-            (Figure(f"ecc_{name}_lifetime", _TOTAL),),
+            (NvmlFigure(f"ecc_{name}_lifetime", _TOTAL),),
             questions.ecc_errors(f"NVML_MEMORY_ERROR_TYPE_{name.upper()}", "NVML_AGGREGATE_ECC"),
             SELDOM,
         )
@@ -245,28 +258,28 @@ READINGS: Final = (
     ),
     _one(
         "power limit",
-        Figure("power_limit_watts", _MILLIWATTS, _watts),
+        NvmlFigure("power_limit_watts", _MILLIWATTS, _watts),
         "nvmlDeviceGetEnforcedPowerLimit",
         every=STEADY,
         usual=True,
     ),
     _one(
         "highest SM clock",
-        Figure("sm_clock_max_mhz", _MHZ),
+        NvmlFigure("sm_clock_max_mhz", _MHZ),
         *("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM"),
         every=STEADY,
         usual=True,
     ),
     _one(
         "highest PCIe generation",
-        Figure("pcie_generation_max", 64),
+        NvmlFigure("pcie_generation_max", 64),
         "nvmlDeviceGetMaxPcieLinkGeneration",
         every=STEADY,
         usual=True,
     ),
     _one(
         "greatest PCIe width",
-        Figure("pcie_width_max", 256),
+        NvmlFigure("pcie_width_max", 256),
         "nvmlDeviceGetMaxPcieLinkWidth",
         every=STEADY,
         usual=True,
@@ -274,7 +287,7 @@ READINGS: Final = (
     *(
         _one(
             f"highest {name} clock",
-            Figure(f"{name}_clock_max_mhz", _MHZ),
+            NvmlFigure(f"{name}_clock_max_mhz", _MHZ),
             *("nvmlDeviceGetMaxClockInfo", constant),
             every=STEADY,
         )
@@ -282,33 +295,35 @@ READINGS: Final = (
     ),
     _one(
         "default power limit",
-        Figure("power_limit_default_watts", _MILLIWATTS, _watts),
+        NvmlFigure("power_limit_default_watts", _MILLIWATTS, _watts),
         "nvmlDeviceGetPowerManagementDefaultLimit",
         every=STEADY,
     ),
     *(
         _one(
             f"temperature of {name}",
-            Figure(f"{name}_celsius", _CELSIUS, float),
+            NvmlFigure(f"{name}_celsius", _CELSIUS, float),
             *("nvmlDeviceGetTemperatureThreshold", f"NVML_TEMPERATURE_THRESHOLD_{name.upper()}"),
             every=STEADY,
         )
         for name in ("slowdown", "shutdown")
     ),
-    Reading("ECC mode", (Figure("ecc", 1, bool),), questions.first("nvmlDeviceGetEccMode"), STEADY),
-    _one("persistence mode", Figure("persistence", 1, bool), "nvmlDeviceGetPersistenceMode", every=STEADY),
+    Reading("ECC mode", (NvmlFigure("ecc", 1, bool),), questions.first("nvmlDeviceGetEccMode"), STEADY),
+    _one(
+        "persistence mode", NvmlFigure("persistence", 1, bool), "nvmlDeviceGetPersistenceMode", every=STEADY
+    ),
     _one(
         "compute mode",
-        Figure("compute_mode", 255, _named(COMPUTE_MODES)),
+        NvmlFigure("compute_mode", 255, _named(COMPUTE_MODES)),
         "nvmlDeviceGetComputeMode",
         every=SELDOM,
     ),
     _one(
         "virtualization mode",
-        Figure("virtualization", 255, _named(VIRTUALIZATION_MODES)),
+        NvmlFigure("virtualization", 255, _named(VIRTUALIZATION_MODES)),
         "nvmlDeviceGetVirtualizationMode",
         every=STEADY,
     ),
-    _one("minor number", Figure("minor", _SMALL), "nvmlDeviceGetMinorNumber", every=STEADY),
+    _one("minor number", NvmlFigure("minor", _SMALL), "nvmlDeviceGetMinorNumber", every=STEADY),
 )
 """Questions in the order in which they are asked, the most important first."""

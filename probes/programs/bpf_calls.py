@@ -80,7 +80,7 @@ def _bpf(command: int, attributes: bytes) -> int:
     return _system_call(_number(_BPF), ctypes.c_int(command), buffer, ctypes.c_uint(len(attributes)))
 
 
-class Refused(OSError):
+class BpfError(OSError):
     """The Linux kernel refused a map or a program: ``what`` names it, ``log`` is the verifier's message."""
 
     def __init__(self, error: OSError, what: str, log: str = "") -> None:
@@ -90,7 +90,7 @@ class Refused(OSError):
 
 
 def create_map(name: str, kind: int, key_bytes: int, value_bytes: int, entries: int, flags: int) -> int:
-    """Returns the descriptor of a new map. ``kind`` is one of enum bpf_map_type. Raises Refused."""
+    """Returns the descriptor of a new map. ``kind`` is one of enum bpf_map_type. Raises BpfError."""
     short = name.encode()[: _NAME_BYTES - 1]
     try:
         return _bpf(
@@ -98,18 +98,18 @@ def create_map(name: str, kind: int, key_bytes: int, value_bytes: int, entries: 
             struct.pack("=IIIIIII16s", kind, key_bytes, value_bytes, entries, flags, 0, 0, short),
         )
     except OSError as error:
-        raise Refused(error, f"map {name}") from error
+        raise BpfError(error, f"map {name}") from error
 
 
 def load_program(name: str, kind: int, code: bytes, *, attach_type: int = 0) -> int:
     """Returns the descriptor of a program that the Linux kernel has verified and loaded.
 
-    ``kind`` is one of enum bpf_prog_type, ``attach_type`` of enum bpf_attach_type. Raises Refused.
+    ``kind`` is one of enum bpf_prog_type, ``attach_type`` of enum bpf_attach_type. Raises BpfError.
     """
     try:
         return _load(name, kind, code, attach_type)
     except OSError as error:
-        raise Refused(error, f"program {name}", _why(name, kind, code, attach_type)) from error
+        raise BpfError(error, f"program {name}", _why(name, kind, code, attach_type)) from error
 
 
 def _load(

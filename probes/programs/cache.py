@@ -38,14 +38,14 @@ _USUAL_SECONDS: Final = 3.0
 """Assumed duration of a compilation on a machine without a record, s."""
 
 
-class Unusable(Exception):
+class CacheFileError(Exception):
     """A file or folder exists but cannot be used: the message says why."""
 
 
 def folder() -> Path:
     """Returns the cache's folder: ``STALLTOP_CACHE_DIR``, for root the system's, else the user's own.
 
-    Raises Unusable if the user has no home.
+    Raises CacheFileError if the user has no home.
     """
     if given := os.environ.get("STALLTOP_CACHE_DIR"):
         return Path(given)
@@ -54,18 +54,18 @@ def folder() -> Path:
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stalltop"
     except RuntimeError as error:
-        raise Unusable(f"no folder for compiled programs ({error}): set STALLTOP_CACHE_DIR") from error
+        raise CacheFileError(f"no folder for compiled programs ({error}): set STALLTOP_CACHE_DIR") from error
 
 
 def find(recipe: Recipe) -> Compiled | None:
-    """Returns what was cached or shipped for ``recipe``, or None. Raises Unusable."""
+    """Returns what was cached or shipped for ``recipe``, or None. Raises CacheFileError."""
     key = recipe.key()
     try:
         data = _read(key + _PROGRAMS)
         if data is not None:
             return Compiled.from_bytes(data, key)
     except ValueError as error:
-        raise Unusable(f"{folder() / key}{_PROGRAMS}: {error}") from error
+        raise CacheFileError(f"{folder() / key}{_PROGRAMS}: {error}") from error
     try:
         return Compiled.from_bytes((SHIPPED / (key + _PROGRAMS)).read_bytes(), key)
     except (OSError, ValueError):
@@ -73,7 +73,7 @@ def find(recipe: Recipe) -> Compiled | None:
 
 
 def keep(recipe: Recipe, compiled: Compiled) -> None:
-    """Writes ``compiled`` for the next start. Raises Unusable."""
+    """Writes ``compiled`` for the next start. Raises CacheFileError."""
     key = recipe.key()
     with _opened(make=True) as own:
         _write(own, key + _PROGRAMS, compiled.to_bytes(key))
@@ -83,20 +83,20 @@ def keep(recipe: Recipe, compiled: Compiled) -> None:
 
 def is_refused(recipe: Recipe) -> bool:
     """Returns whether this Linux release has refused what was newly compiled for ``recipe``."""
-    with contextlib.suppress(Unusable):
+    with contextlib.suppress(CacheFileError):
         return _read(recipe.key() + _REFUSED) == platform.release().encode()
     return False
 
 
 def note_refused(recipe: Recipe) -> None:
     """Notes that this Linux release has refused ``recipe``, so that compiling it once more would not help."""
-    with contextlib.suppress(Unusable), _opened(make=True) as own:
+    with contextlib.suppress(CacheFileError), _opened(make=True) as own:
         _write(own, recipe.key() + _REFUSED, platform.release().encode())
 
 
 def usual_seconds() -> float:
     """Returns the seconds that the last compilation took here, or a usual value if none is known."""
-    with contextlib.suppress(Unusable, ValueError):
+    with contextlib.suppress(CacheFileError, ValueError):
         if data := _read(_SECONDS):
             return min(max(float(data), 0.1), 300.0)
     return _USUAL_SECONDS
@@ -116,15 +116,17 @@ def _opened(*, make: bool = False) -> Iterator[int]:
         finally:
             os.close(fd)
     except OSError as error:
-        raise Unusable(f"{place}: {error.strerror}") from error
+        raise CacheFileError(f"{place}: {error.strerror}") from error
 
 
 def _check(fd: int, path: Path) -> None:
     status = os.fstat(fd)
     if status.st_uid != os.geteuid():
-        raise Unusable(f"{path}: belongs to user {status.st_uid}; remove it")
+        raise CacheFileError(f"{path}: belongs to user {status.st_uid}; remove it")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise Unusable(f"{path}: others may write to it; remove it, or take that right away (chmod go-w)")
+        raise CacheFileError(
+            f"{path}: others may write to it; remove it, or take that right away (chmod go-w)"
+        )
 
 
 def _read(name: str) -> bytes | None:
@@ -140,7 +142,7 @@ def _read(name: str) -> bytes | None:
         with open(fd, "rb") as file:
             _check(fd, place / name)
             if not stat.S_ISREG(os.fstat(fd).st_mode) or os.fstat(fd).st_size > _MOST_BYTES:
-                raise Unusable(f"{place / name}: it is not a file of compiled programs")
+                raise CacheFileError(f"{place / name}: it is not a file of compiled programs")
             return file.read(_MOST_BYTES)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from stalltop.probes.programs.bpf_calls import Refused, create_map, load_program
+from stalltop.probes.programs.bpf_calls import BpfError, create_map, load_program
 
 _MAGIC: Final = b"stalltop-programs 1 "
 """First line of a file, completed by the SHA-256 digest, in hexadecimal, of all that follows it."""
@@ -132,7 +132,7 @@ class Compiled:
         """Loads the maps and programs; returns their descriptors by name.
 
         ``values`` are the numbers to be filled in, ``attach_type`` is for programs at probes (enum
-        bpf_attach_type). Raises Refused, and KeyError for a missing number, with nothing left behind.
+        bpf_attach_type). Raises BpfError, and KeyError for a missing number, with nothing left behind.
         """
         loaded: dict[str, int] = {}
         try:
@@ -199,4 +199,4 @@ RAW_TRACEPOINT: Final = 17
 """BPF_PROG_TYPE_RAW_TRACEPOINT."""
 
 
-__all__ = ["KPROBE", "RAW_TRACEPOINT", "Compiled", "CompiledMap", "CompiledProgram", "Refused"]
+__all__ = ["KPROBE", "RAW_TRACEPOINT", "BpfError", "Compiled", "CompiledMap", "CompiledProgram"]

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.model.progress import Progress
 from stalltop.probes import layout
 from stalltop.probes.programs import cache as program_cache
-from stalltop.probes.programs.bpf_calls import UPROBE_MULTI, Refused, map_memory, run_raw_tracepoint
+from stalltop.probes.programs.bpf_calls import UPROBE_MULTI, BpfError, map_memory, run_raw_tracepoint
 from stalltop.probes.programs.preparing import may_not, prepare
 from stalltop.probes.programs.recipes import FILLING, Recipe, tracing
 from stalltop.probes.programs.recipes import RING_BYTES as RING_SIZE
@@ -130,7 +130,7 @@ def load(
     """Compiles and loads the programs, for uprobe_multi links or (not ``multi``) for perf events.
 
     ``task`` holds the offsets that splitting the time of calls needs; without it, no call is split.
-    ``ring_bytes`` is the room for captured calls: a power of two, and whole pages. Raises CannotTrace with
+    ``ring_bytes`` is the room for captured calls: a power of two, and whole pages. Raises TracingError with
     the reason and the remedy.
     """
     namespace = pid_namespace()
@@ -174,7 +174,7 @@ def load(
             if fd >= 0:
                 os.close(fd)
         if isinstance(error, OSError):
-            raise CannotTrace(f"the kernel's counters could not be made ready: {error}") from error
+            raise TracingError(f"the kernel's counters could not be made ready: {error}") from error
         raise
     finally:
         for fd in fds.values():  # Maps that only the programs use.
@@ -240,25 +240,25 @@ def load_prepared(
     """Loads the maps and programs of ``recipe``, with ``values`` filled in.
 
     If the Linux kernel refuses cached programs, they are compiled anew, once for each Linux release: the
-    compiler that built them may have been at fault. Raises CannotTrace with the reason and the remedy.
+    compiler that built them may have been at fault. Raises TracingError with the reason and the remedy.
     """
     prepared = prepare(recipe, niceness=niceness, progress=progress)
     if progress is not None:
         progress.begin("loading the kernel's programs")
     try:
         return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
-    except Refused as refused:
+    except BpfError as refused:
         if not prepared.kept or refused.errno == errno.EPERM or program_cache.is_refused(recipe):
             raise refusal(refused) from refused
     try:
         prepared = prepare(recipe, anew=True, niceness=niceness, progress=progress)
         return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
-    except Refused as refused:
+    except BpfError as refused:
         program_cache.note_refused(recipe)
         raise refusal(refused) from refused
 
 
-def refusal(refused: Refused) -> CannotTrace:
+def refusal(refused: BpfError) -> TracingError:
     """Returns, in one line, why the Linux kernel refused a program."""
     if refused.errno == errno.EPERM:
         return may_not(f"{refused.what}: {refused.strerror}")
@@ -268,24 +268,24 @@ def refusal(refused: Refused) -> CannotTrace:
         if line.strip() and not line.startswith(("processed ", "verification time ", "stack depth "))
     ]
     why = f"{refused.strerror}: {said[-1]}" if said else str(refused.strerror)
-    return CannotTrace(f"the kernel refused {refused.what}: {why}")
+    return TracingError(f"the kernel refused {refused.what}: {why}")
 
 
 def check_host() -> None:
-    """Raises CannotTrace if it is certain in advance that nothing can be traced here."""
+    """Raises TracingError if it is certain in advance that nothing can be traced here."""
     machine = platform.machine()
     if machine not in ("x86_64", "aarch64"):
-        raise CannotTrace(f"{machine} is not supported", "x86-64 and aarch64 are")
+        raise TracingError(f"{machine} is not supported", "x86-64 and aarch64 are")
     capabilities = _capabilities()
     if not capabilities >> _CAP_SYS_ADMIN & 1 and not (
         capabilities >> _CAP_BPF & 1 and capabilities >> _CAP_PERFMON & 1
     ):
-        raise CannotTrace(
+        raise TracingError(
             "tracing needs root", "run with sudo, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
         )
     with contextlib.suppress(OSError):
         if "[confidentiality]" in Path("/sys/kernel/security/lockdown").read_text():
-            raise CannotTrace(
+            raise TracingError(
                 "the kernel is locked down (confidentiality): it lets no program read other processes",
                 "boot with lockdown=integrity or without Secure Boot's lockdown",
             )
@@ -307,7 +307,7 @@ def pid_namespace() -> dict[str, int]:
     return {"PID_NAMESPACE": namespace.st_ino, "PID_NAMESPACE_DEVICE": device}
 
 
-def explained(reason: CannotTrace) -> CannotTrace:
+def explained(reason: TracingError) -> TracingError:
     """Returns ``reason``, blamed on the Linux kernel's age if that is too old.
 
     The version number alone does not decide: distributions backport newer parts of Linux to older releases.
@@ -315,7 +315,7 @@ def explained(reason: CannotTrace) -> CannotTrace:
     release = platform.release()
     version = re.match(r"(\d+)\.(\d+)", release)
     if version and (int(version[1]), int(version[2])) < OLDEST_KERNEL:
-        return CannotTrace(
+        return TracingError(
             f"the kernel ({release}) is too old: {reason.reason}", "tracing needs Linux 5.15 or later"
         )
     return reason

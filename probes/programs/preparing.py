@@ -12,12 +12,12 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.model.progress import Progress
 from stalltop.probes.programs import cache as program_cache
 from stalltop.probes.programs import compiler
 from stalltop.probes.programs.bcc_interpreter import INSTALL_BCC, bcc_interpreter
-from stalltop.probes.programs.cache import Unusable
+from stalltop.probes.programs.cache import CacheFileError
 from stalltop.probes.programs.compiled import Compiled
 from stalltop.probes.programs.recipes import Recipe
 
@@ -44,13 +44,13 @@ def prepare(
 ) -> Prepared:
     """Returns the programs of ``recipe``: from the cache, or else compiled now (with ``anew``, in any case).
 
-    ``progress`` is informed of a compilation, which takes seconds. Raises CannotTrace with the reason and the
-    remedy.
+    ``progress`` is informed of a compilation, which takes seconds. Raises TracingError with the reason and
+    the remedy.
     """
     found = None
     if not anew:
         # An unusable file is compiled anew; an unusable folder is reported by `keep`.
-        with contextlib.suppress(Unusable):
+        with contextlib.suppress(CacheFileError):
             found = program_cache.find(recipe)
     if found is not None:
         return Prepared(found, kept=True)
@@ -59,7 +59,7 @@ def prepare(
     compiled = _compile(recipe, niceness)
     try:
         program_cache.keep(recipe, compiled)
-    except Unusable as reason:
+    except CacheFileError as reason:
         return Prepared(compiled, kept=False, complaint=str(reason))
     return Prepared(compiled, kept=False)
 
@@ -77,7 +77,7 @@ def _compile(recipe: Recipe, niceness: int) -> Compiled:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotTrace(f"the kernel's programs could not be compiled: {error}") from error
+        raise TracingError(f"the kernel's programs could not be compiled: {error}") from error
     try:
         answer = json.loads(done.stdout)
         if "failed" not in answer:
@@ -87,20 +87,20 @@ def _compile(recipe: Recipe, niceness: int) -> Compiled:
     raise _reason(str(answer["failed"]), str(answer["detail"]), done.stderr.decode(errors="replace"))
 
 
-def _reason(failed: str, detail: str, told: str) -> CannotTrace:
+def _reason(failed: str, detail: str, told: str) -> TracingError:
     if failed == "import":
-        return CannotTrace(f"BCC is missing ({detail})", INSTALL_BCC)
+        return TracingError(f"BCC is missing ({detail})", INSTALL_BCC)
     complaints = [line.strip() for line in told.splitlines() if line.strip()]
     named = [line for line in complaints if "error:" in line] or complaints[-1:]
     why = f"{detail}: {named[0]}" if named else detail
     if "Operation not permitted" in told or "super-user" in detail:
         return may_not(why)
-    return CannotTrace(f"the kernel's programs could not be compiled: {why}")
+    return TracingError(f"the kernel's programs could not be compiled: {why}")
 
 
-def may_not(why: str) -> CannotTrace:
+def may_not(why: str) -> TracingError:
     """Returns the error for a user or container that lacks the privilege."""
-    return CannotTrace(
+    return TracingError(
         f"this user or container may not load eBPF programs ({why})",
         "run as root on the host; a container needs --privileged (its seccomp profile must allow bpf())",
     )

@@ -37,7 +37,7 @@ _WITH_BIT_FIELDS: Final = 1 << 31
 """Flag in ``info``: the offsets of members have the size of a bit field in their upper 8 bits."""
 
 
-class NoTypes(Exception):
+class NoBtfError(Exception):
     """The Linux kernel's types lack something: the message says what."""
 
 
@@ -77,7 +77,7 @@ class TaskOffsets:
 
 
 def task_offsets(path: Path = BTF) -> TaskOffsets:
-    """Returns the offsets of the running Linux kernel. Takes some milliseconds. Raises NoTypes."""
+    """Returns the offsets of the running Linux kernel. Takes some milliseconds. Raises NoBtfError."""
     types = KernelTypes.of_kernel(path)
     try:
         found = [
@@ -87,7 +87,7 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
             *types.offsets("kernfs_node", ("id",)).items(),
         ]
     except (struct.error, IndexError, ValueError) as error:
-        raise NoTypes(f"{path} cannot be read: {error}") from error
+        raise NoBtfError(f"{path} cannot be read: {error}") from error
     at = dict(found)
     return TaskOffsets(
         pid=at["pid"],
@@ -106,7 +106,7 @@ def knows_uprobe_multi(path: Path = BTF) -> bool:
     none."""
     try:
         return KernelTypes.of_kernel(path).knows("BPF_TRACE_UPROBE_MULTI")
-    except NoTypes:
+    except NoBtfError:
         return True
 
 
@@ -123,13 +123,13 @@ class KernelTypes:
 
     @classmethod
     def of_kernel(cls, path: Path = BTF) -> KernelTypes:
-        """Returns the types of the running Linux kernel. Raises NoTypes."""
+        """Returns the types of the running Linux kernel. Raises NoBtfError."""
         try:
             return cls(path.read_bytes())
         except OSError as error:
-            raise NoTypes(f"{path}: {error.strerror}") from error
+            raise NoBtfError(f"{path}: {error.strerror}") from error
         except (struct.error, ValueError) as error:
-            raise NoTypes(f"{path} cannot be read: {error}") from error
+            raise NoBtfError(f"{path} cannot be read: {error}") from error
 
     def knows(self, name: str) -> bool:
         """Returns whether anything has this name: a type, a member, a value of an enum."""
@@ -141,7 +141,7 @@ class KernelTypes:
         There are some 100,000 types, without an index. To avoid walking them, the number of the struct's name
         is searched among all words, and a hit counts if what follows it is plausible as that struct with
         these members. Only if members are missing, which may be in a nameless struct or union within, all
-        types are walked once. Raises NoTypes.
+        types are walked once. Raises NoBtfError.
         """
         words = self._words
         wanted = {self._place(member): member for member in members}
@@ -152,7 +152,7 @@ class KernelTypes:
                 found = self._members(at, wanted, within=within)
                 if len(found) == len(members) and all(place < words[at + 2] for place in found.values()):
                     return found
-        raise NoTypes(f"the kernel's struct {name} has no {' or no '.join(members)}")
+        raise NoBtfError(f"the kernel's struct {name} has no {' or no '.join(members)}")
 
     def _is_struct(self, at: int) -> bool:
         info = int(self._words[at + 1])
@@ -190,5 +190,5 @@ class KernelTypes:
     def _place(self, name: str) -> int:
         at = self._strings.find(b"\0" + name.encode() + b"\0")
         if at < 0:
-            raise NoTypes(f"the kernel's types know no {name}")
+            raise NoBtfError(f"the kernel's types know no {name}")
         return at + 1

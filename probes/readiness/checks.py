@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.model.finding import Finding, can_trace
 from stalltop.model.text.clean import clean
 from stalltop.probes.programs.bcc_interpreter import INSTALL_BCC
@@ -229,7 +229,7 @@ def _trial(surroundings: Surroundings) -> Finding:
                 "trial", "warn", seen, "make room for them, in a folder that only this user can write to"
             )
         return Finding("trial", "ok", seen)
-    except CannotTrace as reason:
+    except TracingError as reason:
         return Finding("trial", "fail", clean(reason.reason), clean(reason.remedy))
 
 

@@ -69,7 +69,7 @@ class Surroundings:
     """Returns the version of BCC. Raises ImportError, with a reason, if it cannot be used."""
     trial: Callable[[], tuple[str, str]]
     """Traces for a moment. Returns the result, and why compiled programs cannot be cached ('' if they are).
-    Raises CannotTrace."""
+    Raises TracingError."""
     kept: Callable[[], bool] = lambda: False
     """Returns whether the next start needs no compiler, and so no BCC."""
     program: Callable[[str], str | None] = shutil.which

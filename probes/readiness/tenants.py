@@ -11,7 +11,7 @@ from stalltop.probes.kubelet.folder import FOLDER, FOLDERS, PODS, SOCKET, is_nod
 from stalltop.probes.kubelet.node_labels import node_labels, sharing
 from stalltop.probes.kubelet.pods import PodReader
 from stalltop.probes.readiness.surroundings import Surroundings
-from stalltop.probes.tenants.container_sockets import NoAnswer, asked
+from stalltop.probes.tenants.container_sockets import DaemonError, asked
 from stalltop.probes.tenants.host_files import VARIABLE
 from stalltop.probes.tenants.unix_socket import why_no_socket
 
@@ -82,7 +82,7 @@ def _no_answer(surroundings: Surroundings, socket: str) -> str:
         return f"its socket: {why}"
     try:
         asked(path, "/version")
-    except NoAnswer as reason:
+    except DaemonError as reason:
         return f"its socket: {clean(str(reason))}"
     return ""
 

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.probes.libraries.elf import Unreadable, function_symbols, symbol_name
+from stalltop.probes.libraries.elf import ElfError, function_symbols, symbol_name
 from stalltop.probes.symbols.registrations import registrations
 
 _KEPT_FILES: Final = 8
@@ -73,7 +73,7 @@ class CodeSymbols:
 
         Returns an empty name if there is none, and None if it is not known yet.
         """
-        with contextlib.suppress(OSError, Unreadable):
+        with contextlib.suppress(OSError, ElfError):
             if pid not in self._parts:
                 self._parts[pid] = _executable_parts(pid)
             part = _part_at(self._parts[pid], address)
@@ -128,7 +128,7 @@ def _keep(
 def _read(fd: int, *, registered: bool) -> _Functions:
     try:
         return _Functions(*(registrations if registered else function_symbols)(fd))
-    except (OSError, Unreadable, ValueError):
+    except (OSError, ElfError, ValueError):
         return _NOTHING
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.probes.libraries.elf import Segment, Unreadable, mapped_parts, symbol_name
+from stalltop.probes.libraries.elf import ElfError, Segment, mapped_parts, symbol_name
 
 _CHUNK_BYTES: Final = 1 << 22
 _AROUND_BYTES: Final = 128
@@ -36,7 +36,7 @@ def registrations(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the offsets of the functions that the file at ``fd`` registers, ascending, and those of their
     CUDA kernels' names.
 
-    Takes a second for some hundred MB of code. Raises ``Unreadable``, and OSError if reading fails.
+    Takes a second for some hundred MB of code. Raises ``ElfError``, and OSError if reading fails.
     """
     nothing = np.zeros(0, np.int64)
     if platform.machine() != "x86_64":
@@ -62,7 +62,7 @@ def _registered(fd: int, segment: Segment, code: Sequence[Segment]) -> Iterator[
         end = min(first + _CHUNK_BYTES + _AROUND_BYTES, segment.size_bytes)
         data = os.pread(fd, end - start, segment.offset + start)
         if len(data) < end - start:
-            raise Unreadable("cut off while it was read")
+            raise ElfError("cut off while it was read")
         base = segment.address + start
         places, targets = _loads(data, base)
         mine = (places >= first - start) & (places < first - start + _CHUNK_BYTES)

@@ -34,21 +34,21 @@ class Mount(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CgroupLayout:
     """How control groups are mounted: v2 alone (unified), v2 with v1 (hybrid), v1 alone (legacy), or none."""
 
     kind: Kind
     unified: Mount | None = None
 
 
-def layout(root: Path = Path("/")) -> Layout:
+def layout(root: Path = Path("/")) -> CgroupLayout:
     """Returns the layout that ``/proc/self/mountinfo`` below ``root`` shows. An unreadable file counts as
     none."""
     found = mounts(root)
     unified = found.pop(UNIFIED, None)
     if unified is None:
-        return Layout("legacy" if found else "none")
-    return Layout("hybrid" if found else "unified", unified)
+        return CgroupLayout("legacy" if found else "none")
+    return CgroupLayout("hybrid" if found else "unified", unified)
 
 
 UNIFIED: frozenset[str] = frozenset()

@@ -32,7 +32,7 @@ _KEPT: Final = 1_024
 """Maximum number of containers whose names are remembered."""
 
 
-class NoAnswer(Exception):
+class DaemonError(Exception):
     """The daemon gave no answer; the text is one line that says why."""
 
 
@@ -63,7 +63,7 @@ class ContainerSockets:
                 continue
             try:
                 found = docker_names(asked(place, f"/containers/{container_id}/json", uid or None))
-            except NoAnswer:
+            except DaemonError:
                 self._left_alone[path] = self._clock() + LEFT_ALONE_SECONDS
                 continue
             if found.container:
@@ -77,7 +77,8 @@ class ContainerSockets:
 def asked(path: Path, address: str, uid: int | None = None) -> Any:
     """Returns the JSON that the daemon at the socket ``path`` answers; None if it does not know ``address``.
 
-    With ``uid``, only a daemon of that user is asked, because a link can lead to anybody's. Raises NoAnswer.
+    With ``uid``, only a daemon of that user is asked, because a link can lead to anybody's. Raises
+    DaemonError.
     """
     import http.client  # Slow to import, and only needed if there is a daemon.
 
@@ -88,14 +89,14 @@ def asked(path: Path, address: str, uid: int | None = None) -> Any:
         if answer.status == http.client.NOT_FOUND:
             return None
         if answer.status != http.client.OK:
-            raise NoAnswer(f"it answered with HTTP status {answer.status}")
+            raise DaemonError(f"it answered with HTTP status {answer.status}")
         return json.loads(body)
     except TimeoutError:
-        raise NoAnswer(f"no answer within {SECONDS:g} s") from None
+        raise DaemonError(f"no answer within {SECONDS:g} s") from None
     except (http.client.HTTPException, ValueError, RecursionError) as error:
-        raise NoAnswer(f"its answer is not valid ({type(error).__name__})") from None
+        raise DaemonError(f"its answer is not valid ({type(error).__name__})") from None
     except OSError as error:
-        raise NoAnswer(error.strerror or str(error)) from None
+        raise DaemonError(error.strerror or str(error)) from None
 
 
 def _heard(path: Path, address: str, uid: int | None) -> bytes:
@@ -104,7 +105,7 @@ def _heard(path: Path, address: str, uid: int | None) -> bytes:
     heard = bytearray()
     with connected(path, SECONDS) as connection:
         if uid is not None and peer_uid(connection) != uid:
-            raise NoAnswer("the socket belongs to another user")
+            raise DaemonError("the socket belongs to another user")
         connection.sendall(f"GET {address} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
         while data := connection.recv(1 << 16):
             heard += data
@@ -112,7 +113,7 @@ def _heard(path: Path, address: str, uid: int | None) -> bytes:
             if left <= 0:  # A daemon that sends a byte now and then would never end.
                 raise TimeoutError
             if len(heard) > MOST_BYTES:
-                raise NoAnswer(f"its answer is larger than {MOST_BYTES >> 20} MiB")
+                raise DaemonError(f"its answer is larger than {MOST_BYTES >> 20} MiB")
             connection.settimeout(left)
     return bytes(heard)
 

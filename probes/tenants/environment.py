@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from stalltop.probes.libraries.elf import Unreadable, data_symbol
+from stalltop.probes.libraries.elf import ElfError, data_symbol
 
 _NAMES: Final = frozenset((b"environ", b"__environ", b"_environ"))
 _MOST_BYTES: Final = 1 << 20
@@ -82,7 +82,7 @@ class Environments:
                     del self._places[next(iter(self._places))]
                 try:
                     self._places[version] = data_symbol(fd, _NAMES)
-                except Unreadable:
+                except ElfError:
                     self._places[version] = None
             return self._places[version]
         finally:

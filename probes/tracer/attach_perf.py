@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.probes.programs.bpf_calls import attach_perf_event, open_uprobe_event
 from stalltop.probes.tracer.attach import Attachment, Point
 from stalltop.probes.tracer.perf_close import Closer
@@ -27,7 +27,7 @@ class PerfAttacher:
             self._kind = int((_PMU / "type").read_text())
             self._return_bit = int((_PMU / "format/retprobe").read_text().strip().removeprefix("config:"))
         except (OSError, ValueError) as error:
-            raise CannotTrace(f"the kernel offers no uprobe events: {error}") from error
+            raise TracingError(f"the kernel offers no uprobe events: {error}") from error
         # An event is opened on one CPU, any that is online, and sees the probe hit on all.
         self._cpu = min(os.sched_getaffinity(0))
 

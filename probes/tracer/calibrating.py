@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.errors import CannotTrace, UnsafeToTrace
+from stalltop.model.errors import TracingError, UnsafeTracingError
 from stalltop.probes import layout
 from stalltop.probes.maps.slots import Slots
 from stalltop.probes.operations import Function
@@ -32,21 +32,21 @@ def calibrate(
 ) -> float:
     """Returns what one counted call costs in its probes, ns.
 
-    ``attach`` puts the probes on points of a file; ``threads`` are the records of threads. Raises CannotTrace
-    if not every call is counted, UnsafeToTrace if a traced program is killed.
+    ``attach`` puts the probes on points of a file; ``threads`` are the records of threads. Raises
+    TracingError if not every call is counted, UnsafeTracingError if a traced program is killed.
     """
     function = OwnFunction()
     try:
         bare = function.measure(_CALLS, _ROUNDS)
         probes = attach(function.path, [Point(function.offset, OWN.id)])
         if probes.failed:
-            raise CannotTrace(f"the kernel refused a probe: {probes.failed[0][1]}")
+            raise TracingError(f"the kernel refused a probe: {probes.failed[0][1]}")
         probed = function.measure(_CALLS, _ROUNDS)
         child, signal_number = function.killed_in_sandbox()
     finally:
         function.close()
     if signal_number:
-        raise UnsafeToTrace(
+        raise UnsafeTracingError(
             f"this kernel ({platform.release()}) kills sandboxed programs that are traced: "
             "a return probe is a system call, which the seccomp filter of a container denies",
             "boot a kernel with the fix (commit cf6cb56ef244): Linux 6.14, or a later update of this one",
@@ -62,7 +62,7 @@ def _wait_for_end(probed: Measured, threads: NDArray[np.void]) -> None:
     deadline = time.monotonic() + _THREAD_END_SECONDS
     while ((threads["shown_tid"] == probed.tid) & (threads["tid"] != 0)).any():
         if time.monotonic() > deadline:
-            raise CannotTrace("the kernel does not report when threads end")
+            raise TracingError("the kernel does not report when threads end")
         time.sleep(0.0005)
 
 
@@ -75,6 +75,6 @@ def _compare(made: dict[int, int], slots: Slots) -> None:
             counted[key.tgid] = counted.get(key.tgid, 0) + calls
     if counted != made or any(key.operation not in (OWN.operation, layout.HOST_GAP) for key in counts.keys):
         told = f"{sum(made.values())} calls made, {sum(counted.values())} counted"
-        raise CannotTrace(f"counting does not work here: {told}")
+        raise TracingError(f"counting does not work here: {told}")
     for tgid in made:
         slots.release(tgid)

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from stalltop.model.errors import CannotTrace, UnsafeToTrace
+from stalltop.model.errors import TracingError, UnsafeTracingError
 from stalltop.model.progress import Progress
 from stalltop.probes import layout
 from stalltop.probes.maps.activity import Activities
@@ -32,7 +32,7 @@ from stalltop.probes.maps.slots import Counts, SlotKey, Slots
 from stalltop.probes.operations import CHOOSINGS, DRIVER, FIRST_CHOOSING, FUNCTIONS, RUNTIME, Function
 from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint, missed_runs, put
 from stalltop.probes.programs.loading import RING_BYTES, Programs, check_host, explained, load
-from stalltop.probes.programs.task_offsets import NoTypes, TaskOffsets, knows_uprobe_multi, task_offsets
+from stalltop.probes.programs.task_offsets import NoBtfError, TaskOffsets, knows_uprobe_multi, task_offsets
 from stalltop.probes.tracer.attach import Attacher, Attachment, MultiAttacher, Point, close_together
 from stalltop.probes.tracer.attach_perf import PerfAttacher
 from stalltop.probes.tracer.calibrating import OWN, calibrate
@@ -57,7 +57,7 @@ class KernelSide:
     threads on the host, and ``ring_bytes`` the room for captured calls until they are read; ``progress``
     receives the progress of slow steps.
 
-    Raises CannotTrace, having left nothing behind.
+    Raises TracingError, having left nothing behind.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class KernelSide:
         """How probes are attached: ``multi`` or ``perf``."""
         self.probe_ns: float
         """Cost of one counted call in its probes on this host, ns."""
-        self.no_splits: CannotTrace | None = None
+        self.no_splits: TracingError | None = None
         """Why calls cannot be split; None if they are, or if that was not requested."""
         self._attaching = threading.Lock()
         self._reading = threading.Lock()
@@ -96,17 +96,17 @@ class KernelSide:
             try:
                 self._begin_at_best(slots, threads, choice, task)
                 return
-            except UnsafeToTrace:
+            except UnsafeTracingError:
                 raise
-            except CannotTrace as reason:
+            except TracingError as reason:
                 if choice == ways[-1]:
                     raise explained(reason) from reason
 
     def _task(self) -> TaskOffsets | None:
         try:
             return task_offsets()
-        except NoTypes as reason:
-            self.no_splits = CannotTrace(str(reason), _WHERE_TYPES_ARE)
+        except NoBtfError as reason:
+            self.no_splits = TracingError(str(reason), _WHERE_TYPES_ARE)
             return None
 
     def _begin_at_best(self, slots: int, threads: int, way: str, task: TaskOffsets | None) -> None:
@@ -114,9 +114,9 @@ class KernelSide:
             try:
                 self._begin(slots, threads, way, task)
                 return
-            except UnsafeToTrace:
+            except UnsafeTracingError:
                 raise
-            except CannotTrace as reason:
+            except TracingError as reason:
                 failed = reason
             self._begin(slots, threads, way, None)
             self.no_splits = failed  # Set only now, because tracing does work without splits.
@@ -160,7 +160,7 @@ class KernelSide:
         except BaseException as error:
             self._end()
             if isinstance(error, OSError):
-                raise CannotTrace(f"the kernel refused to trace: {error.strerror}") from error
+                raise TracingError(f"the kernel refused to trace: {error.strerror}") from error
             raise
 
     @property
@@ -355,7 +355,7 @@ class KernelSide:
             followed.append(attach_raw_tracepoint(self._programs.switches, "sched_switch"))
         except OSError as error:
             close_together(followed)
-            self.no_splits = CannotTrace(
+            self.no_splits = TracingError(
                 f"the kernel refused the tracepoints of its scheduler: {error.strerror}"
             )
             with self._reading:

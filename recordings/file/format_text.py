@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from stalltop.recordings.file.schema import ABOUT, PARTS, SHARED, WINDOWS, Column, Table
+from stalltop.recordings.file.schema import ABOUT, PARTS, SHARED, WINDOWS, SqlColumn, SqlTable
 
 _GROUPS: Final = (
     ("The file", (ABOUT,)),
@@ -19,7 +19,7 @@ def markdown() -> str:
     return "\n\n".join(f"## {title}\n\n{_tables(tables)}" for title, tables in _GROUPS)
 
 
-def _tables(tables: Iterable[Table]) -> str:
+def _tables(tables: Iterable[SqlTable]) -> str:
     return "\n\n".join(
         f"### `{table.name}`\n\n{table.about} Key: {_key(table)}.\n\n"
         "| column | type | what it says |\n|---|---|---|\n" + "\n".join(map(_line, table.columns))
@@ -27,11 +27,11 @@ def _tables(tables: Iterable[Table]) -> str:
     )
 
 
-def _key(table: Table) -> str:
+def _key(table: SqlTable) -> str:
     return ", ".join(f"`{name}`" for name in table.key)
 
 
-def _line(column: Column) -> str:
+def _line(column: SqlColumn) -> str:
     about = column.about.replace("|", "\\|")
     if column.refers:
         about += f" (`{column.refers}`)"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.recordings.file import schema
 from stalltop.recordings.file.recognise import FIRST_BYTES, recognised
 
@@ -32,7 +32,7 @@ _STEPS: Final = 100_000
 _REMEDY: Final = "the key w saves windows; their names end in .stalltop"
 
 
-class Damaged(BadUsage):
+class UnreadableFileError(UsageError):
     """A file, or a window of it, that cannot be read as what it was."""
 
 
@@ -40,7 +40,7 @@ class Opened:
     """A file that was opened."""
 
     def __init__(self, path: Path) -> None:
-        """Raises BadUsage, with the reason, where ``path`` is no file of ours."""
+        """Raises UsageError, with the reason, where ``path`` is no file of ours."""
         self.path = path
         self.warnings: list[str] = []
         """What could not be read, one line each."""
@@ -77,14 +77,14 @@ class Opened:
             yield
         except (sqlite3.Error, ValueError, RecursionError, OverflowError) as error:
             name = what if isinstance(what, str) else what()
-            raise Damaged(f"{self.path} is damaged: {name} cannot be read ({error})") from None
+            raise UnreadableFileError(f"{self.path} is damaged: {name} cannot be read ({error})") from None
 
     def again(self) -> bool:
         """Open the file anew where a recorder took it up: from then on it is read together with what the
         recorder has not put into it yet. Returns whether that was so."""
         if self._live or self.connection.in_transaction or _log_bytes(self.path) is None:
             return False
-        with contextlib.suppress(BadUsage):  # it may be gone
+        with contextlib.suppress(UsageError):  # it may be gone
             self._live = _is_written(self.path, _head(self.path))
         if not self._live:
             return False
@@ -93,11 +93,12 @@ class Opened:
         return True
 
     def expect_unchanged(self) -> None:
-        """Raise Told where the file was taken as one that nobody writes, and was written all the same."""
+        """Raise StalltopError where the file was taken as one that nobody writes, and was written all the
+        same."""
         state = _state(self.path)
         # One that was moved or replaced meanwhile is still what was opened.
         if not self._live and state[:1] == self._state[:1] and state != self._state:
-            raise Told(f"{self.path} was written while it was read", "try again")
+            raise StalltopError(f"{self.path} was written while it was read", "try again")
 
     def _connected(self) -> sqlite3.Connection:
         """A connection that reads only. A file without a log is taken as one that nobody writes: then nothing
@@ -136,12 +137,12 @@ def _head(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise BadUsage(f"{path} is no regular file")
+                raise UsageError(f"{path} is no regular file")
             return os.read(descriptor, FIRST_BYTES)
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise BadUsage(f"cannot read {path}: {error.strerror or error}") from error
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def is_closed(head: bytes) -> bool:
@@ -186,9 +187,9 @@ def _check_version(path: Path, application: int, version: int) -> None:
         raise newer(path, version, "update stalltop")
 
 
-def newer(path: Path, version: int, remedy: str) -> BadUsage:
+def newer(path: Path, version: int, remedy: str) -> UsageError:
     """The error that a file of a later version of the format is refused with."""
-    return BadUsage(
+    return UsageError(
         f"{path} was saved by a newer stalltop (version {version}, known up to {schema.VERSION})", remedy
     )
 
@@ -208,5 +209,5 @@ def check_schema(connection: sqlite3.Connection) -> None:
             raise ValueError(f"its {name!r} is another one")
 
 
-def _refused(path: Path, why: str) -> BadUsage:
-    return BadUsage(f"{path} is no window saved by stalltop, or damaged: {why}", _REMEDY)
+def _refused(path: Path, why: str) -> UsageError:
+    return UsageError(f"{path} is no window saved by stalltop, or damaged: {why}", _REMEDY)

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any, Final, Protocol, get_type_hints
 
 from stalltop.model.chain import Link
-from stalltop.recordings.file.schema import SHARED, Column, Table
+from stalltop.recordings.file.schema import SHARED, SqlColumn, SqlTable
 from stalltop.recordings.file.values import Sql, reading, storing
 
 NAMED: Final = ("tenants", "processes", "series", "kernels")
@@ -56,7 +56,7 @@ _OTHERWISE: Final[Mapping[tuple[str, str], tuple[Callable[[Any], Any], Any]]] = 
 class Codec:
     """Turns records of one table into rows and back."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: SqlTable) -> None:
         assert table.kind is not None
         self.table = table
         self._kind = table.kind
@@ -95,7 +95,7 @@ class Codec:
             )
         return self._kind(**{name: value for name, value in found.items() if name in self._known})
 
-    def _writing(self, column: Column, hints: Mapping[str, Any]) -> Callable[[Any, Referring], Sql]:
+    def _writing(self, column: SqlColumn, hints: Mapping[str, Any]) -> Callable[[Any, Referring], Sql]:
         if column.refers in NAMED:
             names = column.names
             get = operator.attrgetter(*names) if len(names) > 1 else _one(operator.attrgetter(names[0]))
@@ -111,7 +111,7 @@ class Codec:
         return lambda record, _: store(get_value(record))
 
     def _reading(
-        self, column: Column, hints: Mapping[str, Any]
+        self, column: SqlColumn, hints: Mapping[str, Any]
     ) -> Callable[[dict[str, Any], Sql, Resolving], None]:
         if column.refers in NAMED:
             return lambda found, value, rows: found.update(
@@ -146,6 +146,6 @@ def _default(kind: type, name: str) -> Any:
     return None
 
 
-def codecs(tables: Iterable[Table]) -> dict[str, Codec]:
+def codecs(tables: Iterable[SqlTable]) -> dict[str, Codec]:
     """A codec for each of ``tables``, by name."""
     return {table.name: Codec(table) for table in tables}

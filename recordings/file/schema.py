@@ -15,7 +15,7 @@ from typing import Final
 
 from stalltop.recordings.file.part_tables import COUNTS, HISTOGRAMS, LOSSES, RECORDS
 from stalltop.recordings.file.shared_tables import SHARED
-from stalltop.recordings.file.table import CHECKSUM, INTEGER, REAL, TEXT, Column, Table
+from stalltop.recordings.file.table import CHECKSUM, INTEGER, REAL, TEXT, SqlColumn, SqlTable
 from stalltop.recordings.file.table import column as _c
 
 __all__ = [
@@ -30,8 +30,8 @@ __all__ = [
     "TABLES",
     "VERSION",
     "WINDOWS",
-    "Column",
-    "Table",
+    "SqlColumn",
+    "SqlTable",
     "statements",
 ]
 
@@ -42,14 +42,14 @@ VERSION: Final = 1
 until it is released. docs/file-format.md says how files of a version that was released are migrated."""
 
 
-ABOUT: Final = Table(
+ABOUT: Final = SqlTable(
     "about",
     "What the file is: `kind` is `window` (one that was saved) or `recording`.",
     (_c("name", TEXT, "of the property"), _c("value", TEXT, "of the property")),
     key=("name",),
 )
 
-WINDOWS: Final = Table(
+WINDOWS: Final = SqlTable(
     "windows",
     "The windows: stretches of time of one host. In a recording later ones have higher numbers, but for those"
     " that older ones were put together to.",

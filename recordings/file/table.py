@@ -9,7 +9,7 @@ INTEGER, REAL, TEXT, BLOB = "INTEGER", "REAL", "TEXT", "BLOB"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SqlColumn:
     """One column."""
 
     name: str
@@ -29,12 +29,12 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SqlTable:
     """One table."""
 
     name: str
     about: str
-    columns: tuple[Column, ...]
+    columns: tuple[SqlColumn, ...]
     kind: type | None = None
     """What a row is read as, where it is one of ours."""
     key: tuple[str, ...] = ()
@@ -62,26 +62,28 @@ class Table:
         return f"CREATE TABLE {self.name} (\n  " + ",\n  ".join(lines) + f"\n){rowid}"
 
 
-def column(name: str, type_: str, about: str, *fields: str, null: bool = False, refers: str = "") -> Column:
+def column(
+    name: str, type_: str, about: str, *fields: str, null: bool = False, refers: str = ""
+) -> SqlColumn:
     """A column, with the fields of the record that it stands for; none: the one of its own name."""
-    return Column(name, type_, about, null, refers, fields)
+    return SqlColumn(name, type_, about, null, refers, fields)
 
 
 CHECKSUM: Final = column("checksum", INTEGER, "CRC-32 of the row")
 
 
-def shared(name: str, about: str, *columns: Column, kind: type | None = None) -> Table:
+def shared(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:
     """A table of what is said once, with the number of a row before its columns and a checksum behind."""
     number = column(f"{name.removesuffix('s') if name not in _IDS else _IDS[name]}_id", INTEGER, "its number")
-    return Table(name, about, (number, *columns, CHECKSUM), kind, (number.name,))
+    return SqlTable(name, about, (number, *columns, CHECKSUM), kind, (number.name,))
 
 
 _IDS: Final = {"processes": "process", "series": "series", "coverage": "coverage", "limits": "limits"}
 """Tables whose number is not called by their name without an s."""
 
 
-def part(name: str, about: str, *columns: Column, kind: type | None = None) -> Table:
+def part(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:
     """A table of what belongs to one window, with the window and its place in it before its columns."""
     window = column("window_id", INTEGER, "the window", refers="windows")
     place = column("place", INTEGER, "from 0: its place in the window")
-    return Table(name, about, (window, place, *columns), kind, ("window_id", "place"))
+    return SqlTable(name, about, (window, place, *columns), kind, ("window_id", "place"))

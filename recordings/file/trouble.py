@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from stalltop.files.places import SUFFIX, free
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 _NO_SPACE: Final = "SQLITE_FULL"
 _REASONS: Final = {
@@ -25,24 +25,24 @@ _DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
 """The last one: the file has other tables than it should have."""
 
 
-class Unwritable(Told):
+class WriteError(StalltopError):
     """The file cannot be written now; it may be later."""
 
 
-class Damaged(Told):
+class DamagedFileError(StalltopError):
     """The file was a recording and is no longer readable as one."""
 
 
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Within it, errors of SQLite about the file at ``path`` are Unwritable or Damaged."""
+    """Within it, errors of SQLite about the file at ``path`` are WriteError or DamagedFileError."""
     try:
         yield
     except sqlite3.Error as error:
         name = _name(error)
         if name in _DAMAGED or is_undecodable(error):
-            raise Damaged(f"{path} is damaged ({error})") from error
-        raise Unwritable(_REASONS.get(name) or " ".join(str(error).split()) or name) from error
+            raise DamagedFileError(f"{path} is damaged ({error})") from error
+        raise WriteError(_REASONS.get(name) or " ".join(str(error).split()) or name) from error
 
 
 def lacks_space(error: sqlite3.Error) -> bool:
@@ -62,14 +62,14 @@ def _name(error: sqlite3.Error) -> str:
 
 def put_aside(path: Path, why: str = "damaged") -> Path:
     """Give what is no recording to go on with another name, with ``why`` in it, and return it. Raises
-    Unwritable."""
+    WriteError."""
     aside = free(path.with_name(f"{path.name.removesuffix(SUFFIX)}.{why}{SUFFIX}"))
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
-            raise Unwritable(f"{path} is no regular file")
+            raise WriteError(f"{path} is no regular file")
         os.rename(path, aside)
         with contextlib.suppress(FileNotFoundError):
             os.rename(f"{path}-wal", f"{aside}-wal")
     except OSError as error:
-        raise Unwritable(f"it is {why} and cannot be put aside ({error.strerror})") from error
+        raise WriteError(f"it is {why} and cannot be put aside ({error.strerror})") from error
     return aside

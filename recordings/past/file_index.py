@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.chain import SEVERITIES
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.window_times import WindowTimes
-from stalltop.recordings.read.reading import Moments
+from stalltop.recordings.read.reading import WindowList
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -30,12 +30,14 @@ class Index:
     """By moment."""
 
     @staticmethod
-    def of(moments: Moments) -> Index:
-        """Raises Told where there is no window."""
+    def of(moments: WindowList) -> Index:
+        """Raises StalltopError where there is no window."""
         ends = moments.start + moments.seconds
         order = np.lexsort((moments.host_id, moments.start, ends))
         if not len(order):
-            raise Told("the recording has no window yet", "wait until it was written for some seconds")
+            raise StalltopError(
+                "the recording has no window yet", "wait until it was written for some seconds"
+            )
         start, end, host = moments.start[order], ends[order], moments.host_id[order]
         moment = _moments(start, end, host)
         first = np.searchsorted(moment, np.arange(int(moment[-1]) + 1))

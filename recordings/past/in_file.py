@@ -18,7 +18,7 @@ from stalltop.recordings.past.file_index import Index
 from stalltop.recordings.past.kept import HOLE_SECONDS, NEAR, Stale, never
 from stalltop.recordings.past.opened import BEFORE, OpenedRecording
 from stalltop.recordings.past.whole import Whole
-from stalltop.recordings.read.reading import Gone
+from stalltop.recordings.read.reading import WindowGoneError
 
 _AT_ONCE = 32
 _TRIES = 3
@@ -42,7 +42,7 @@ class InFile:
 
     @classmethod
     def of(cls, recording: OpenedRecording) -> InFile:
-        """Return what ``recording`` holds now. Raises Told where it has no window, or is closed."""
+        """Return what ``recording`` holds now. Raises StalltopError where it has no window, or is closed."""
         index, trouble = recording.look()
         return cls(recording, index, trouble=trouble)
 
@@ -100,7 +100,7 @@ class InFile:
             try:
                 with self._recording.hurry():
                     return kept._window_at(at, length, stale)
-            except Gone:
+            except WindowGoneError:
                 kept = InFile.of(self._recording)
         return self._nothing(self._upto(at))
 
@@ -130,7 +130,7 @@ class InFile:
             self._recording.give_way(stale)
             if stale():
                 return None
-            with suppress(Gone):
+            with suppress(WindowGoneError):
                 self._recording.packed(window_id)
         return self._leading(last, make=stale)
 

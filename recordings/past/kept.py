@@ -34,7 +34,7 @@ def never() -> bool:
     return False
 
 
-class Kept(Protocol):
+class Past(Protocol):
     """What is kept of the past. It does not change: what is kept a second later is another one."""
 
     @property
@@ -103,7 +103,7 @@ class InMemory:
         )
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
-        """See ``Kept``."""
+        """See ``Past``."""
         return window_at(self.parts, at, length, stale)
 
     def at_hand(self, at: float) -> None:

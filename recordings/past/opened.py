@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.merge.history import DEFAULT_BYTES
 from stalltop.model.merge.merging import fleet
 from stalltop.model.merge.packing import Packed, Peak, pack
@@ -21,7 +21,7 @@ from stalltop.model.window import Window
 from stalltop.recordings.past.file_index import Index
 from stalltop.recordings.past.kept import Stale
 from stalltop.recordings.past.whole import Whole
-from stalltop.recordings.read.reading import Gone, Moments
+from stalltop.recordings.read.reading import WindowGoneError, WindowList
 
 _YIELD_SECONDS = 0.005
 
@@ -31,11 +31,11 @@ Normals = Mapping[RowKey, tuple[int, int]]
 """``Window.normals``."""
 
 
-class File(Protocol):
+class RecordedFile(Protocol):
     """What is asked of ``recordings.read.reading.Recorded``."""
 
     @property
-    def moments(self) -> Moments:
+    def moments(self) -> WindowList:
         """What the file had when ``changed`` was asked last, or at first."""
         ...
 
@@ -49,7 +49,8 @@ class File(Protocol):
         ...
 
     def window(self, window_id: int) -> Window:
-        """One window. Raises Gone where it is no longer there, and Told where it is damaged."""
+        """One window. Raises WindowGoneError where it is no longer there, and StalltopError where it is
+        damaged."""
         ...
 
     def close(self) -> None:
@@ -60,7 +61,7 @@ class File(Protocol):
 class OpenedRecording:
     """A recording that is looked at."""
 
-    def __init__(self, file: File, *, most_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(self, file: RecordedFile, *, most_bytes: int = DEFAULT_BYTES) -> None:
         """``most_bytes`` bounds the memory of windows that were read, and are kept to look at again."""
         self._file = file
         self._most_bytes = most_bytes
@@ -87,16 +88,16 @@ class OpenedRecording:
     def look(self) -> tuple[Index, str]:
         """Return what the file holds now; where it can no longer be read, what it held before, and why.
 
-        Raises Told where it has no window, or is closed.
+        Raises StalltopError where it has no window, or is closed.
         """
         with self._lock:
             if self._closed:
-                raise Told("the recording is closed")
+                raise StalltopError("the recording is closed")
             try:
                 if self._file.changed() or self._index is None:
                     self._index = Index.of(self._file.moments)
                 self._trouble = ""
-            except Told as told:
+            except StalltopError as told:
                 if self._index is None:
                     raise
                 self._trouble = told.reason
@@ -105,7 +106,7 @@ class OpenedRecording:
     def packed(self, window_id: int, *, keep: bool = True) -> Packed | None:
         """A window, put away; None where it is damaged. ``keep``: it may soon be wanted again.
 
-        Raises Gone where it is no longer in the file: it was put together with others.
+        Raises WindowGoneError where it is no longer in the file: it was put together with others.
         """
         with self._lock:
             known = self._read.get(window_id)
@@ -116,9 +117,9 @@ class OpenedRecording:
                 return None
             try:
                 window = self._file.window(window_id)
-            except Gone:
+            except WindowGoneError:
                 raise
-            except Told as told:
+            except StalltopError as told:
                 self._damaged[window_id] = told.reason
                 return None
             found = pack(window, tuple(self._keys.setdefault(key, key) for key in window.rows.keys))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.recordings.query import views
 from stalltop.recordings.query.batches import Batch, Head, batches
 from stalltop.recordings.query.divide import REST, divide
@@ -36,8 +36,8 @@ _SQL: Final = {
 
 
 def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> None:
-    """Make what stands for the calls that ``need`` names. Raises Told where they are too many; where the
-    file is damaged as ``batches`` does."""
+    """Make what stands for the calls that ``need`` names. Raises StalltopError where they are too many;
+    where the file is damaged as ``batches`` does."""
     table = f"~alike{need.name}"
     connection.execute(f'CREATE TEMP TABLE "{table}" ({_COLUMNS})')
     rows = calls = 0
@@ -46,7 +46,7 @@ def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> No
         rows += len(records)
         calls += sum(record[-1] for record in records)
         if rows > MOST_ROWS or (need.form is Form.SINGLE and calls > MOST_CALLS):
-            raise Told(f"this query needs more than {calls:,} calls one by one", _NARROWER)
+            raise StalltopError(f"this query needs more than {calls:,} calls one by one", _NARROWER)
         connection.executemany(f'INSERT INTO temp."{table}" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)', records)
     columns = ", ".join(_SQL.get(name, f"n.{name}") for name, _ in views.EVENT_COLUMNS)
     connection.execute(f'DROP VIEW IF EXISTS temp."{need.name}"')

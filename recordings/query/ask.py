@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.recordings.file import schema
 from stalltop.recordings.query import checking, functions, guard, making, sums, views
 from stalltop.recordings.query.mistakes import damaged, told
@@ -29,7 +29,7 @@ class Answer:
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
-    """Worked out as they are read, which may raise Told: the time was over, for example."""
+    """Worked out as they are read, which may raise StalltopError: the time was over, for example."""
     warnings: tuple[str, ...] = ()
     """What is wrong with the file, and what its figures lack, one line each."""
 
@@ -39,7 +39,8 @@ def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False,
     checksums first, and not only as many as there is time for. ``least``: the first ``rewrite.Form`` of calls
     to try; the answer is the same.
 
-    Raises BadUsage where it is no query or asks for what is not there, and Told where it takes more than
+    Raises UsageError where it is no query or asks for what is not there, and StalltopError where it takes
+    more than
     ``seconds`` or more memory than it may.
     """
     warnings = checking.damages(recorded, None if check else checking.SECONDS) + checking.missing(recorded)
@@ -141,10 +142,10 @@ class _Question:
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise damaged(self._path, f"what it counts cannot be read ({error})") from None
 
-    def _told(self, error: sqlite3.Error | sqlite3.Warning) -> Told:
+    def _told(self, error: sqlite3.Error | sqlite3.Warning) -> StalltopError:
         if "interrupted" in str(error):
             if self._patience.too_large:
-                return Told("the query needs more room on the disk than it may have", _LESS)
+                return StalltopError("the query needs more room on the disk than it may have", _LESS)
             if self._patience.over:
                 return self._patience.error()
             raise KeyboardInterrupt  # it came while SQLite looked at the clock, which passes no exception on

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from stalltop.model.window import UNCOUNTED
-from stalltop.recordings.read.reading import Damaged, Gone, Recorded
+from stalltop.recordings.read.reading import Recorded, UnreadableFileError, WindowGoneError
 
 SECONDS: Final = 1.5
 """Windows are compared with their checksums before a query is answered where all of them take less than
@@ -68,7 +68,7 @@ def missing(recorded: Recorded) -> tuple[str, ...]:
 def _look(check: Callable[[], None], found: list[str]) -> None:
     try:
         check()
-    except Gone:  # a recorder put it together with others
+    except WindowGoneError:  # a recorder put it together with others
         return
-    except Damaged as damaged:
+    except UnreadableFileError as damaged:
         found.append(damaged.reason)

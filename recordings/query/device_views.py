@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stalltop.recordings.query.view import IN_WINDOW, WHERE, WHO, WINDOW, WINDOW_SQL, View
+from stalltop.recordings.query.view import IN_WINDOW, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
 
 _DEVICE_SQL: Final = "nullif(n.device, '') AS device"
 _UUID_SQL: Final = "substr(j.value, 1, instr(j.value || '::', '::') - 1)"
@@ -47,14 +47,14 @@ _MORE_OF_DEVICES: Final = (
 )
 """Columns that are called the same in the file."""
 DEVICE_VIEWS: Final = (
-    View(
+    SqlView(
         "activity",
         "the time in which a container gave a GPU work or waited for it",
         (*WINDOW, WHO[0], *WHERE, ("active_ns", "that time, to about a millisecond")),
         f"SELECT {WINDOW_SQL}, t.cgroup_id, {_DEVICE_SQL}, n.active_ns FROM main.activity n"
         f' CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id LEFT {IN_WINDOW}',
     ),
-    View(
+    SqlView(
         "overlaps",
         "the time in which two containers did so at once; each pair is there twice, from either side",
         (
@@ -72,7 +72,7 @@ DEVICE_VIEWS: Final = (
             for one, other in ("to", "ot")
         ),
     ),
-    View(
+    SqlView(
         "allocations",
         "what a scheduler had given to containers at the end of each window, a row for each device",
         (
@@ -100,7 +100,7 @@ DEVICE_VIEWS: Final = (
         ' CROSS JOIN temp."~tenants" t ON t.tenant_id = a.tenant_id'
         f" CROSS JOIN json_each(a.devices) j LEFT {IN_WINDOW}",
     ),
-    View(
+    SqlView(
         "device_processes",
         "the processes that had a context on a GPU at the end of each window, as the driver lists them",
         (
@@ -124,7 +124,7 @@ DEVICE_VIEWS: Final = (
             for label, listed, where in (_LISTED_WITH_GPU, _LISTED_WITH_INSTANCE)
         ),
     ),
-    View(
+    SqlView(
         "mig_devices",
         "the MIG devices of each GPU at the end of each window",
         (
@@ -147,7 +147,7 @@ DEVICE_VIEWS: Final = (
         )
         + f" FROM main.devices n CROSS JOIN json_each(n.instances) i LEFT {IN_WINDOW}",
     ),
-    View(
+    SqlView(
         "devices",
         "what each GPU showed at the end of each window",
         (

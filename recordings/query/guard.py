@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 
 MOST_MEMORY: Final = 512 << 20
 """Bytes that SQLite may take, in this process."""
@@ -28,7 +28,7 @@ _FORBIDDEN: Final = frozenset({"load_extension", "fts3_tokenizer"})
 _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 
 
-class TooLong(Told):
+class QueryTimeoutError(StalltopError):
     """The time that a query may take is over."""
 
 
@@ -57,7 +57,7 @@ class Patience:
         return self.too_large or now > self._until
 
     def check(self) -> None:
-        """Raise TooLong where the time is over."""
+        """Raise QueryTimeoutError where the time is over."""
         if self.over:
             raise self.error()
 
@@ -70,9 +70,9 @@ class Patience:
         finally:
             self._until += time.monotonic() - began
 
-    def error(self) -> TooLong:
+    def error(self) -> QueryTimeoutError:
         """What is told then."""
-        return TooLong(
+        return QueryTimeoutError(
             f"the query took more than {self._seconds:g} s and was stopped",
             "ask for less, with WHERE on window_start for example, or allow more: --limit-seconds N",
         )

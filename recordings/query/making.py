@@ -7,7 +7,7 @@ from typing import Final
 
 from stalltop.model.cuda_kernels import LAUNCHING
 from stalltop.recordings.query import containers
-from stalltop.recordings.query.view import View
+from stalltop.recordings.query.view import SqlView
 from stalltop.recordings.query.views import EVENTS, NO_KERNEL, UNKNOWN, VIEWS
 
 _EVENTS: Final = (
@@ -56,5 +56,5 @@ def make(connection: sqlite3.Connection) -> None:
             connection.execute(f"CREATE TEMP VIEW {view.name} AS {view.select}")
 
 
-def _nothing(view: View) -> str:
+def _nothing(view: SqlView) -> str:
     return "SELECT " + ", ".join(f"NULL AS {name}" for name in view.names) + " WHERE 0"

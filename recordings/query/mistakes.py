@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.recordings.file import schema
 from stalltop.recordings.query import functions, views
 
@@ -37,49 +37,51 @@ _STATEMENTS = re.compile(
 """Words that other statements begin with, all of which do more than read."""
 
 
-def damaged(path: Path, why: str) -> Told:
+def damaged(path: Path, why: str) -> StalltopError:
     """What is told of a file that cannot be asked."""
-    return Told(
+    return StalltopError(
         f"{path} is damaged: {why}",
         f"save what can be read, and ask that: stalltop merge {shlex.quote(str(path))} --to NEW",
     )
 
 
-def told(error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str], path: Path) -> Told:
+def told(
+    error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str], path: Path
+) -> StalltopError:
     """What is told of ``error``, which ``sql`` met in the file ``path``. ``refused``: what our own functions
     refused."""
     text = str(error)
     if refused:
-        return BadUsage(refused[0], "the column histogram of operations holds histograms")
+        return UsageError(refused[0], "the column histogram of operations holds histograms")
     begins = _first_word(sql)
     if _STATEMENTS.fullmatch(begins):
-        return BadUsage("that does more than read", _READ_ONLY)
+        return UsageError("that does more than read", _READ_ONLY)
     if begins == "explain":
-        return BadUsage("EXPLAIN is no query here: SQLite is asked another one than was typed", _READ_ONLY)
+        return UsageError("EXPLAIN is no query here: SQLite is asked another one than was typed", _READ_ONLY)
     kind, _, name = text.partition(": ")
     if kind == "no such table":
         known = [*_COLUMNS, *(table.name for table in schema.TABLES)]
-        return BadUsage(f"there is no table {_shown(name)}", _like(name, known, "tables", list(_COLUMNS)))
+        return UsageError(f"there is no table {_shown(name)}", _like(name, known, "tables", list(_COLUMNS)))
     if kind == "no such column":
-        return BadUsage(f"there is no column {_shown(name)}", _column(name, sql))
+        return UsageError(f"there is no column {_shown(name)}", _column(name, sql))
     if kind == "no such function":
         known = [*functions.NAMES, *_BUILT_IN]
-        return BadUsage(f"there is no function {_shown(name)}", _like(name, known, "functions", known))
+        return UsageError(f"there is no function {_shown(name)}", _like(name, known, "functions", known))
     if "not authorized" in text or "prohibited" in text or "readonly" in text or "cannot modify" in text:
-        return BadUsage("that does more than read", _READ_ONLY)
+        return UsageError("that does more than read", _READ_ONLY)
     if "one statement" in text:
-        return BadUsage("only one statement at a time", _READ_ONLY)
+        return UsageError("only one statement at a time", _READ_ONLY)
     if "bindings" in text:
-        return BadUsage("a query has no parameters: write the value in the place of ? or :name")
+        return UsageError("a query has no parameters: write the value in the place of ? or :name")
     if isinstance(error, sqlite3.DataError) or "too big" in text or "out of memory" in text:
-        return Told("the answer needs more memory than a query may have", "ask for less at once")
+        return StalltopError("the answer needs more memory than a query may have", "ask for less at once")
     if re.search(r"malformed|not a database|disk I/O|corrupt", text):
         return damaged(path, text)
     if match := re.fullmatch(r'near "(.*)": syntax error', text, re.DOTALL):
-        return BadUsage(f"this is no SQL that SQLite knows, near {_shown(match[1])}{_place(match[1], sql)}")
+        return UsageError(f"this is no SQL that SQLite knows, near {_shown(match[1])}{_place(match[1], sql)}")
     if "incomplete input" in text:
-        return BadUsage("the query ends too early" if sql.strip() else "there is no query", _READ_ONLY)
-    return BadUsage(f"SQLite cannot run this: {text}")
+        return UsageError("the query ends too early" if sql.strip() else "there is no query", _READ_ONLY)
+    return UsageError(f"SQLite cannot run this: {text}")
 
 
 def _first_word(sql: str) -> str:

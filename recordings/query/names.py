@@ -12,11 +12,11 @@ Columns = Callable[[str, str], Collection[str] | None]
 """The columns, in small letters, of (schema, table) as queries see it; None where there is none."""
 
 
-class Unsure(Exception):
+class AmbiguousNameError(Exception):
     """Nothing certain can be said about a part of a query."""
 
 
-class Names:
+class QueryNames:
     """The names in one query."""
 
     def __init__(self, tree: exp.Expr, columns: Columns) -> None:
@@ -36,13 +36,14 @@ class Names:
         return not table.db and table.name.lower() in self._with
 
     def sources(self, select: exp.Select) -> list[tuple[str, exp.Expr]]:
-        """What stands in FROM, by the names it has in ``select``. Raises Unsure where that is not clear."""
+        """What stands in FROM, by the names it has in ``select``. Raises AmbiguousNameError where that is
+        not clear."""
         start = select.args.get("from_")
         found = [] if start is None else [start.this]
         found += [join.this for join in select.args.get("joins") or ()]
         for source in found:
             if not isinstance(source, (exp.Table, exp.Subquery)) or source.args.get("joins"):
-                raise Unsure
+                raise AmbiguousNameError
         return [(source.alias_or_name, source) for source in found]
 
     def columns_of(self, select: exp.Select, alias: str) -> list[exp.Column]:
@@ -69,7 +70,7 @@ class Names:
                     continue
                 names = self._names(source)
                 if names is None:
-                    raise Unsure
+                    raise AmbiguousNameError
                 if column.name.lower() in names:
                     return select, alias
             select = select.find_ancestor(exp.Select)

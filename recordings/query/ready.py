@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 
 
 class Ready(NamedTuple):
@@ -30,10 +30,10 @@ def queries() -> Mapping[str, Ready]:
 
 
 def query(name: str) -> str:
-    """The query called ``name``. Raises BadUsage, with names that are like it, where there is none."""
+    """The query called ``name``. Raises UsageError, with names that are like it, where there is none."""
     found = queries().get(name)
     if found is None:
         close = difflib.get_close_matches(name, queries(), 3, 0.4)
         remedy = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(queries())}"
-        raise BadUsage(f'there is no query called "{name}"', remedy)
+        raise UsageError(f'there is no query called "{name}"', remedy)
     return found.sql

@@ -22,7 +22,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from stalltop.recordings.query import views
-from stalltop.recordings.query.names import Columns, Names, Unsure
+from stalltop.recordings.query.names import AmbiguousNameError, Columns, QueryNames
 from stalltop.recordings.query.sums import sums_of
 from stalltop.recordings.query.weighing import AGGREGATES, Weighing, is_aggregate, is_real
 
@@ -81,12 +81,12 @@ def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool
     if not _is_written_alike(tree, sql):
         return unread(sql)
     needs: list[Need] = []
-    names = Names(tree, columns)
+    names = QueryNames(tree, columns)
     named = sum(names.is_events(table) for table in tree.find_all(exp.Table))
     try:
         for select in list(tree.find_all(exp.Select)):
             needs += _Part(select, names).rewritten(len(needs), least, maxima)
-    except Unsure:
+    except AmbiguousNameError:
         return unread(sql)
     if len(needs) != named:  # one of them stands where this program does not look
         return unread(sql)
@@ -111,7 +111,7 @@ def unread(sql: str) -> Plan:
 class _Part:
     """One SELECT."""
 
-    def __init__(self, select: exp.Select, names: Names) -> None:
+    def __init__(self, select: exp.Select, names: QueryNames) -> None:
         self._select = select
         self._names = names
 
@@ -143,7 +143,7 @@ class _Part:
             need.most = self._limit()
             first = self._narrow(need, alias, table)
             need.form, need.longest = self._weigh(alias, mine, least, maxima)
-        except Unsure:
+        except AmbiguousNameError:
             return
         if need.form is not Form.SUMS and need.windows and not self._stars():
             self._forget_windows(need, alias, mine, first)
@@ -166,20 +166,20 @@ class _Part:
         return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
 
     def _refuse(self, table: exp.Table, mine: list[exp.Column]) -> None:
-        """Raise Unsure where neither rows with weights nor fewer rows may stand for all rows."""
+        """Raise AmbiguousNameError where neither rows with weights nor fewer rows may stand for all rows."""
         if not self._shared().isdisjoint((*views.PER_CALL, *views.SUMS)):
-            raise Unsure
+            raise AmbiguousNameError
         for column in mine:
             aggregate = column.find_ancestor(exp.Select, *AGGREGATES)
             while aggregate is not None and not isinstance(aggregate, exp.Select):
                 if is_aggregate(aggregate) and aggregate.find_ancestor(exp.Select) is not self._select:
-                    raise Unsure  # an aggregate of an inner query may be this one's
+                    raise AmbiguousNameError  # an aggregate of an inner query may be this one's
                 aggregate = aggregate.find_ancestor(exp.Select, *AGGREGATES)
         for join in self._select.args.get("joins") or ():
             side = str(join.args.get("side") or "").upper()
             nullable = side in ("RIGHT", "FULL") or (side == "LEFT" and join.this is table)
             if nullable or join.args.get("method"):
-                raise Unsure
+                raise AmbiguousNameError
 
     def _weigh(self, alias: str, mine: list[exp.Column], least: Form, maxima: bool) -> tuple[Form, bool]:
         """Weigh all aggregates in the first form that allows it; and whether that needs maxima of sums."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from stalltop.recordings.query import ready
-from stalltop.recordings.query.view import View
+from stalltop.recordings.query.view import SqlView
 from stalltop.recordings.query.views import EVENT_COLUMNS, EVENTS, VIEWS
 
 _COLUMN_WIDTH = max(len(name) for view in VIEWS for name in view.names) + 2
 
 
-def _same(view: View) -> bool:
+def _same(view: SqlView) -> bool:
     """Whether its columns are those of the first view of single calls."""
     return view.name in EVENTS and view.name != next(iter(EVENTS))
 

@@ -7,7 +7,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SqlView:
     """A view, or a table that looks like one."""
 
     name: str

@@ -10,7 +10,7 @@ from typing import Final
 
 from stalltop.model.window import SPLITS
 from stalltop.recordings.query.device_views import DEVICE_VIEWS
-from stalltop.recordings.query.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, View
+from stalltop.recordings.query.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
 
 UNKNOWN: Final = "(unknown)"
 """``kernel_name`` of a launch of which the kernel is not known; of what is no launch it is NULL."""
@@ -59,15 +59,17 @@ SERIES_SQL: Final = f"{WINDOW_SQL}, {WHO_SQL}"
 _PROCESS_SQL: Final = f"{WINDOW_SQL}, p.cgroup_id, p.pid, p.process"
 
 
-def _plain(name: str, about: str, head: tuple[tuple[str, str], ...], sql: str, join: str, *more: str) -> View:
+def _plain(
+    name: str, about: str, head: tuple[tuple[str, str], ...], sql: str, join: str, *more: str
+) -> SqlView:
     """A view of a table of the file, most columns of which keep their names. ``more``: ``column: what``."""
     own = tuple((column, what) for column, _, what in (line.partition(": ") for line in more))
     columns = "".join(f", n.{column}" for column, _ in own)
-    return View(name, about, (*head, *own), f"SELECT {sql}{columns} FROM main.{name} n {join}")
+    return SqlView(name, about, (*head, *own), f"SELECT {sql}{columns} FROM main.{name} n {join}")
 
 
 VIEWS: Final = (
-    View(
+    SqlView(
         "containers",
         "whose the calls are: containers, pods, jobs, units; what is in none, by its process or session",
         (
@@ -92,8 +94,8 @@ VIEWS: Final = (
             ("labels", "JSON list of [name, value]: of the container or pod"),
         ),
     ),
-    *(View(name, about, EVENT_COLUMNS) for name, about in EVENTS.items()),
-    View(
+    *(SqlView(name, about, EVENT_COLUMNS) for name, about in EVENTS.items()),
+    SqlView(
         "operations",
         "what each process counted of each operation in each window, with its histogram",
         (
@@ -117,7 +119,7 @@ VIEWS: Final = (
         + f", h.payload AS histogram FROM main.counts n {BY_SERIES}"
         " LEFT JOIN main.histograms h ON h.window_id = n.window_id AND h.place = n.place",
     ),
-    View(
+    SqlView(
         "launches",
         "launches by kernel, as far as kernels were told apart",
         (
@@ -134,7 +136,7 @@ VIEWS: Final = (
         f"SELECT {SERIES_SQL}, k.kernel_name, n.calls, n.errors, n.total_ns, n.max_ns"
         f' FROM main.kernel_counts n {BY_SERIES} LEFT JOIN temp."~kernels" k ON k.kernel_id = n.kernel_id',
     ),
-    View(
+    SqlView(
         "kept_calls",
         "slow calls, and a few taken at random, one by one as they were",
         (
@@ -160,7 +162,7 @@ VIEWS: Final = (
         + f", n.bytes, n.returned, n.arguments, n.why FROM main.calls n {BY_SERIES}"
         ' LEFT JOIN temp."~kernels" k ON k.kernel_id = n.kernel_id',
     ),
-    View(
+    SqlView(
         "open_calls",
         "calls that had not returned when their window ended, or never will",
         (
@@ -174,7 +176,7 @@ VIEWS: Final = (
         ),
         f"SELECT {SERIES_SQL}, n.tid, n.age_ns, n.ended FROM main.open_calls n {BY_SERIES}",
     ),
-    View(
+    SqlView(
         "chains",
         "what was wrong in each window, and what had ended before it (open is 0): cause, who loses, how much",
         (
@@ -204,7 +206,7 @@ VIEWS: Final = (
         " CROSS JOIN main.chain_texts c ON c.chain_text_id = n.chain_text_id"
         f' LEFT JOIN temp."~processes" p ON p.process_id = c.process_id LEFT {IN_WINDOW}',
     ),
-    View(
+    SqlView(
         "culprits",
         "time off the CPU of an operation, and which process was the cause",
         (
@@ -274,13 +276,13 @@ VIEWS: Final = (
         *(_PROCESS_SQL, _BY_PROCESS, "time: Unix time, s", "kind: what", "text: one line for a person"),
     ),
     *DEVICE_VIEWS,
-    View(
+    SqlView(
         "losses",
         "what was lost, by counter (docs/json.md says what each one means)",
         (*WINDOW, ("name", "of the counter"), ("count", "how many")),
         f"SELECT {WINDOW_SQL}, n.name, n.count FROM main.losses n LEFT {IN_WINDOW}",
     ),
-    View(
+    SqlView(
         "windows",
         "the stretches of time that the file has",
         (

@@ -19,7 +19,7 @@ _KNOWN: Final = "SELECT count(*), total(checksum) FROM windows WHERE window_id <
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moments:
+class WindowList:
     """The windows of a file, oldest first: element i of every array belongs to one window.
 
     They are in the order in which they came: where the clock was set back, ``start`` falls.
@@ -49,21 +49,21 @@ class Moments:
 
 
 _REAL: Final = ("start", "seconds", "lost_ms_per_s")
-_COLUMNS: Final = tuple(field.name for field in fields(Moments))
+_COLUMNS: Final = tuple(field.name for field in fields(WindowList))
 
 
 class Listing:
     """Reads the list, and after the first time only what is new of it."""
 
     def __init__(self) -> None:
-        self._known: Moments | None = None
+        self._known: WindowList | None = None
         self._total = 0.0
         """Sum of the checksums of what is known: it is another one where windows were put together. Exact, as
         there are less than two million windows."""
         self.anew = False
         """Whether the last read found that windows had gone."""
 
-    def read(self, connection: sqlite3.Connection) -> Moments:
+    def read(self, connection: sqlite3.Connection) -> WindowList:
         """The list as it is now; within a transaction. Raises ValueError where it is none."""
         known = self._known
         if known is not None and len(known):
@@ -80,7 +80,7 @@ class Listing:
         return self._known
 
 
-def _after(connection: sqlite3.Connection, window_id: int) -> tuple[Moments, float]:
+def _after(connection: sqlite3.Connection, window_id: int) -> tuple[WindowList, float]:
     """The windows with greater numbers, and the sum of their checksums."""
     rows = connection.execute(_LIST, (window_id,)).fetchall()
     if len(rows) > _MOST_WINDOWS:
@@ -93,8 +93,8 @@ def _after(connection: sqlite3.Connection, window_id: int) -> tuple[Moments, flo
         arrays[name] = np.array(column, np.float64 if name in _REAL else np.int64)
     if set(map(type, checksums)) - {int}:
         raise ValueError("windows.checksum is no number")
-    return Moments(**arrays), float(sum(checksums))
+    return WindowList(**arrays), float(sum(checksums))
 
 
-def _joined(one: Moments, other: Moments) -> Moments:
-    return Moments(*(np.concatenate((getattr(one, name), getattr(other, name))) for name in _COLUMNS))
+def _joined(one: WindowList, other: WindowList) -> WindowList:
+    return WindowList(*(np.concatenate((getattr(one, name), getattr(other, name))) for name in _COLUMNS))

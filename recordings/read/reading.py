@@ -12,28 +12,37 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import Peak
 from stalltop.model.text.figures import moment
 from stalltop.model.window import Missing, Window
-from stalltop.recordings.file.opening import Damaged, Opened
+from stalltop.recordings.file.opening import Opened, UnreadableFileError
 from stalltop.recordings.read.decoding import Decoder
 from stalltop.recordings.read.limits import LATEST
-from stalltop.recordings.read.moments import Listing, Moments
+from stalltop.recordings.read.moments import Listing, WindowList
 
-__all__ = ["Damaged", "Gone", "Host", "Moments", "Recorded", "load", "open_file", "read_peak"]
+__all__ = [
+    "Recorded",
+    "RecordedHost",
+    "UnreadableFileError",
+    "WindowGoneError",
+    "WindowList",
+    "load",
+    "open_file",
+    "read_peak",
+]
 
 _AT_ONCE: Final = 64
 """Windows that are added up together."""
 _MOST_WARNINGS: Final = 100
 
 
-class Gone(Told):
+class WindowGoneError(StalltopError):
     """A window that was put together with others to a longer one, or dropped, since the file was listed."""
 
 
-class Host(NamedTuple):
+class RecordedHost(NamedTuple):
     """A host that windows of a file are of."""
 
     host_id: int
@@ -54,7 +63,7 @@ class Recorded:
         self._decoder = Decoder(opened.connection)
         self._data_version = -1
         self.changed()
-        self._moments: Moments | None = None
+        self._moments: WindowList | None = None
         self._listing = Listing()
         self.about: Mapping[str, str] = dict(self._all("SELECT name, value FROM about"))
         """What the file says of itself."""
@@ -82,17 +91,17 @@ class Recorded:
         return "window" if self.about.get("kind") == "window" and len(self.moments) == 1 else "recording"
 
     @property
-    def hosts(self) -> tuple[Host, ...]:
+    def hosts(self) -> tuple[RecordedHost, ...]:
         """All hosts, in the order of their numbers."""
         rows = self._all("SELECT host_id, clock_offset_ns, clock_error_ns FROM hosts ORDER BY host_id")
         with self._opened.reading("its hosts"):
             return tuple(
-                Host(number, self._decoder.values("hosts", number)[0], offset, error)
+                RecordedHost(number, self._decoder.values("hosts", number)[0], offset, error)
                 for number, offset, error in rows
             )
 
     @property
-    def moments(self) -> Moments:
+    def moments(self) -> WindowList:
         """All windows, oldest first, as they were when ``changed`` last said so."""
         if self._moments is None:
             with self._opened.reading("its list of windows"), self._snapshot():
@@ -115,12 +124,13 @@ class Recorded:
         return True
 
     def window(self, window_id: int) -> Window:
-        """The window of that number. Raises Damaged where it cannot be read, and Gone without one."""
+        """The window of that number. Raises UnreadableFileError where it cannot be read, and
+        WindowGoneError without one."""
         try:
             with self._opened.reading(lambda: self._named(window_id)), self._snapshot():
                 return self._decoder.window(int(window_id))
         except KeyError:
-            raise Gone(f"window {window_id} is no longer in {self.path}") from None
+            raise WindowGoneError(f"window {window_id} is no longer in {self.path}") from None
 
     def check(self, window_id: int) -> None:
         """Compare that window with its checksum, which is quicker than to read it. Raises as ``window``."""
@@ -128,10 +138,10 @@ class Recorded:
             with self._opened.reading(lambda: self._named(window_id)), self._snapshot():
                 self._decoder.check(int(window_id))
         except KeyError:
-            raise Gone(f"window {window_id} is no longer in {self.path}") from None
+            raise WindowGoneError(f"window {window_id} is no longer in {self.path}") from None
 
     def check_shared(self) -> None:
-        """Compare what windows share with its checksums. Raises Damaged."""
+        """Compare what windows share with its checksums. Raises UnreadableFileError."""
         with self._opened.reading("what its windows share"), self._snapshot():
             self._decoder.check_shared()
 
@@ -148,7 +158,7 @@ class Recorded:
             for window_id in self._chosen(start, end, host):
                 try:
                     yield self.window(window_id)
-                except Damaged as damaged:
+                except UnreadableFileError as damaged:
                     self._warn(damaged.reason)
 
     def _chosen(self, start: float, end: float, host: str | None) -> list[int]:
@@ -168,8 +178,8 @@ class Recorded:
         self, start: float = -np.inf, end: float = np.inf, each: Callable[[Window], object] = bool
     ) -> Window:
         """All windows that overlap ``start`` to ``end`` (Unix time in seconds) added up; ``each`` gets every
-        one of them on the way. What could not be read is named in its coverage. Raises Damaged where nothing
-        can be read."""
+        one of them on the way. What could not be read is named in its coverage. Raises UnreadableFileError
+        where nothing can be read."""
         found: list[Window] = []
         for window in self.windows(start, end):
             each(window)
@@ -177,7 +187,7 @@ class Recorded:
             if len(found) == _AT_ONCE:
                 found = [merge(found)]
         if not found:
-            raise Damaged(
+            raise UnreadableFileError(
                 f"{self.path}: {self.warnings[0]}" if self.warnings else f"{self.path} has no windows"
             )
         window = merge(found)
@@ -205,8 +215,8 @@ class Recorded:
         """All that is read until the end is of the file as it is now: a recorder that puts windows together
         takes none of them away meanwhile. Its log grows as long, so this is for minutes, not for days.
 
-        Raises Told at the end where a closed file was taken up again meanwhile: what was read may be of two
-        states of it."""
+        Raises StalltopError at the end where a closed file was taken up again meanwhile: what was read may
+        be of two states of it."""
         with self._snapshot():
             with self._opened.reading("it"):
                 self._opened.pragma("schema_version")  # from the first look on it is held
@@ -235,7 +245,7 @@ class Recorded:
 def load(path: Path) -> Window:
     """The window saved in ``path``, or all windows of a recording added up.
 
-    Raises BadUsage, with the reason, where that is no such file.
+    Raises UsageError, with the reason, where that is no such file.
     """
     with open_file(path) as recorded:
         return recorded.whole()
@@ -244,7 +254,7 @@ def load(path: Path) -> Window:
 def open_file(path: Path) -> Recorded:
     """Open a saved window or a recording to read. It is never changed.
 
-    Raises BadUsage, with the reason, where that is no such file.
+    Raises UsageError, with the reason, where that is no such file.
     """
     opened = Opened(path)
     try:

@@ -10,10 +10,10 @@ import os
 import stat
 from pathlib import Path
 
-from stalltop.files.complete import InUse
-from stalltop.model.errors import BadUsage, Told
+from stalltop.files.complete import FileInUseError
+from stalltop.model.errors import StalltopError, UsageError
 
-__all__ = ["Hold", "InUse", "reserve"]
+__all__ = ["FileInUseError", "Hold", "reserve"]
 
 _KEEP_SIZE = 1
 """FALLOC_FL_KEEP_SIZE of linux/falloc.h: room beyond the end of a file does not make it longer."""
@@ -27,8 +27,8 @@ class Hold:
     are of another kind, so readers are not kept out. But every ``close`` of the file drops those within this
     process, which is why the lock is to be released after the connection was closed.
 
-    Raises InUse, BadUsage where ``path`` is no regular file or one with several names, and Told where it
-    cannot be opened.
+    Raises FileInUseError, UsageError where ``path`` is no regular file or one with several names, and
+    StalltopError where it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,28 +39,28 @@ class Hold:
             self._descriptor = os.open(path, flags, 0o600)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-                raise BadUsage(f"{path} is no regular file") from error
-            raise Told(f"cannot write {path}: {error.strerror or error}") from error
+                raise UsageError(f"{path} is no regular file") from error
+            raise StalltopError(f"cannot write {path}: {error.strerror or error}") from error
         try:
             if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
-                raise BadUsage(f"{path} is no regular file")
+                raise UsageError(f"{path} is no regular file")
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(self._descriptor).st_nlink > 1:
                 # SQLite finds the log of a file by its name.
-                raise BadUsage(
+                raise UsageError(
                     f"{path} has another name, too (a hard link)", "remove one of them, or copy it"
                 )
         except BlockingIOError:
             owner = self._owner()
             os.close(self._descriptor)
-            raise InUse(
+            raise FileInUseError(
                 f"another stalltop records to {path}{f' (process {owner})' if owner else ''}",
                 "name another file with --to, or stop the other one",
             ) from None
         except OSError as error:
             os.close(self._descriptor)
-            raise Told(f"cannot lock {path}: {error.strerror or error}") from error
-        except BadUsage:
+            raise StalltopError(f"cannot lock {path}: {error.strerror or error}") from error
+        except UsageError:
             os.close(self._descriptor)
             raise
 

@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from stalltop.files.complete import opened
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.hosts.clocks import Clock, Entry, Recollection, clocks, renamed, shifted
 from stalltop.model.hosts.machines import are_two_machines
 from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
 from stalltop.recordings.file.trouble import lacks_space
-from stalltop.recordings.read.reading import Damaged, Gone, Recorded, open_file, read_peak
+from stalltop.recordings.read.reading import (
+    Recorded,
+    UnreadableFileError,
+    WindowGoneError,
+    open_file,
+    read_peak,
+)
 from stalltop.recordings.write.writing import Writer, create
 
 _AT_ONCE: Final = 256
@@ -88,7 +94,7 @@ def merge_files(
 
     ``names`` are other names of the host of a file; ``given_ns`` offsets of hosts' clocks that are known
     (``model.hosts.clocks``). Where a clock is not known its times stay as they are. ``step`` gets how many
-    windows are done, of how many. Raises BadUsage and Told.
+    windows are done, of how many. Raises UsageError and StalltopError.
     """
     names = names or {}
     with contextlib.ExitStack() as stack:
@@ -99,7 +105,7 @@ def merge_files(
         known = clocks(_recollections(files, called), given_ns)
         unknown = sorted(set(given_ns or {}) - set(known))
         if unknown:
-            raise BadUsage(f"no file is of the host {unknown[0]}", f"hosts are: {', '.join(known)}")
+            raise UsageError(f"no file is of the host {unknown[0]}", f"hosts are: {', '.join(known)}")
         merged = Merged(target, [MergedHost(name, clock) for name, clock in known.items()])
         parts = heapq.merge(
             *(_parts(number, file, called[number], known) for number, file in enumerate(files)),
@@ -114,7 +120,7 @@ def merge_files(
                 _write(made, _windows(files, called, known, chosen), merged, step, len(chosen))
             except sqlite3.Error as error:
                 why = "no space left on the device" if lacks_space(error) else str(error)
-                raise Told(f"cannot write {target}: {why}") from error
+                raise StalltopError(f"cannot write {target}: {why}") from error
         merged.warnings += [warning for one in files for warning in one.warnings]
         return merged
 
@@ -131,7 +137,7 @@ class _Names:
         self._name = name
         present = set(file.moments.host_id.tolist())
         if name is not None and len(present) > 1:
-            raise BadUsage(f"{file.path} is of several hosts: they cannot have one name")
+            raise UsageError(f"{file.path} is of several hosts: they cannot have one name")
 
     def of(self, host_id: int) -> str:
         """The name of a host of the file."""
@@ -175,7 +181,7 @@ def _recalled(file: Recorded, host_id: int) -> Recollection:
         ).fetchone()
         return Recollection(entries, int(worst) if with_error and with_error == all_windows else None)
     except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
-        raise Damaged(f"{file.path} is damaged: its clocks cannot be read ({error})") from None
+        raise UnreadableFileError(f"{file.path} is damaged: its clocks cannot be read ({error})") from None
 
 
 def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock]) -> Iterator[_Part]:
@@ -208,7 +214,7 @@ def _without_overlap(
     """Each stretch of a host's time once: of two files that have it, the window that begins first stays.
 
     ``beside`` gets some of the windows that are left out, each with one that stands in its place. Raises
-    BadUsage where two files with one host name seem to be of two machines.
+    UsageError where two files with one host name seem to be of two machines.
     """
     hosts = {host.name: host for host in merged.hosts}
     lasts: dict[str, dict[int, _Part]] = {}
@@ -246,20 +252,20 @@ def _without_overlap(
     for (file, name), count in others.items():
         # Windows that somebody saved beside a recording are few; those of a second recorder are not.
         if count >= _SECOND_RECORDER and count * 4 > whole[file]:
-            raise BadUsage(
+            raise UsageError(
                 f"{paths[file]} has other windows of {name} at the same times as another file", _NAME
             )
 
 
 def _refuse_two_machines(files: Sequence[Recorded], left_out: _Part, kept: _Part) -> None:
-    """Raise BadUsage where ``left_out`` is of another machine than ``kept``, which stands in its place."""
+    """Raise UsageError where ``left_out`` is of another machine than ``kept``, which stands in its place."""
     a, b = files[left_out.file], files[kept.file]
     try:
         both = a.window(left_out.window_id), b.window(kept.window_id)
-    except (Gone, KeyError, Damaged):
+    except (WindowGoneError, KeyError, UnreadableFileError):
         return
     if are_two_machines(*both):
-        raise BadUsage(f"{a.path} and {b.path} are of two machines, both named {left_out.host}", _NAME)
+        raise UsageError(f"{a.path} and {b.path} are of two machines, both named {left_out.host}", _NAME)
 
 
 def _windows(
@@ -271,9 +277,9 @@ def _windows(
         try:
             window = called[part.file].given(file.window(part.window_id))
             peak = read_peak(file.connection, part.window_id)
-        except (Gone, KeyError):
+        except (WindowGoneError, KeyError):
             yield None
-        except Damaged as damaged:
+        except UnreadableFileError as damaged:
             file.warnings.append(damaged.reason)
             yield None
         else:
@@ -308,5 +314,5 @@ def _write(
             made.execute("BEGIN")
         step(done, whole)
     if not written:
-        raise Told("no window of these files can be read")
+        raise StalltopError("no window of these files can be read")
     made.execute("COMMIT")

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stalltop.model.errors import Told, described
+from stalltop.model.errors import StalltopError, described
 from stalltop.model.merge.merging import merge
 from stalltop.model.source import Source
 from stalltop.model.window import Window
@@ -75,7 +75,7 @@ class RecordedSource:
         def work() -> None:
             try:
                 self._tell(f"recording to {self.begin()}")
-            except Told as told:
+            except StalltopError as told:
                 self._tell(f"not recording: {' '.join(str(told).split())}")
             except Exception as error:  # nothing is printed over the screen
                 self._tell(f"not recording: {described(error)}")
@@ -87,7 +87,7 @@ class RecordedSource:
             threading.Thread(target=work, name="stalltop-record", daemon=True).start()
 
     def begin(self) -> Path:
-        """Record from now on, and return where to. Raises Told where that cannot be."""
+        """Record from now on, and return where to. Raises StalltopError where that cannot be."""
         from stalltop.files.places import recording_path
         from stalltop.recordings.write.recorder import Recorder
 

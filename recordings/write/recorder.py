@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from stalltop.model.errors import BadUsage, Told, described
+from stalltop.model.errors import StalltopError, UsageError, described
 from stalltop.model.evidence import Event
 from stalltop.model.window import Window
-from stalltop.recordings.file.trouble import Damaged, Unwritable, put_aside
+from stalltop.recordings.file.trouble import DamagedFileError, WriteError, put_aside
 from stalltop.recordings.write.bounds import Bounds
 from stalltop.recordings.write.clock_watch import ClockWatch, length_text
 from stalltop.recordings.write.recording import Recording
@@ -87,12 +87,12 @@ class Recorder:
 
     def open(self, host: str | None = None) -> None:
         """Open the file now and in this thread, for who wants to know whether that works, for windows of
-        ``host`` where that is known. Raises Told."""
+        ``host`` where that is known. Raises StalltopError."""
         self._recording = recording = self._opened()
         if host is not None:
             try:
                 recording.expect(host)
-            except Told:
+            except StalltopError:
                 self._close_file()
                 raise
         with self._changed:
@@ -175,18 +175,18 @@ class Recorder:
                 self._gap_seconds -= gap_seconds
                 self._state = replace(self._state, seconds=self._state.seconds + window.seconds)
             recording.tend()
-        except (Damaged, BadUsage) as error:
+        except (DamagedFileError, UsageError) as error:
             try:
-                if isinstance(error, Damaged):
+                if isinstance(error, DamagedFileError):
                     self._put_aside(error)
                 elif self._replaced:
                     # What was recorded to went on under this name: it does so again.
                     self._put_aside(error, "other")
                 else:
                     self._failed(error.reason)
-            except Told as told:
+            except StalltopError as told:
                 self._failed(told.reason)
-        except Told as told:
+        except StalltopError as told:
             self._failed(told.reason)
         except Exception as error:  # a mistake of ours, which the next window may not meet
             if again:
@@ -214,7 +214,7 @@ class Recorder:
     def _opened(self) -> Recording:
         try:
             return self._opening(self._path, self._bounds)
-        except Damaged as error:
+        except DamagedFileError as error:
             self._put_aside(error)
         return self._opening(self._path, self._bounds)
 
@@ -244,11 +244,12 @@ class Recorder:
             self._state = replace(self._state, failure=reason)
         self._close_file()
 
-    def _put_aside(self, error: Told, why: str = "damaged") -> None:
-        """Let a new file take the place of a damaged one, or of one that is none of ours. Raises Told."""
+    def _put_aside(self, error: StalltopError, why: str = "damaged") -> None:
+        """Let a new file take the place of a damaged one, or of one that is none of ours. Raises
+        StalltopError."""
         self._close_file()
         if self._asides >= MOST_ASIDE:
-            raise Unwritable(f"{error.reason}, as were {MOST_ASIDE} before it")
+            raise WriteError(f"{error.reason}, as were {MOST_ASIDE} before it")
         aside = put_aside(self._path, why)
         self._asides += 1
         self._tell(f"{error.reason}: it is now {aside}, and a new one is begun")
@@ -256,7 +257,7 @@ class Recorder:
     def _close_file(self) -> None:
         recording, self._recording = self._recording, None
         if recording is not None:
-            with contextlib.suppress(Told, OSError):
+            with contextlib.suppress(StalltopError, OSError):
                 recording.close()
             with self._changed:
                 self._state = replace(self._state, bytes=recording.bytes)

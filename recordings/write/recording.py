@@ -15,18 +15,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.model.evidence import Event
 from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
 from stalltop.recordings.file import schema
 from stalltop.recordings.file.opening import HEAD_BYTES, check_schema, is_closed, newer
-from stalltop.recordings.file.trouble import Damaged, Unwritable, is_undecodable, lacks_space, told
+from stalltop.recordings.file.trouble import DamagedFileError, WriteError, is_undecodable, lacks_space, told
 from stalltop.recordings.read.decoding import Decoder
 from stalltop.recordings.write.bounds import Bounds
 from stalltop.recordings.write.clock_watch import length_text
 from stalltop.recordings.write.hold import Hold, reserve
-from stalltop.recordings.write.thinning import TIERS, Kept, Kepts, Step, Tier, put_together, with_events
+from stalltop.recordings.write.thinning import (
+    TIERS,
+    Kepts,
+    KeptWindow,
+    ThinningStep,
+    Tier,
+    put_together,
+    with_events,
+)
 from stalltop.recordings.write.unreferred import forget
 from stalltop.recordings.write.writing import Writer, create
 
@@ -56,8 +64,9 @@ _ANOTHER: Final = "name another file with --to"
 class Recording:
     """The recording at ``path``, begun where there is none, else continued. Used by one thread at a time.
 
-    Raises InUse where another process records to it, BadUsage where it is something else, Damaged where it is
-    broken, and Told where it cannot be written. After any other error than BadUsage the file is to be closed.
+    Raises FileInUseError where another process records to it, UsageError where it is something else,
+    DamagedFileError where it is broken, and StalltopError where it cannot be written. After any other error
+    than UsageError the file is to be closed.
     """
 
     def __init__(self, path: Path, bounds: Bounds | None = None, tiers: Sequence[Tier] = TIERS) -> None:
@@ -88,7 +97,7 @@ class Recording:
                 self._open()
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             self._close()
-            raise Damaged(f"{path} is damaged ({error})") from error
+            raise DamagedFileError(f"{path} is damaged ({error})") from error
         except BaseException:
             self._close()
             raise
@@ -111,7 +120,7 @@ class Recording:
         return len(self._kept)
 
     @property
-    def newest(self) -> Kept | None:
+    def newest(self) -> KeptWindow | None:
         """The window that was added last."""
         return self._kept.newest
 
@@ -128,12 +137,12 @@ class Recording:
     def add(self, window: Window) -> None:
         """Write ``window``, the newest one: as a whole, or an error is raised and nothing of it is there.
 
-        Raises BadUsage where it is of another host, Unwritable and Damaged.
+        Raises UsageError where it is of another host, WriteError and DamagedFileError.
         """
         self.expect(window.host)
         with told(self.path):
             if self.bytes > self._most_bytes and self._log_is_held():
-                raise Unwritable("somebody reads it without end, so that it cannot be kept within its bound")
+                raise WriteError("somebody reads it without end, so that it cannot be kept within its bound")
             try:
                 self._add(window)
             except sqlite3.OperationalError as error:
@@ -145,10 +154,10 @@ class Recording:
                 self._add(window)
 
     def expect(self, host: str) -> None:
-        """Raise BadUsage where it is a recording of another host."""
+        """Raise UsageError where it is a recording of another host."""
         newest = self._kept.newest
         if newest is not None and newest.host != host:
-            raise BadUsage(f"{self.path} is a recording of {newest.host}, not of {host}", _ANOTHER)
+            raise UsageError(f"{self.path} is a recording of {newest.host}, not of {host}", _ANOTHER)
 
     def tend(self) -> None:
         """Let what is old, or too much, give way, for a moment: after each ``add``. Raises as that does."""
@@ -168,7 +177,7 @@ class Recording:
         """Close the file; it is then one plain file, with nothing beside it. One that was begun in vain goes.
         May be called twice.
 
-        Raises Unwritable where that fails; the windows are safe all the same.
+        Raises WriteError where that fails; the windows are safe all the same.
         """
         try:
             with told(self.path):
@@ -186,7 +195,7 @@ class Recording:
     def _open(self) -> None:
         head = self._hold.head(HEAD_BYTES)
         if head and not head.startswith(_MAGIC) and not Path(f"{self.path}-journal").exists():
-            raise BadUsage(f"{self.path} is no recording of stalltop", _ANOTHER)
+            raise UsageError(f"{self.path} is no recording of stalltop", _ANOTHER)
         if is_closed(head):
             # Of a file that had the name before: SQLite would put it into this one.
             with contextlib.suppress(FileNotFoundError):
@@ -207,7 +216,7 @@ class Recording:
         connection.execute("PRAGMA synchronous = FULL")
         self._size_up()
         if not self.in_place:
-            raise Unwritable(f"{self.path} was replaced while it was opened")
+            raise WriteError(f"{self.path} was replaced while it was opened")
         if not self._new:
             self._load()
         self._writer = Writer(connection)
@@ -215,17 +224,17 @@ class Recording:
         self._look_ahead(at_once=True)
 
     def _is_new(self) -> bool:
-        """Whether nothing is in the file; else it is a recording. Raises BadUsage where it is neither."""
+        """Whether nothing is in the file; else it is a recording. Raises UsageError where it is neither."""
         application, version = self._number("application_id"), self._number("user_version")
         if not application and not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return True  # or a recorder died before it had made the tables
         if application != schema.APPLICATION_ID or version < schema.VERSION:
-            raise BadUsage(f"{self.path} is no recording of stalltop", _ANOTHER)
+            raise UsageError(f"{self.path} is no recording of stalltop", _ANOTHER)
         if version > schema.VERSION:
             raise newer(self.path, version, f"update stalltop, or {_ANOTHER}")
         found = self._db.execute("SELECT value FROM about WHERE name = 'kind'").fetchone()
         if found != ("recording",) or self._number("auto_vacuum") != 2:
-            raise BadUsage(
+            raise UsageError(
                 f"{self.path} was saved or put together: it is no recording to go on with", _ANOTHER
             )
         check_schema(self._db)
@@ -239,12 +248,12 @@ class Recording:
         ):
             if host is None:
                 raise ValueError(f"window {window_id} is of no host")
-            self._kept.add(Kept(window_id, start, seconds, host), levels.get(level, 0))
+            self._kept.add(KeptWindow(window_id, start, seconds, host), levels.get(level, 0))
 
     @property
     def _db(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise Unwritable(f"{self.path} is closed")
+            raise WriteError(f"{self.path} is closed")
         return self._connection
 
     def _number(self, pragma: str) -> int:
@@ -281,11 +290,11 @@ class Recording:
         number = (newest.window_id // _STRIDE + 1) * _STRIDE if newest is not None else _STRIDE
         with self._transaction():
             self._writer.add(window, self._tiers[0].length, window_id=number)
-        self._kept.add(Kept(number, window.start, window.seconds, window.host))
+        self._kept.add(KeptWindow(number, window.start, window.seconds, window.host))
         self._since_reserved += 1
         self._since_forgotten += 1
 
-    def _next_step(self) -> Step | None:
+    def _next_step(self) -> ThinningStep | None:
         step = self._kept.due(self._most_seconds)
         if step is None and (excess := self._excess()) > 0:
             each = max(self._used() // max(len(self._kept), 1), 1)
@@ -294,7 +303,7 @@ class Recording:
             step = self._kept.least_needed()
         return step
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: ThinningStep) -> None:
         merged = None
         with self._transaction():
             if step.to is not None:
@@ -309,7 +318,7 @@ class Recording:
                 forget(self._db)
             self._writer.forget()
 
-    def _put_together(self, windows: Sequence[Kept], level: int) -> Kept | None:
+    def _put_together(self, windows: Sequence[KeptWindow], level: int) -> KeptWindow | None:
         """Write ``windows`` as one, without those that turn out to be damaged; None where all are."""
         parts: list[Window] = []
         peaks: list[Peak] = []
@@ -334,7 +343,7 @@ class Recording:
             together = with_events(together, (Event(together.start, "not_recorded", "", 0, "", text),))
         number = windows[0].window_id + 1
         self._writer.add(together, level, Peak.highest(peaks), number)
-        return Kept(number, together.start, together.seconds, together.host)
+        return KeptWindow(number, together.start, together.seconds, together.host)
 
     # ---- room
 

@@ -18,14 +18,15 @@ _PAGE_BYTES = 1024
 def save(window: Window, path: Path, *, overwrite: bool = False) -> Path:
     """Write ``window`` to ``path`` and return it; only the user who saves may read it (mode 0600).
 
-    The file is complete or not there at all; missing folders are made. Raises BadUsage where ``path``
-    exists and ``overwrite`` is not set, or is no regular file, and Told where it cannot be written.
+    The file is complete or not there at all; missing folders are made. Raises UsageError where ``path``
+    exists and ``overwrite`` is not set, or is no regular file, and StalltopError where it cannot be written.
     """
     return write(dump(window), path, overwrite=overwrite)
 
 
 def dump(window: Window) -> bytes:
-    """``window`` as the content of a file: of equal windows the same. Raises Told where it is too large."""
+    """``window`` as the content of a file: of equal windows the same. Raises StalltopError where it is too
+    large."""
     if hasattr(sqlite3.Connection, "serialize"):
         with contextlib.closing(_made(window, ":memory:")) as connection:
             return connection.serialize()

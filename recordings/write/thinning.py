@@ -42,7 +42,7 @@ MOST_CALLS: Final = 40
 _NEARLY: Final = 0.99
 
 
-class Kept(NamedTuple):
+class KeptWindow(NamedTuple):
     """A window that the file has."""
 
     window_id: int
@@ -60,10 +60,10 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ThinningStep:
     """What gives way next: ``windows``, which follow each other, become one of tier ``to``, or go."""
 
-    windows: tuple[Kept, ...]
+    windows: tuple[KeptWindow, ...]
     of: int
     """Index of the tier they are in."""
     to: int | None
@@ -74,20 +74,20 @@ class Kepts:
 
     def __init__(self, tiers: Sequence[Tier] = TIERS) -> None:
         self._tiers = tiers
-        self._levels: list[deque[Kept]] = [deque() for _ in tiers]
+        self._levels: list[deque[KeptWindow]] = [deque() for _ in tiers]
         self._seconds = [0.0 for _ in tiers]
-        self._newest: Kept | None = None
+        self._newest: KeptWindow | None = None
 
     def __len__(self) -> int:
         return sum(len(level) for level in self._levels)
 
     @property
-    def newest(self) -> Kept | None:
+    def newest(self) -> KeptWindow | None:
         """The one that was added last."""
         return self._newest
 
     @property
-    def oldest(self) -> Kept | None:
+    def oldest(self) -> KeptWindow | None:
         """The first one of all."""
         return next((level[0] for level in reversed(self._levels) if level), None)
 
@@ -96,7 +96,7 @@ class Kepts:
         """Recorded time."""
         return sum(self._seconds)
 
-    def add(self, kept: Kept, tier: int = 0) -> None:
+    def add(self, kept: KeptWindow, tier: int = 0) -> None:
         """``kept`` is the newest of its tier, and follows all that were added before."""
         before = self._newest
         if before is not None:
@@ -105,7 +105,7 @@ class Kepts:
         self._newest = kept
         self._append(kept, tier)
 
-    def due(self, most_seconds: float) -> Step | None:
+    def due(self, most_seconds: float) -> ThinningStep | None:
         """What is older than its tier allows, or than ``most_seconds``, or too much to read, if anything."""
         newer = 0.0
         for tier, level in enumerate(self._levels[:-1]):
@@ -121,7 +121,7 @@ class Kepts:
             return self._drop(1)
         return None
 
-    def least_needed(self, number: int = 1) -> Step | None:
+    def least_needed(self, number: int = 1) -> ThinningStep | None:
         """What gives way where there is too little room: detail of the tier that has most windows; then the
         ``number`` oldest windows. None where there is only one."""
         spare = {
@@ -133,7 +133,7 @@ class Kepts:
             return self._push_down(max(spare, key=lambda tier: spare[tier]))
         return self._drop(number)
 
-    def done(self, step: Step, merged: Kept | None) -> None:
+    def done(self, step: ThinningStep, merged: KeptWindow | None) -> None:
         """``step`` was taken; ``merged`` is what its windows became, if not nothing."""
         level = self._levels[step.of]
         for _ in step.windows:
@@ -143,26 +143,26 @@ class Kepts:
         if step.to is not None and merged is not None:
             self._append(merged._replace(until=step.windows[-1].until), step.to)
 
-    def _append(self, kept: Kept, tier: int) -> None:
+    def _append(self, kept: KeptWindow, tier: int) -> None:
         self._levels[tier].append(kept)
         self._seconds[tier] += kept.seconds
 
-    def _push_down(self, tier: int) -> Step:
+    def _push_down(self, tier: int) -> ThinningStep:
         level = self._levels[tier]
-        return Step(tuple(level[at] for at in range(self._group(tier))), tier, tier + 1)
+        return ThinningStep(tuple(level[at] for at in range(self._group(tier))), tier, tier + 1)
 
-    def _drop(self, number: int) -> Step | None:
+    def _drop(self, number: int) -> ThinningStep | None:
         tier = next((tier for tier in reversed(range(len(self._levels))) if self._levels[tier]), 0)
         level = self._levels[tier]
         number = min(number, len(level), len(self) - 1)
-        return Step(tuple(level[at] for at in range(number)), tier, None) if number > 0 else None
+        return ThinningStep(tuple(level[at] for at in range(number)), tier, None) if number > 0 else None
 
     def _group(self, tier: int) -> int:
         """How many of the oldest windows of a tier make one of the next: each begins where those before it
         end, so that none spans a pause or a step of the clock, nor two hosts."""
         length = self._tiers[tier + 1].length
         seconds = 0.0
-        first: Kept | None = None
+        first: KeptWindow | None = None
         for at, kept in enumerate(self._levels[tier]):
             if first is None:
                 first = kept

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from stalltop.model.chain import Chain
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.histograms import payload as hdr_payload
 from stalltop.model.merge.merging import merge_rows
 from stalltop.model.merge.packing import Peak
@@ -74,14 +74,14 @@ class Writer:
 
         ``level`` is the shortest length in seconds of its tier; ``peak`` how bad the windows were that it was
         put together from; ``window_id`` a number that is free, else the next one. Numbers tell the order of
-        windows. Raises Told where it is too large, and sqlite3.Error.
+        windows. Raises StalltopError where it is too large, and sqlite3.Error.
         """
         numbers = _Numbers(self._shared, self._clocks, window)
         host = numbers.host(window.host)
         parts = _parts(window, numbers)
         for name, rows in parts.items():
             if len(rows) > MOST_ROWS:
-                raise Told(
+                raise StalltopError(
                     f"the window is too large to save ({len(rows)} rows of {name})", "narrow it with a filter"
                 )
         # In the order of the columns, but for number and checksum.
@@ -216,7 +216,7 @@ def _counts(rows: Rows, series: Sequence[int], window: Window) -> list[Sequence[
 class _Shared:
     """The rows of one shared table, by what they hold."""
 
-    def __init__(self, connection: sqlite3.Connection, table: schema.Table, least: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, table: schema.SqlTable, least: int) -> None:
         """``least`` is the first number that was not given yet: no number is given twice, as somebody who
         reads the file may remember what it stood for."""
         self._connection = connection

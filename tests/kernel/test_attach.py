@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model.errors import CannotTrace, UnsafeToTrace
+from stalltop.model.errors import TracingError, UnsafeTracingError
 from stalltop.probes.programs import bpf_calls
 from stalltop.probes.tracer import calibrating, kernel_side
 from stalltop.probes.tracer.calibration import OwnFunction
@@ -121,14 +121,14 @@ def test_auto_takes_multi_where_the_kernel_has_it_and_perf_elsewhere(monkeypatch
     def without_multi(self: KernelSide, slots: int, threads: int, way: str, task: object) -> None:
         tried.append(way)
         if way == "multi":
-            raise CannotTrace("no uprobe_multi in this kernel")
+            raise TracingError("no uprobe_multi in this kernel")
         self.way = way
 
     monkeypatch.setattr(KernelSide, "_begin", without_multi)
     assert KernelSide(way="auto").way == "perf"
     # Each with and without splitting the time of calls.
     assert tried == ["multi", "multi", "perf"]
-    with pytest.raises(CannotTrace, match="no uprobe_multi"):
+    with pytest.raises(TracingError, match="no uprobe_multi"):
         KernelSide(way="multi")
     monkeypatch.setattr(KernelSide, "_begin", begin)
 
@@ -143,7 +143,7 @@ def test_a_kernel_that_counts_wrongly_is_not_trusted(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(OwnFunction, "measure", one_more)
     with pytest.raises(
-        CannotTrace, match=r"counting does not work here: (12000|12001) calls made, (12001|12002) counted"
+        TracingError, match=r"counting does not work here: (12000|12001) calls made, (12001|12002) counted"
     ):
         KernelSide(way="multi", slots=16, threads=16)
     monkeypatch.setattr(OwnFunction, "measure", measure)
@@ -156,7 +156,7 @@ def test_a_kernel_that_does_not_tell_of_ended_threads_is_not_trusted(monkeypatch
     monkeypatch.setattr(
         kernel_side, "attach_raw_tracepoint", lambda program, name: attach(program, "sched_process_exec")
     )
-    with pytest.raises(CannotTrace, match="does not report when threads end"):
+    with pytest.raises(TracingError, match="does not report when threads end"):
         KernelSide(way="multi", slots=16, threads=16)
 
 
@@ -201,7 +201,7 @@ def test_a_kernel_that_kills_sandboxed_programs_is_refused(monkeypatch: pytest.M
         return 0, signal.SIGSEGV
 
     monkeypatch.setattr(OwnFunction, "killed_in_sandbox", killed)
-    with pytest.raises(UnsafeToTrace, match="kills sandboxed programs") as told:
+    with pytest.raises(UnsafeTracingError, match="kills sandboxed programs") as told:
         KernelSide(slots=8, threads=8)
     assert "cf6cb56ef244" in told.value.remedy
     assert told.value.exit_code == 3

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from stalltop.demo.build import Built
-from stalltop.demo.caller import Caller, CallerFailed
+from stalltop.demo.caller import Caller, CallerError
 from stalltop.demo.latencies import Latency
 from stalltop.probes import layout
 from stalltop.probes.maps.raw import RawRank
@@ -175,7 +175,7 @@ def test_communicators_are_told_apart(kernel: KernelSide, workplace: Workplace) 
 def test_a_communicator_that_cannot_be_made_is_none(kernel: KernelSide, workplace: Workplace) -> None:
     refused = Latency(error_share=1.0, error_code=3)
     caller = workplace.caller(latencies={"ncclCommInitRank": refused})
-    with pytest.raises(CallerFailed):
+    with pytest.raises(CallerError):
         caller.do("join refused 0 2")
     assert ranks(kernel, caller.pid) == []
     assert kernel.losses()["no_communicator"] == 0

@@ -21,7 +21,7 @@ from stalltop.demo.source import TracedTenants, demo_source, why_simulated
 from stalltop.demo.tenants import DemoTenants
 from stalltop.diagnosis.diagnosed import Diagnosed
 from stalltop.diagnosis.engine import Diagnosis
-from stalltop.model.errors import CannotTrace, Told
+from stalltop.model.errors import StalltopError, TracingError
 from stalltop.model.evidence import HOST_GAP
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
@@ -72,7 +72,7 @@ def test_cgroups_are_removed_with_parents_and_processes(built: Built) -> None:
         place = cgroups.make(f"/{parent}/inner/docker-{container_id()}.scope")
         sleeper = subprocess.Popen(["sleep", "600"])
         (place / "cgroup.procs").write_text(str(sleeper.pid))
-        with pytest.raises(Told, match="File exists"):
+        with pytest.raises(StalltopError, match="File exists"):
             cgroups.make(str(place.relative_to(root)))
         # Another's cgroup below the same parent keeps it in place.
         with Cgroups() as others:
@@ -184,7 +184,7 @@ def test_a_failed_start_leaves_nothing(built: Built) -> None:
         """,
     )
     tenants = DemoTenants(scenario, built=built)
-    with pytest.raises(Told, match="no function cuNothing"):
+    with pytest.raises(StalltopError, match="no function cuNothing"):
         tenants.start()
     assert tenants.pids == ()
     assert own_cgroups(hierarchy()) == set()
@@ -304,7 +304,7 @@ def test_a_loading_loop_is_told_link_by_link() -> None:
 def test_where_tracing_fails_the_demo_is_simulated_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     class Untraced(Monitor):
         def __init__(self, options: MonitorOptions | None = None) -> None:
-            self.cannot_trace = CannotTrace("the kernel is too old", "upgrade it")
+            self.cannot_trace = TracingError("the kernel is too old", "upgrade it")
 
         def close(self) -> None:
             pass

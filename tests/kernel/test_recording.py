@@ -16,7 +16,7 @@ import pytest
 from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
 from stalltop.model.window import Window
-from stalltop.recordings.read.reading import Gone, Recorded, open_file
+from stalltop.recordings.read.reading import Recorded, WindowGoneError, open_file
 from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,7 +66,7 @@ def found(recorded: Recorded) -> list[Window]:
     for number in recorded.moments.window_id.tolist():
         try:
             windows.append(recorded.window(number))
-        except Gone:
+        except WindowGoneError:
             continue
     assert not recorded.warnings
     return windows

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.text import figures
 from stalltop.recordings.read.reading import load, open_file
 from tests.kernel.harness import wait_until
@@ -237,7 +237,7 @@ def moments(file: Path) -> list[float]:
     try:
         with open_file(file) as recorded:
             return [float(end) for end in recorded.moments.end]
-    except Told:
+    except StalltopError:
         return []
 
 

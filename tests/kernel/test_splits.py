@@ -16,7 +16,7 @@ import pytest
 from stalltop.model.window import SPLITS
 from stalltop.probes.operations import BETWEEN_CALLS, Function
 from stalltop.probes.programs import bpf_calls
-from stalltop.probes.programs.task_offsets import NoTypes
+from stalltop.probes.programs.task_offsets import NoBtfError
 from stalltop.probes.tracer import kernel_side
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import (
@@ -247,7 +247,7 @@ def test_calls_are_counted_where_the_kernel_tells_nothing_about_its_tasks(
     waiter: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none() -> None:
-        raise NoTypes("the kernel's types know no task_struct")
+        raise NoBtfError("the kernel's types know no task_struct")
 
     monkeypatch.setattr(kernel_side, "task_offsets", none)
     with counting_three_calls(waiter) as kernel:

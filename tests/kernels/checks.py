@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stalltop.demo.build import Built
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.probes.programs.task_offsets import knows_uprobe_multi
 from stalltop.probes.tracer.kernel_side import KernelSide, Way
 from tests.kernels import host_checks, traced
@@ -98,7 +98,7 @@ def _in_one_way(report: Report, programs: Programs, way: Way, splits: bool) -> N
                     kernel = KernelSide(
                         way=way, slots=512, threads=128, functions=traced.FUNCTIONS, splits=splits
                     )
-                except CannotTrace as reason:
+                except TracingError as reason:
                     report("refused", variant=variant, reason=reason.reason, remedy=reason.remedy)
                     raise
                 finally:

@@ -13,7 +13,7 @@ from typing import cast
 
 from stalltop.demo.simulated import SimulatedSource
 from stalltop.model.devices.device import System
-from stalltop.model.errors import CannotTrace, Told
+from stalltop.model.errors import StalltopError, TracingError
 from stalltop.model.source import Source
 from stalltop.model.window import Window
 from stalltop.tui.app import run
@@ -44,7 +44,7 @@ class Kinds:
             if self._kind == "raise":
                 raise ValueError("the probe broke")
             if self._kind == "cannot":
-                raise CannotTrace("no eBPF here", "use another kernel")
+                raise TracingError("no eBPF here", "use another kernel")
             if self._kind == "bug":
                 # What no source gives: the screen itself fails on it.
                 return replace(numbered(1), system=cast(System, "nonsense"))
@@ -78,7 +78,7 @@ def main() -> int:
     )
     try:
         code = run(source, options)
-    except Told as told:
+    except StalltopError as told:
         print(f"told: {told}", file=sys.stderr)
         return told.exit_code
     if code == 0:

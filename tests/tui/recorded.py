@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
 from stalltop.recordings.past.opened import OpenedRecording
-from stalltop.recordings.read.reading import Gone, Moments
+from stalltop.recordings.read.reading import WindowGoneError, WindowList
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import Screen
@@ -40,12 +40,12 @@ class MemoryFile:
         self.new = True
 
     @property
-    def moments(self) -> Moments:
+    def moments(self) -> WindowList:
         windows = list(self.windows.values())
         hosts = sorted({window.host for window in windows})
         before = [None, *(window.chains for window in windows)]
         peaks = [Peak.of(window, chains) for window, chains in zip(windows, before, strict=False)]
-        return Moments(
+        return WindowList(
             np.array(list(self.windows), np.int64),
             np.array([hosts.index(window.host) for window in windows], np.int64),
             np.array([window.start for window in windows], np.float64),
@@ -64,9 +64,9 @@ class MemoryFile:
         assert not self.closed.is_set()
         self.reads.append(window_id)
         if window_id in self.damaged:
-            raise Told("its checksum is wrong")
+            raise StalltopError("its checksum is wrong")
         if window_id not in self.windows:
-            raise Gone("it is no longer there")
+            raise WindowGoneError("it is no longer there")
         return self.windows[window_id]
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import sys
 import time
 
 from stalltop.serving.link import LinkSource
-from stalltop.serving.packets import READY, File, packed, packed_file
+from stalltop.serving.packets import READY, FilePacket, packed, packed_file
 
 
 def send(packet: bytes) -> None:
@@ -39,7 +39,7 @@ def main() -> int:
     os.write(1, b"a library says hello\n" + READY)
     send(packed(b"D", f"pid {os.getpid()}\n".encode()))
     if kind == "file":
-        send(packed_file(File('naïve "name".txt', b"\0content\0")))
+        send(packed_file(FilePacket('naïve "name".txt', b"\0content\0")))
     if kind == "windows":
         source = LinkSource(socket.socket(fileno=link))
         send(packed(b"D", f"window of {source.read().host}\n".encode()))

@@ -13,7 +13,7 @@ from stalltop.model.text import figures
 from stalltop.model.window import Missing, OpenCall
 from stalltop.tui.chain.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
 from stalltop.tui.chain.page import chain_page
-from stalltop.tui.tables.groups import Step
+from stalltop.tui.tables.groups import PathStep
 from stalltop.tui.tables.table import table
 from stalltop.tui.tables.view import View
 from stalltop.widgets.page import PageLine
@@ -188,9 +188,9 @@ def test_every_severity_has_a_mark_of_its_own() -> None:
             View(by="operation"),
             {("host gap", "host"): "H", ("cudaLaunchKernel", "runtime"): "H", ("ncclAllReduce", "nccl"): "C"},
         ),
-        (View(by="process", path=(Step("container", "docker:aa", "train"),)), {"gpu7/100/python3": "H"}),
+        (View(by="process", path=(PathStep("container", "docker:aa", "train"),)), {"gpu7/100/python3": "H"}),
         (View(by="layer"), {("host",): "H", ("runtime",): "H", ("nccl",): "C"}),
-        (View(by="container", path=(Step("operation", "ncclAllReduce", ""),)), {("cri:bb",): "C"}),
+        (View(by="container", path=(PathStep("operation", "ncclAllReduce", ""),)), {("cri:bb",): "C"}),
     ],
 )
 def test_rows_with_a_chain_are_marked_in_every_grouping(view: View, marked: dict[object, str]) -> None:

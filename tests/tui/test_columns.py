@@ -26,7 +26,7 @@ from stalltop.tui.tables.columns.chooser import chooser, listed, moved, possible
 from stalltop.tui.tables.columns.kind import Need
 from stalltop.tui.tables.columns.now import trend
 from stalltop.tui.tables.compare import Pair, pair_table
-from stalltop.tui.tables.groups import Step
+from stalltop.tui.tables.groups import PathStep
 from stalltop.tui.tables.view import View
 from stalltop.widgets.table import TableData
 from tests.tui.test_tree import figures, look
@@ -150,12 +150,12 @@ def test_the_list_of_columns_says_what_each_shows() -> None:
 # ---- two rows
 
 
-def steps(*names: str) -> tuple[Step, ...]:
+def steps(*names: str) -> tuple[PathStep, ...]:
     dimensions = ("container", "operation", "process")
-    return tuple(Step(dimensions[at], name, name) for at, name in enumerate(names))  # type: ignore[arg-type]
+    return tuple(PathStep(dimensions[at], name, name) for at, name in enumerate(names))  # type: ignore[arg-type]
 
 
-def pair(a: tuple[Step, ...], b: tuple[Step, ...]) -> Pair:
+def pair(a: tuple[PathStep, ...], b: tuple[PathStep, ...]) -> Pair:
     found = Pair.of(a, b)
     assert found is not None
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.chain import Chain
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.window import Window
 from stalltop.recordings.past.in_file import DAMAGED
 from stalltop.recordings.past.opened import OpenedRecording
@@ -402,7 +402,7 @@ async def test_what_can_no_longer_be_read_stays_as_it_was_and_is_told(
     async with opened(file) as screen:
 
         def broken() -> bool:
-            raise Told("the disk does not answer")
+            raise StalltopError("the disk does not answer")
 
         with monkeypatch.context() as patch:
             patch.setattr(file, "changed", broken)

@@ -10,7 +10,7 @@ from textual.widgets import Input
 
 from stalltop.tui.keys import ACTIONS, printed
 from stalltop.tui.main.time_keys import ONE_MOMENT
-from stalltop.tui.palette import WITHOUT_KEYS, Palette, doable
+from stalltop.tui.palette import WITHOUT_KEYS, ActionPalette, doable
 from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.settings.settings import Settings
 from tests.tui.screen import running
@@ -38,7 +38,7 @@ async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
     async with running(numbered(0), size=(100, 30)) as screen:
         for typed, seen in (("by layer", "Layers: By layer"), ("hold the", "Freeze: Hold the picture")):
             await screen.press("ctrl+p")
-            await screen.until(lambda: isinstance(screen.app.screen, Palette))
+            await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
             await screen.press(*(("space" if letter == " " else letter) for letter in typed))
             found = screen.app.screen.query_one(CommandList)
             await screen.until(lambda found=found: found.option_count == 1)  # type: ignore[misc]
@@ -57,7 +57,7 @@ async def test_enter_in_the_palette_does_the_first_of_several() -> None:
         await screen.press("o")
         await screen.until(lambda: "serve" not in screen.names())
         await screen.press("ctrl+p")
-        await screen.until(lambda: isinstance(screen.app.screen, Palette))
+        await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
         await screen.press(*"by")
         found = screen.app.screen.query_one(CommandList)
         await screen.until(lambda: 1 < found.option_count < len(ACTIONS) // 2 and found.highlighted == 0)
@@ -72,7 +72,7 @@ async def test_enter_right_after_typing_does_what_was_typed() -> None:
         await screen.until(lambda: "serve" not in screen.names())
         for typed, seen in (("containers", "done: Containers"), ("theme light", "colours: light")):
             await screen.press("ctrl+p")
-            await screen.until(lambda: isinstance(screen.app.screen, Palette))
+            await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
             palette = screen.app.screen
             # As in one packet of a slow line: nothing was looked for yet.
             line = palette.query_one(Input)
@@ -84,7 +84,7 @@ async def test_enter_right_after_typing_does_what_was_typed() -> None:
         await screen.named(["serve", "train"])
         assert screen.app.theme == "light"
         await screen.press("ctrl+p")
-        await screen.until(lambda: isinstance(screen.app.screen, Palette))
+        await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
         line = screen.app.screen.query_one(Input)
         with screen.app.screen.prevent(Input.Changed):
             line.value = "zzz"
@@ -102,7 +102,7 @@ async def test_themes_and_lengths_of_the_window_are_found_by_name() -> None:
             ("since", "since start"),
         ):
             await screen.press("ctrl+p")
-            await screen.until(lambda: isinstance(screen.app.screen, Palette))
+            await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
             await screen.press(*(("space" if letter == " " else letter) for letter in typed), "enter")
             await screen.until(lambda: screen.app.screen is screen.app.main)
             await screen.sees(seen)
@@ -129,7 +129,7 @@ async def test_the_layout_is_reset_from_the_palette_where_it_has_no_key() -> Non
         tables.looks.choose_columns("container", ("n",))
         tables.redraw()
         await screen.press("ctrl+p")
-        await screen.until(lambda: isinstance(screen.app.screen, Palette))
+        await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
         await screen.press(*"reset")
         found = screen.app.screen.query_one(CommandList)
         await screen.until(lambda: found.option_count == 1)
@@ -150,7 +150,7 @@ async def test_the_palette_of_another_screen_has_what_that_screen_does() -> None
         assert {"Close", "Copy fix", "Silence", "Help", "Down"} <= names
         assert "Containers" not in names
         await screen.press("ctrl+p")
-        await screen.until(lambda: isinstance(screen.app.screen, Palette))
+        await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
         await screen.press(*"silence")
         await screen.sees("Hide this chain")
         await screen.press("down", "enter")

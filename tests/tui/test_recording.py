@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.merge.packing import pack
 from stalltop.model.window import Window
 from stalltop.recordings.past.in_file import DAMAGED, InFile
@@ -159,13 +159,13 @@ def test_what_was_normal_then_comes_with_a_moment() -> None:
 
 
 def test_an_empty_recording_and_a_closed_one_are_told() -> None:
-    with pytest.raises(Told, match="no window yet"):
+    with pytest.raises(StalltopError, match="no window yet"):
         kept(MemoryFile())
     file = MemoryFile.of([second(0)])
     recording = OpenedRecording(file)
     recording.close()
     recording.close()
-    with pytest.raises(Told, match="closed"):
+    with pytest.raises(StalltopError, match="closed"):
         InFile.of(recording)
     assert file.closed.is_set()
 

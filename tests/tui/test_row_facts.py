@@ -19,16 +19,16 @@ from stalltop.tui.row import owner as row_owner
 from stalltop.tui.row import page as row_page
 from stalltop.tui.row.facts import Path, RowFacts, facts, waits_ns
 from stalltop.tui.row.past import RowPast
-from stalltop.tui.tables.groups import Step
+from stalltop.tui.tables.groups import PathStep
 from tests.tui.faults import GAP, STARVED, STORM, faulty
 from tests.unit.full_window import KEPT, full_window
 from tests.unit.windows import Calls, key, rows, window
 
-TRAIN: Path = (Step("container", "docker:aa", "train"),)
-SERVE: Path = (Step("container", "cri:bb", "serve"),)
+TRAIN: Path = (PathStep("container", "docker:aa", "train"),)
+SERVE: Path = (PathStep("container", "cri:bb", "serve"),)
 LAUNCH: Path = (
-    Step("operation", "cudaLaunchKernel", "cudaLaunchKernel"),
-    Step("layer", "runtime", "runtime"),
+    PathStep("operation", "cudaLaunchKernel", "cudaLaunchKernel"),
+    PathStep("layer", "runtime", "runtime"),
 )
 FRAME = Frame(width=98, height=40)
 
@@ -76,13 +76,13 @@ def test_an_operation_holds_its_calls_of_all_tenants_and_only_those_who_made_the
     assert int(found.groups.calls[0]) == 4
     assert [use.pid for use in found.processes] == [100]
     assert found.name == "runtime"
-    inner = (Step("operation", "cuLaunchKernel", "cuLaunchKernel"),)
+    inner = (PathStep("operation", "cuLaunchKernel", "cuLaunchKernel"),)
     assert facts(full_window(), inner).nested
     assert int(facts(full_window(), inner).groups.calls[0]) == 4
 
 
 def test_a_row_that_is_not_there_is_empty() -> None:
-    found = facts(full_window(), (Step("container", "gone", "gone"),))
+    found = facts(full_window(), (PathStep("container", "gone", "gone"),))
     assert int(found.groups.calls[0]) == 0
     assert found.processes == ()
     assert found.tenants == ()
@@ -119,7 +119,7 @@ def test_charges_of_no_device_are_of_every_row_of_their_operation() -> None:
     one = replace(one, evidence=Evidence(charges=charges))
 
     def of(device: str) -> tuple[Charge, ...]:
-        return facts(one, (*TRAIN, Step("device", f"gpu7/{device}", f"GPU {device}"))).charges
+        return facts(one, (*TRAIN, PathStep("device", f"gpu7/{device}", f"GPU {device}"))).charges
 
     assert (of("0"), of("1"), of("2")) == (charges[:1], charges[:2], ())
     assert facts(one, TRAIN).charges == charges
@@ -137,7 +137,7 @@ def test_the_title_says_how_much_it_is_called() -> None:
 
 
 def gap() -> Path:
-    return (Step("operation", HOST_GAP, HOST_GAP), Step("layer", HOST_LAYER, HOST_LAYER))
+    return (PathStep("operation", HOST_GAP, HOST_GAP), PathStep("layer", HOST_LAYER, HOST_LAYER))
 
 
 def test_chains_are_listed_with_what_they_cost() -> None:
@@ -187,7 +187,7 @@ def test_who_had_the_cpu_and_who_ended_the_waits() -> None:
         (waiting((), running=5_000), TRAIN, "nobody: it hardly waited"),
         (waiting((), runqueue=50_000_000), TRAIN, "not known: 50.0ms/s of such waits are charged to nobody"),
         (window([Calls(key(), [5])]), TRAIN, "not known: no split of its time was measured"),
-        (full_window(), (Step("operation", "cuLaunchKernel", ""),), "charged to the call around it"),
+        (full_window(), (PathStep("operation", "cuLaunchKernel", ""),), "charged to the call around it"),
     ],
 )
 def test_what_is_not_known_of_culprits_is_said(one: Window, path: Path, said: str) -> None:
@@ -324,7 +324,7 @@ def test_rows_of_a_process_do_not_follow_another_one() -> None:
     one = replace(
         one, rows=rows([Calls(RowKey("gpu7", "docker:aa", pid, "x", "nccl", "y"), [pid]) for pid in (1, 2)])
     )
-    path = (*TRAIN, Step("process", "gpu7/2/x", "x 2"))
+    path = (*TRAIN, PathStep("process", "gpu7/2/x", "x 2"))
     assert facts(one, path).groups.max_ns.tolist() == [2]
 
 
@@ -364,7 +364,7 @@ def test_a_row_without_kept_calls_says_so_and_gaps_have_none() -> None:
     without = replace(full_window(), calls=calls.Calls())
     assert not row_calls.kept_calls(facts(without, TRAIN), FRAME).lines
     gap = replace(one, rows=rows([Calls(GAP, [5_000_000])], split=True))
-    path = (Step("operation", HOST_GAP, HOST_GAP), Step("layer", HOST_LAYER, HOST_LAYER))
+    path = (PathStep("operation", HOST_GAP, HOST_GAP), PathStep("layer", HOST_LAYER, HOST_LAYER))
     assert not row_calls.kept_calls(facts(gap, path), FRAME).lines
 
 
@@ -374,7 +374,7 @@ def test_calls_inside_others_are_only_listed_where_an_operation_is_chosen() -> N
     assert not facts(one, TRAIN).kept
     inside = (
         *TRAIN,
-        Step("operation", "cuLaunchKernel", "cuLaunchKernel"),
-        Step("layer", "driver", "driver"),
+        PathStep("operation", "cuLaunchKernel", "cuLaunchKernel"),
+        PathStep("layer", "driver", "driver"),
     )
     assert facts(one, inside).kept == (nested,)

@@ -9,10 +9,10 @@ from stalltop.model.window import Window
 from stalltop.tui.pages.sections import Frame
 from stalltop.tui.row.cuda_kernels import MOST_KERNELS, kernels
 from stalltop.tui.row.facts import Path, facts
-from stalltop.tui.tables.groups import Step
+from stalltop.tui.tables.groups import PathStep
 from tests.unit.full_window import full_window
 
-LAUNCH: Path = (Step("operation", "cudaLaunchKernel", "cudaLaunchKernel"),)
+LAUNCH: Path = (PathStep("operation", "cudaLaunchKernel", "cudaLaunchKernel"),)
 FRAME = Frame(width=98, height=40)
 
 
@@ -38,15 +38,15 @@ def test_kernels_are_listed_by_time_and_the_rest_is_unknown() -> None:
 
 
 def test_a_container_shows_what_its_processes_launch() -> None:
-    assert len(text(full_window(), (Step("container", "docker:aa", "train"),))) == 3
+    assert len(text(full_window(), (PathStep("container", "docker:aa", "train"),))) == 3
 
 
 def test_rows_without_launches_say_nothing_of_kernels() -> None:
-    assert text(full_window(), (Step("operation", "ncclAllReduce", "ncclAllReduce"),)) == []
+    assert text(full_window(), (PathStep("operation", "ncclAllReduce", "ncclAllReduce"),)) == []
 
 
 def test_launches_inside_others_are_told_there() -> None:
-    (_, said) = text(full_window(), (Step("operation", "cuLaunchKernel", "cuLaunchKernel"),))
+    (_, said) = text(full_window(), (PathStep("operation", "cuLaunchKernel", "cuLaunchKernel"),))
     assert "around" in said
 
 

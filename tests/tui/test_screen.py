@@ -13,7 +13,7 @@ from textual.geometry import Region
 from textual.widgets import Input
 
 from stalltop.model.devices.device import Devices
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.model.source import Source
 from stalltop.model.window import Missing
 from stalltop.tui.app import StalltopApp
@@ -329,7 +329,7 @@ async def test_not_tracing_and_simulated_are_said() -> None:
 
 
 async def test_a_failing_source_ends_the_app_with_its_exit_code() -> None:
-    for error, code in ((ValueError("broken"), 1), (CannotTrace("no eBPF", "be root"), 3)):
+    for error, code in ((ValueError("broken"), 1), (TracingError("no eBPF", "be root"), 3)):
         source = Fed(numbered(0))
         app = StalltopApp(source, RunOptions(interval=0.0))
         async with app.run_test(size=(80, 24)):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.cli.commands.serve import tls_of
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.serving.server import STATIC
 from tests.tui.browsers import DEADLINE, served, until_gone
 from tests.tui.sources import Fed, numbered
@@ -279,7 +279,7 @@ async def test_a_file_goes_to_the_browser_once() -> None:
 
 async def test_a_source_that_fails_is_told() -> None:
     source = Fed()
-    source.put(Told("the probe broke"))
+    source.put(StalltopError("the probe broke"))
     async with served(source=source) as here:
         assert await asyncio.to_thread(source.closed.wait, 60)
         assert [str(failure) for failure in here.failures] == ["the probe broke"]

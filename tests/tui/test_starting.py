@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from stalltop.cli.later import Ahead
-from stalltop.model.progress import Progress, Step
+from stalltop.model.progress import Progress, ProgressStep
 from stalltop.tui.main.status import starting_text
 from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import running
@@ -32,7 +32,7 @@ async def test_the_screen_says_what_it_waits_for() -> None:
 @pytest.mark.parametrize(("seconds", "cells"), [(0, 0), (5, 6), (9.9, 11), (10, 11), (1000, 11)])
 def test_the_bar_is_never_full(seconds: float, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: 100.0 + seconds)
-    text = starting_text(Step("compiling", 100.0, 10.0), unicode=False)
+    text = starting_text(ProgressStep("compiling", 100.0, 10.0), unicode=False)
     assert text.endswith("#" * cells + "-" * (12 - cells))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.window import Window
 from stalltop.tui.tables.columns.choice import sorts
-from stalltop.tui.tables.groups import Step, calls_per_s, outermost_ns, scope
+from stalltop.tui.tables.groups import PathStep, calls_per_s, outermost_ns, scope
 from stalltop.tui.tables.table import table
 from stalltop.tui.tables.view import View
 from stalltop.widgets.table import TableData
@@ -102,7 +102,7 @@ def test_pivot_keeps_the_way_unless_it_decides_the_same() -> None:
     inside = View().entered("cri:bb", "serve")
     assert inside.pivoted("process").path == inside.path
     assert inside.pivoted("container") == View()
-    assert len(scope(full_window(), (Step("process", "gpu7/200/tritonserver", ""),)).rows) == 2
+    assert len(scope(full_window(), (PathStep("process", "gpu7/200/tritonserver", ""),)).rows) == 2
 
 
 def test_every_sort_gives_a_complete_order_both_ways() -> None:

@@ -26,7 +26,7 @@ from bench.figures import Column, Figure, Measured, figures, values_of
 from bench.program import Program
 from bench.spread import Spread
 from bench.table import Table
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from tests.unit.other_revision import NEW, OLD, git, repository
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -217,13 +217,13 @@ def test_both_revisions_measure_in_turns_with_their_own_code(
 def test_a_side_that_fails_is_told_with_its_reason(tmp_path: Path, temporary: Path) -> None:
     old, _ = repository(tmp_path / "repository")
     with checked_out(old, tmp_path / "repository") as there:
-        with pytest.raises(Told, match="there: LookupError: this revision has no benchmark other"):
+        with pytest.raises(StalltopError, match="there: LookupError: this revision has no benchmark other"):
             in_turns([Side("there", there, "other", [], {})], 0)
         strange = Program(tmp_path, there.python)
-        with pytest.raises(Told, match="is to be measured, but what is imported"):
+        with pytest.raises(StalltopError, match="is to be measured, but what is imported"):
             in_turns([Side("there", strange, "mini", [], {})], 0)
         (there.root / "bench/mini.py").write_text("import os\nos._exit(7)\n")
-        with pytest.raises(Told, match="exit status 7"):
+        with pytest.raises(StalltopError, match="exit status 7"):
             in_turns([Side("there", there, "mini", [], {})], 0)
 
 
@@ -271,17 +271,17 @@ def test_a_bench_that_fails_does_not_take_the_others_with_it(
 
     def compared(name: str, there: Program, label: str, folder: Path, *, quick: bool) -> against.Comparison:
         if name == "bad":
-            raise Told("it broke")
+            raise StalltopError("it broke")
         return against.Comparison(name, label, [], [])
 
     monkeypatch.setattr(against, "compare", compared)
     monkeypatch.setattr(against, "benches_of", lambda there: ["bad", "good"])
     found = against.run([], ["bad", "good", "only here"], new, root, quick=True)
     assert next(found).name == "good"
-    with pytest.raises(Told, match=r"could not be compared .*: bad"):
+    with pytest.raises(StalltopError, match=r"could not be compared .*: bad"):
         next(found)
     assert "bad: it broke" in capfd.readouterr().err
-    with pytest.raises(Told, match="has no benchmark only here"):
+    with pytest.raises(StalltopError, match="has no benchmark only here"):
         list(against.run(["only here"], ["only here"], new, root, quick=True))
     assert list(temporary.iterdir()) == []
 
@@ -291,7 +291,10 @@ def test_a_revision_without_benches_is_told_and_removed(tmp_path: Path, temporar
     repository(root)
     git(root, "rm", "--quiet", "-r", "bench")
     git(root, "commit", "--quiet", "--message", "none")
-    with pytest.raises(Told, match="no benchmarks"), checked_out(git(root, "rev-parse", "HEAD"), root):
+    with (
+        pytest.raises(StalltopError, match="no benchmarks"),
+        checked_out(git(root, "rev-parse", "HEAD"), root),
+    ):
         pass
     assert list(temporary.iterdir()) == []
 
@@ -330,7 +333,7 @@ def test_a_revision_is_named_with_its_changes(tmp_path: Path) -> None:
     assert "with uncommitted changes; against: " in against.described(root, old)
     shutil.rmtree(root / ".git")
     assert "unknown revision" in revision.revision(root)
-    with pytest.raises(BadUsage):
+    with pytest.raises(UsageError):
         revision.commit_of(ROOT, "no-such-revision")
 
 

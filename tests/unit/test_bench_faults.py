@@ -21,7 +21,7 @@ from bench.faults.stage import Place, Stage
 from bench.faults.watcher import Seen
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.model.chain import Chain, Link, Severity, worst_first
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.model.evidence import BlockIo, Evidence, ProcessUse
 from stalltop.model.tenant import Tenant
 from tests.unit.windows import window
@@ -367,7 +367,7 @@ def test_the_list_names_every_fault(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_cause_without_a_fault_is_bad_usage() -> None:
-    with pytest.raises(BadUsage, match="no-such"):
+    with pytest.raises(UsageError, match="no-such"):
         command.main(["--cause", "no-such"])
 
 

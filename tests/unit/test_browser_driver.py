@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.cli.browser.driver import BEHIND_BYTES, BrowserDriver
-from stalltop.serving.packets import File, file_in
+from stalltop.serving.packets import FilePacket, file_in
 
 
 @pytest.fixture
@@ -52,5 +52,5 @@ def test_a_file_leaves_whole(driver: BrowserDriver, content: bytes | str) -> Non
     packet = read[0]
     assert (packet[:1], int.from_bytes(packet[1:5], "big")) == (b"F", len(packet) - 5)
     wanted = content if isinstance(content, bytes) else content.encode()
-    assert file_in(packet[5:]) == File("näme.txt", wanted)
+    assert file_in(packet[5:]) == FilePacket("näme.txt", wanted)
     assert file.closed

@@ -11,7 +11,7 @@ import pytest
 
 from stalltop.cli import main as cli
 from stalltop.cli.commands import query
-from stalltop.model.errors import BadUsage, CannotTrace, Told
+from stalltop.model.errors import StalltopError, TracingError, UsageError
 from stalltop.tui.settings.settings import AUTO, THEMES
 from stalltop.tui.settings.theme import NAMES
 
@@ -68,9 +68,9 @@ def test_bad_usage_ends_with_2_and_a_line(arguments: list[str], capsys: pytest.C
 @pytest.mark.parametrize(
     ("raised", "code", "said"),
     [
-        (Told("it broke", "mend it"), 1, "stalltop: it broke\n  mend it\n"),
-        (BadUsage("that makes no sense"), 2, "stalltop: that makes no sense\n"),
-        (CannotTrace("no root", "use sudo"), 3, "stalltop: no root\n  use sudo\n"),
+        (StalltopError("it broke", "mend it"), 1, "stalltop: it broke\n  mend it\n"),
+        (UsageError("that makes no sense"), 2, "stalltop: that makes no sense\n"),
+        (TracingError("no root", "use sudo"), 3, "stalltop: no root\n  use sudo\n"),
         (KeyboardInterrupt(), 130, ""),
     ],
 )

@@ -14,7 +14,7 @@ from stalltop.cli import main as cli
 from stalltop.cli import screen_options
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import add_state_options
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.tui.settings.file import config_path, left_path, load, load_left, parsed, save_left
 from stalltop.tui.settings.settings import (
     COLUMNS,
@@ -143,7 +143,7 @@ def test_a_wrong_file_ends_the_program_with_2_all_its_faults_and_a_remedy(
 ) -> None:
     path = write(config_path(), 'theme = "pink"\nshare = 3\n')
     assert path == home / "config" / "stalltop" / "config.toml"
-    with pytest.raises(BadUsage) as told:
+    with pytest.raises(UsageError) as told:
         run_options(options())
     assert all(word in str(told.value) for word in (str(path), "line 1", "line 2", "--no-config"))
     assert run_options(options("--no-config")).theme == "auto"
@@ -163,7 +163,7 @@ def test_what_is_no_readable_file_is_told(tmp_path: Path, capsys: pytest.Capture
     folder.mkdir()
     write(large, "#" * 100_000)
     for path in (pipe, large, folder):
-        with pytest.raises(BadUsage, match="cannot be read"):
+        with pytest.raises(UsageError, match="cannot be read"):
             load(path)
     assert cli.main(["config", "validate", str(tmp_path / "none")]) == 2
     assert "no such file" in capsys.readouterr().err

@@ -17,7 +17,7 @@ import pytest
 
 from stalltop.demo.grpc_server import listening_at
 from stalltop.probes.tenants import container_sockets, tenants
-from stalltop.probes.tenants.container_sockets import LEFT_ALONE_SECONDS, ContainerSockets, NoAnswer, asked
+from stalltop.probes.tenants.container_sockets import LEFT_ALONE_SECONDS, ContainerSockets, DaemonError, asked
 from stalltop.probes.tenants.names import Names
 from stalltop.probes.tenants.tenants import Tenants
 from stalltop.probes.tenants.unix_socket import connected
@@ -138,7 +138,7 @@ def test_a_users_link_to_the_daemon_of_another_is_not_followed(tmp_path: Path, d
     own.symlink_to("/run/docker.sock")
     assert ContainerSockets(tmp_path).look_up(A, user) == Names()
     assert daemon == []
-    with pytest.raises(NoAnswer, match="another user"):
+    with pytest.raises(DaemonError, match="another user"):
         asked(tmp_path / DOCKER, f"/containers/{A}/json", user)
     assert asked(tmp_path / DOCKER, f"/containers/{A}/json", os.geteuid()) == INSPECTED
     assert ContainerSockets(tmp_path).look_up(A) == KNOWN
@@ -200,7 +200,7 @@ def test_what_is_no_daemon(
 
     monkeypatch.setattr(container_sockets, "connected", counted)
     with saying(tmp_path / DOCKER, serve):
-        with pytest.raises(NoAnswer, match=said):
+        with pytest.raises(DaemonError, match=said):
             asked(tmp_path / DOCKER, "/containers/x/json")
         sockets = ContainerSockets(tmp_path, lambda: now)
         assert sockets.look_up(A) == sockets.look_up(A) == Names()

@@ -18,9 +18,9 @@ from elftools.elf.elffile import ELFFile
 
 from stalltop.demo import build as building
 from stalltop.demo.build import Built, build, cache_folder
-from stalltop.demo.caller import Caller, CallerFailed
+from stalltop.demo.caller import Caller, CallerError
 from stalltop.demo.latencies import Latency, write_table
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.histograms.hdr import index_of
 from stalltop.probes import operations
 from tests.kernel.harness import wait_until
@@ -108,13 +108,13 @@ def test_build_is_kept_and_safe_in_parallel(tmp_path: Path, monkeypatch: pytest.
 def test_no_compiler_and_a_failing_one_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Told, match="no C compiler") as told:
+    with pytest.raises(StalltopError, match="no C compiler") as told:
         build(tmp_path / "cache")
     assert "apt install gcc" in told.value.remedy
     broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\necho 'stdio.h: fatal error: no such file'\nexit 1\n")
     broken.chmod(0o755)
-    with pytest.raises(Told, match="fatal error: no such file"):
+    with pytest.raises(StalltopError, match="fatal error: no such file"):
         build(tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -130,7 +130,7 @@ def test_cache_folder_is_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     cache_folder().rmdir()
     cache_folder_link = tmp_path / f"stalltop-{os.geteuid()}"
     cache_folder_link.symlink_to(home)
-    with pytest.raises(Told, match="no folder"):
+    with pytest.raises(StalltopError, match="no folder"):
         cache_folder()
 
 
@@ -227,18 +227,18 @@ def test_program_is_replaced_and_ends_as_told(built: Built) -> None:
         for command in ("exec", "exec-thread"):
             assert caller.do(command) == [str(caller.pid)]
             assert caller.report() == {}
-        with pytest.raises(CallerFailed, match="no function cuNope"):
+        with pytest.raises(CallerError, match="no function cuNope"):
             caller.run("cuNope:3")
-        with pytest.raises(CallerFailed, match="unknown command"):
+        with pytest.raises(CallerError, match="unknown command"):
             caller.do("dance")
         assert caller.leave(7) == 7
     with Caller(built) as caller:
-        with pytest.raises(CallerFailed, match="ended with status -9"):
+        with pytest.raises(CallerError, match="ended with status -9"):
             caller.do("kill")
         assert caller.wait() == -9
     with Caller(built) as caller:
         caller.answer()
-    with pytest.raises(CallerFailed, match="cannot send it"):
+    with pytest.raises(CallerError, match="cannot send it"):
         caller.tell("report")
 
 

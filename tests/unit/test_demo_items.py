@@ -12,7 +12,7 @@ import pytest
 
 from bench.cpu import cpu_ns
 from stalltop.demo.build import Built, build
-from stalltop.demo.caller import Caller, CallerFailed
+from stalltop.demo.caller import Caller, CallerError
 from stalltop.demo.latencies import Latency, write_table
 
 PAGE = 4096
@@ -54,7 +54,7 @@ def test_batches_go_from_worker_to_taker_and_no_further_ahead_than_the_queue_is_
     taker.run("@take:batches:4", cycles=6)
     worker.answer()  # four more fit
     worker.tell("run 1 1 @give:batches:4")
-    with pytest.raises(CallerFailed, match="no answer"):
+    with pytest.raises(CallerError, match="no answer"):
         worker.answer(0.3)  # the queue is full
     taker.run("@take:batches:4")
     worker.answer()
@@ -64,7 +64,7 @@ def test_a_taker_waits_without_using_the_cpu(start: Start) -> None:
     taker = start()
     taker.tell("run 1 1 @take:batches")
     before = cpu_ns(taker.pid)
-    with pytest.raises(CallerFailed, match="no answer"):
+    with pytest.raises(CallerError, match="no answer"):
         taker.answer(0.3)
     assert cpu_ns(taker.pid) - before < 100_000_000
     start().run("@give:batches")
@@ -85,7 +85,7 @@ def test_a_lock_whose_holder_was_killed_goes_to_the_next(start: Start) -> None:
     holder, waiter = start(), start()
     holder.start("@lock:shared:0:60000000")
     waiter.tell("run 1 1 @lock:shared:0")
-    with pytest.raises(CallerFailed, match="no answer"):
+    with pytest.raises(CallerError, match="no answer"):
         waiter.answer(0.5)
     holder.kill()
     waiter.answer()
@@ -123,7 +123,7 @@ def test_memory_is_touched_anew_in_every_cycle(start: Start, item: str) -> None:
     ],
 )
 def test_what_cannot_be_done_is_refused(start: Start, item: str, why: str) -> None:
-    with pytest.raises(CallerFailed, match=why):
+    with pytest.raises(CallerError, match=why):
         start().run(item)
 
 

@@ -12,7 +12,7 @@ from stalltop.demo.cgroups import container_id, container_path, pod_uid
 from stalltop.demo.kubelet import Node
 from stalltop.demo.node import DemoNode, Present, nvml_text, pods_text
 from stalltop.demo.scenario import PodPlan, ProcessPlan, load_scenario, parse_scenario
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.probes.kubelet.pod_resources import LIST
 from stalltop.probes.options import MonitorOptions
 
@@ -78,12 +78,12 @@ TENANT = '[[tenant]]\nname = "t"\nruntime = "docker"\nprocess = [{ name = "p", c
 
 def test_what_a_stand_in_shows_is_lines() -> None:
     assert parse_scenario("mine", "gpu = { devices = 1 }\n" + TENANT % "").gpu == {"devices": "1"}
-    with pytest.raises(BadUsage, match="not one line of text"):
+    with pytest.raises(UsageError, match="not one line of text"):
         parse_scenario("mine", 'gpu = { "0.name" = "a\\nb" }\n' + TENANT % "")
 
 
 def test_a_device_is_named_by_its_label() -> None:
     (tenant,) = parse_scenario("mine", TENANT % ', gpu = "0:3"').tenants
     assert tenant.processes[0].gpu == "0:3"
-    with pytest.raises(BadUsage, match="not the label of a device"):
+    with pytest.raises(UsageError, match="not the label of a device"):
         parse_scenario("mine", TENANT % ', gpu = "GPU-0"')

@@ -14,7 +14,7 @@ from stalltop.demo.latencies import Latency
 from stalltop.demo.scenario import load_scenario, parse_scenario, scenario_names
 from stalltop.demo.simulated import SimulatedSource
 from stalltop.demo.source import NamedSource, why_simulated
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.probes.tenants.patterns import parse_best
 
 TENANT = """
@@ -76,7 +76,7 @@ def test_scenario_is_read_as_written() -> None:
     ],
 )
 def test_what_is_wrong_is_said(before: str, after: str, complaint: str) -> None:
-    with pytest.raises(BadUsage, match=complaint):
+    with pytest.raises(UsageError, match=complaint):
         parse_scenario("x", TENANT.replace(before, after))
 
 
@@ -86,12 +86,12 @@ def test_a_file_of_ones_own_is_a_scenario(tmp_path: Path) -> None:
     scenario = load_scenario(str(path))
     assert scenario.name == "mine"
     assert "\x1b" not in scenario.tenants[0].name
-    with pytest.raises(BadUsage, match="cannot read the scenario"):
+    with pytest.raises(UsageError, match="cannot read the scenario"):
         load_scenario(str(tmp_path / "other.toml"))
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(BadUsage, match="no scenario is called nothing") as told:
+    with pytest.raises(UsageError, match="no scenario is called nothing") as told:
         load_scenario("nothing")
     assert "trio" in told.value.remedy
     with pytest.raises(ValueError, match="'rkt'"):
@@ -131,7 +131,7 @@ def test_reason_for_simulating(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     def missing() -> None:
-        raise Told("no C compiler on this host", "apt install gcc")
+        raise StalltopError("no C compiler on this host", "apt install gcc")
 
     monkeypatch.setattr(demo_source, "compiler", missing)
     assert why_simulated() == "no C compiler on this host"

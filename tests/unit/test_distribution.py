@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, index_of
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.widgets.distribution import Axis, Line, axis_of, distribution, lines_of
+from stalltop.widgets.distribution import DurationAxis, Line, axis_of, distribution, lines_of
 from stalltop.widgets.palette import ROLES
 
 WIDTHS = (24, 38, 45, 46, 78, 118, 198)
@@ -63,9 +63,9 @@ def test_no_call_is_left_out(durations: list[int]) -> None:
 
 def test_one_call() -> None:
     lines = distribution(histogram(3_400_000), 3_400_000, width=87, height=4)
-    assert axis_of(histogram(3_400_000), 3_400_000) == Axis(2_000_000, 5_000_000)
+    assert axis_of(histogram(3_400_000), 3_400_000) == DurationAxis(2_000_000, 5_000_000)
     high = columns(lines, 4)
-    place = Axis(2_000_000, 5_000_000).cell(3_400_000, 80)
+    place = DurationAxis(2_000_000, 5_000_000).cell(3_400_000, 80)
     assert max(high) == 32
     assert {at for at, eighths in enumerate(high) if eighths} <= {place - 1, place, place + 1}
     *_, axis, ticks, marks, labels = texts(lines)
@@ -81,7 +81,7 @@ def test_marks_lie_below_their_durations_and_few_calls_are_dim() -> None:
     durations = [12_000] * 98 + [1_000_000] * 2
     lines = distribution(histogram(*durations), 1_000_000, width=97, height=6)
     axis = axis_of(histogram(*durations), 1_000_000)
-    assert axis == Axis(10_000, 2_000_000)
+    assert axis == DurationAxis(10_000, 2_000_000)
     marks, labels = texts(lines)[-2:]
     assert [at - 7 for at, mark in enumerate(marks) if mark == "▲"] == [
         axis.cell(12_000, 90),
@@ -121,8 +121,8 @@ def test_the_scale_has_round_figures(calls: int, height: int, figures: list[str]
 def test_a_narrow_distribution_is_no_comb() -> None:
     one = histogram(*range(1_000_000, 2_000_000, 500))
     high = columns(distribution(one, 1_999_500, width=157, height=8), 8)
-    place = Axis(500_000, 2_000_000).cell(1_000_000, 150)
-    assert axis_of(one, 1_999_500) == Axis(500_000, 2_000_000)
+    place = DurationAxis(500_000, 2_000_000).cell(1_000_000, 150)
+    assert axis_of(one, 1_999_500) == DurationAxis(500_000, 2_000_000)
     assert min(high[place:]) > 8
 
 
@@ -148,7 +148,7 @@ def test_calls_above_the_last_counter() -> None:
 
 def test_the_axis_stays_while_calls_come_and_go() -> None:
     wide = axis_of(histogram(1_000, 9_000_000), 9_000_000)
-    assert wide == Axis(1_000, 10_000_000)
+    assert wide == DurationAxis(1_000, 10_000_000)
     assert axis_of(histogram(50_000), 50_000, wide) == wide
     assert axis_of(Histograms.empty(1), 0, wide) == wide
     assert axis_of(Histograms.empty(1), 0) is None
@@ -161,7 +161,7 @@ def test_the_axis_stays_while_calls_come_and_go() -> None:
 @pytest.mark.parametrize("width", [24, 40, 78, 198])
 @pytest.mark.parametrize("high", [2, 50, 10**4, 10**9, 10**12])
 def test_ticks_keep_apart(width: int, high: int) -> None:
-    lines = distribution(histogram(1), 1, width=width, height=2, axis=Axis(1, high))
+    lines = distribution(histogram(1), 1, width=width, height=2, axis=DurationAxis(1, high))
     axis, ticks = texts(lines)[2:4]
     assert axis.count("┬") == len(ticks.split())
     assert ticks.split()[0] == "1ns"

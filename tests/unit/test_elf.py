@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stalltop.probes import operations
 from stalltop.probes.libraries import elf as reader
-from stalltop.probes.libraries.elf import Unreadable, read_image
+from stalltop.probes.libraries.elf import ElfError, read_image
 from tests.unit.elf_file import CODE_ADDRESS, CODE_AT, HEADER, IFUNC, OBJECT, Symbol, elf
 
 LAYERS = ("driver", "runtime", "nccl")
@@ -116,7 +116,7 @@ def test_tables_are_read_by_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_broken_or_foreign_file_ends_in_a_reason(data: bytes, reason: str) -> None:
-    with pytest.raises(Unreadable, match=reason):
+    with pytest.raises(ElfError, match=reason):
         read(data)
 
 
@@ -136,7 +136,7 @@ def broken(draw: st.DrawFn) -> bytes:
 def test_no_bytes_whatsoever_raise_anything_else(data: bytes) -> None:
     try:
         functions = read(data)
-    except Unreadable:
+    except ElfError:
         return
     for _, offset, size in functions:
         assert 0 <= offset < offset + size <= len(data) or size == 0

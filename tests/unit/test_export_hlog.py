@@ -15,10 +15,10 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-from stalltop.files.complete import Taken
+from stalltop.files.complete import PathTakenError
 from stalltop.files.new_folder import filled
 from stalltop.formats import hlog
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.histograms.hdr import HIGHEST_NS
 from stalltop.model.merge.merging import merge
 from stalltop.model.row_key import RowKey
@@ -143,7 +143,7 @@ def test_much_is_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_too_many_rows_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hlog, "MOST_FILES", 3)
-    with pytest.raises(Told, match="more than 3 rows"):
+    with pytest.raises(StalltopError, match="more than 3 rows"):
         hlog.write([full_window()], span_of([full_window()]), tmp_path)
 
 
@@ -179,12 +179,12 @@ def test_a_folder_is_replaced_only_where_it_may_be(tmp_path: Path) -> None:
             (folder / hlog.INDEX).write_text(text)
 
     write("one")
-    with pytest.raises(Taken):
+    with pytest.raises(PathTakenError):
         write("two")
     write("three", replaces=hlog.ours)
     assert (path / hlog.INDEX).read_text() == "three"
     (path / "precious.txt").write_text("mine")
-    with pytest.raises(BadUsage, match="something else"):
+    with pytest.raises(UsageError, match="something else"):
         write("four", replaces=hlog.ours)
     assert (path / "precious.txt").read_text() == "mine"
     assert os.listdir(tmp_path) == ["logs"]
@@ -193,14 +193,14 @@ def test_a_folder_is_replaced_only_where_it_may_be(tmp_path: Path) -> None:
 def test_a_link_or_a_file_is_no_folder_to_replace(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "logs").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(BadUsage), filled(tmp_path / "logs", replaces=hlog.ours):
+    with pytest.raises(UsageError), filled(tmp_path / "logs", replaces=hlog.ours):
         pass
     assert Counter(os.listdir(tmp_path)) == Counter(["elsewhere", "logs"])
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Told, match="cannot write"), filled(tmp_path / "file" / "logs"):
+    with pytest.raises(StalltopError, match="cannot write"), filled(tmp_path / "file" / "logs"):
         pass
 
 

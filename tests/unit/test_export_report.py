@@ -367,7 +367,7 @@ def test_bars_stand_where_calls_are() -> None:
 
 
 def test_labels_are_text() -> None:
-    axis = axes.Axis((axes.Tick(0.5, "<b>"),), lambda value: value)
+    axis = axes.Axis((axes.AxisTick(0.5, "<b>"),), lambda value: value)
     chart = charts.over_time([], axis, axis, told='"><script>', dots=[(0.5, 0.5, "</title><script>")])
     assert isinstance(chart, Html)
     assert Page(str(chart)).words.count("<b>") == 2

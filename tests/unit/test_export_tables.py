@@ -18,7 +18,7 @@ from hypothesis import given
 from stalltop.formats.documents.window import document
 from stalltop.formats.tables import csv_rows, json_lines, parquet
 from stalltop.formats.tables.columns import COLUMNS, table
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.window import SPLITS, Window
 from tests.unit.exported import lying, several
@@ -109,7 +109,7 @@ def test_counts_beyond_63_bits_stay_what_they_are() -> None:
 
 def test_parquet_without_its_package_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(Told, match="pyarrow") as told:
+    with pytest.raises(StalltopError, match="pyarrow") as told:
         parquet.write([full_window()], io.BytesIO())
     assert "--to csv" in told.value.remedy
 

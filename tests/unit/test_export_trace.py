@@ -15,7 +15,7 @@ from stalltop.formats.traces import trace
 from stalltop.formats.traces.tracks import LEAST_MADE_UP, Line, Tracks
 from stalltop.model.calls import Calls
 from stalltop.model.chain import Chain
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.hosts.clocks import shifted
 from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import OpenCall, Window
@@ -344,7 +344,7 @@ def test_where_the_clock_was_set_back_everything_has_its_time() -> None:
 
 def test_more_than_viewers_open_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "MOST_BYTES", 10_000)
-    with pytest.raises(Told, match="larger than") as told:
+    with pytest.raises(StalltopError, match="larger than") as told:
         b"".join(trace.pieces(several(50), span_of(several(50))))
     assert "--every" in told.value.remedy
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from stalltop.model.devices.device import Device
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.model.rows.pivot import PERCENTS
 from stalltop.model.window import Window
 from stalltop.recordings.read import reading
@@ -110,10 +110,10 @@ def test_a_figure_that_is_no_number_is_saved_as_unknown(format_: Format, tmp_pat
 
 
 def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
-    with pytest.raises(BadUsage, match="No such file"):
+    with pytest.raises(UsageError, match="No such file"):
         reading.load(tmp_path / "nothing")
-    with pytest.raises(BadUsage, match="no regular file"):
+    with pytest.raises(UsageError, match="no regular file"):
         reading.load(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BadUsage, match="no regular file"):
+    with pytest.raises(UsageError, match="no regular file"):
         reading.load(tmp_path / "pipe")

@@ -18,7 +18,7 @@ from stalltop.demo.grpc_server import listening_at
 from stalltop.demo.kubelet import EVERY_SOCKET, Node
 from stalltop.model.devices.allocation import Allocation
 from stalltop.probes.kubelet import pod_resources
-from stalltop.probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
+from stalltop.probes.kubelet.call import UNIMPLEMENTED, KubeletCallError, call
 from stalltop.probes.kubelet.pod_resources import LIST, PodResources, read
 from stalltop.probes.kubelet.protobuf import encoded, fields, messages, text, texts
 from stalltop.probes.readiness.surroundings import this_host
@@ -149,13 +149,13 @@ def test_names_cannot_steer_a_terminal(node: Path) -> None:
 
 
 def test_an_unknown_method_is_told(node: Path) -> None:
-    with kubelet(node, ONE), pytest.raises(CallFailed, match="unknown method") as failed:
+    with kubelet(node, ONE), pytest.raises(KubeletCallError, match="unknown method") as failed:
         call(node / EVERY_SOCKET[0], "/v1.PodResourcesLister/Get", seconds=5, most_bytes=1 << 20)
     assert failed.value.status == UNIMPLEMENTED
 
 
 def test_an_answer_that_is_too_large_is_refused(node: Path) -> None:
-    with kubelet(node, ONE), pytest.raises(CallFailed, match="larger than"):
+    with kubelet(node, ONE), pytest.raises(KubeletCallError, match="larger than"):
         call(node / EVERY_SOCKET[0], LIST, seconds=5, most_bytes=10)
 
 

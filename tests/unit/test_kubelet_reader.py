@@ -13,7 +13,7 @@ from stalltop.demo.grpc_server import GrpcServer
 from stalltop.demo.kubelet import EVERY_SOCKET, Node
 from stalltop.model.tenant import Tenant
 from stalltop.probes.kubelet import pod_resources, reader
-from stalltop.probes.kubelet.reader import KubeletReader, Told
+from stalltop.probes.kubelet.reader import KubeletAnswer, KubeletReader
 from tests.unit.patient import be_patient
 
 A, B = "a1" * 32, "b2" * 32
@@ -61,7 +61,7 @@ def node(root: Path, *sockets: str) -> Node:
     return Node(root, root / "pods.toml", sockets or EVERY_SOCKET[:2])
 
 
-def until(kubelet: KubeletReader, wanted: Callable[[Told], object]) -> Told:
+def until(kubelet: KubeletReader, wanted: Callable[[KubeletAnswer], object]) -> KubeletAnswer:
     end = time.monotonic() + PATIENCE_SECONDS
     while not wanted(told := kubelet.read(BOTH)):
         assert time.monotonic() < end, told
@@ -69,7 +69,7 @@ def until(kubelet: KubeletReader, wanted: Callable[[Told], object]) -> Told:
     return told
 
 
-def credited(told: Told) -> list[tuple[str, str]]:
+def credited(told: KubeletAnswer) -> list[tuple[str, str]]:
     return [(one.pod_uid, one.tenant) for one in told.allocations]
 
 
@@ -197,7 +197,7 @@ def test_a_pod_that_nobody_told_of_is_asked_for_at_once(
 
 def test_a_host_without_a_kubelet_costs_nothing(tmp_path: Path) -> None:
     found = KubeletReader(tmp_path)
-    assert found.read(BOTH) == Told(BOTH)
+    assert found.read(BOTH) == KubeletAnswer(BOTH)
     (tmp_path / "var/lib/kubelet").mkdir(parents=True)
     write(tmp_path, FIRST)
     with node(tmp_path):

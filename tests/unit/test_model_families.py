@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
-from stalltop.model.families import Family, Kind, kind_of
+from stalltop.model.families import Family, OperationKind, kind_of
 from stalltop.probes.operations import OPERATIONS
 
 _COARSE = {
@@ -73,7 +73,7 @@ def test_all_parts_of_a_family_are_used() -> None:
     ],
 )
 def test_families(operation: str, family: Family, direction: str, asynchronous: bool) -> None:
-    assert kind_of("driver", operation) == Kind(family, direction, asynchronous)
+    assert kind_of("driver", operation) == OperationKind(family, direction, asynchronous)
 
 
 def test_time_between_calls_is_of_the_host() -> None:

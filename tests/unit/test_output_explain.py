@@ -225,9 +225,9 @@ class Blind:
     """A monitor of a host that cannot be traced."""
 
     def __init__(self) -> None:
-        from stalltop.model.errors import CannotTrace
+        from stalltop.model.errors import TracingError
 
-        self.cannot_trace = CannotTrace("not root", "use sudo")
+        self.cannot_trace = TracingError("not root", "use sudo")
         self.closed = False
 
     def read(self) -> Window:

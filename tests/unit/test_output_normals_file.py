@@ -15,14 +15,21 @@ from pathlib import Path
 import pytest
 
 from stalltop.cli import normals as keeping
-from stalltop.cli.normals import Kept, load
+from stalltop.cli.normals import BaselineKeeper, load
 from stalltop.cli.tracing import diagnosed
 from stalltop.diagnosis.diagnosed import Diagnosed
 from stalltop.diagnosis.engine import Diagnosis
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import Normals
 from stalltop.files import normals_file, private_file
-from stalltop.files.normals_file import Damaged, Newer, normals_path, put_aside, read_normals, write_normals
+from stalltop.files.normals_file import (
+    NormalsDamagedError,
+    NormalsNewerError,
+    normals_path,
+    put_aside,
+    read_normals,
+    write_normals,
+)
 from stalltop.model.window import Window
 from tests.unit.windows import Calls, key, window
 
@@ -67,13 +74,13 @@ def test_hosts_that_share_a_home_have_a_file_each(tmp_path: Path) -> None:
 def test_a_damaged_file_is_told(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "normals.json"
     path.write_bytes(content)
-    with pytest.raises(Damaged):
+    with pytest.raises(NormalsDamagedError):
         read_normals(path)
 
 
 def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Damaged, match="regular"):
+    with pytest.raises(NormalsDamagedError, match="regular"):
         read_normals(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     with pytest.raises(OSError, match="symbolic"):
@@ -81,7 +88,7 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path, monkeypatch: p
     path = tmp_path / "normals.json"
     write_normals(path, PLAIN)
     monkeypatch.setattr(normals_file, "MOST_BYTES", 50)
-    with pytest.raises(Damaged, match="large"):
+    with pytest.raises(NormalsDamagedError, match="large"):
         read_normals(path)
     with pytest.raises(ValueError, match="large"):
         write_normals(path, PLAIN)
@@ -91,7 +98,7 @@ def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "normals.json"
     content = json.dumps({"format": normals_file.FORMAT, "version": 2, "normals": "other"})
     path.write_text(content)
-    with pytest.raises(Newer):
+    with pytest.raises(NormalsNewerError):
         read_normals(path)
     said: list[str] = []
     normals, writable = load(path, said.append)
@@ -216,7 +223,7 @@ def test_what_was_learned_is_known_in_the_next_run(tmp_path: Path) -> None:
     normals, writable = load(path, said.append)
     assert writable
     source = Steady()
-    kept = Kept(Diagnosed(source, Diagnosis(normals=normals)), normals, path)
+    kept = BaselineKeeper(Diagnosed(source, Diagnosis(normals=normals)), normals, path)
     for _ in range(100):
         kept.read()
     kept.close()
@@ -233,7 +240,9 @@ def test_it_is_written_now_and_then_while_windows_are_read(tmp_path: Path) -> No
     path = tmp_path / "normals.json"
     now = [0.0]
     normals = learned()
-    kept = Kept(Diagnosed(Steady(), Diagnosis(normals=normals)), normals, path, clock=lambda: now[0])
+    kept = BaselineKeeper(
+        Diagnosed(Steady(), Diagnosis(normals=normals)), normals, path, clock=lambda: now[0]
+    )
     kept.read()
     assert not path.exists()
     now[0] += keeping.SAVE_SECONDS
@@ -256,7 +265,7 @@ def test_a_disk_that_hangs_delays_neither_reading_nor_leaving(
     monkeypatch.setattr(keeping, "write_normals", hang)
     now = [0.0]
     normals = learned()
-    kept = Kept(
+    kept = BaselineKeeper(
         Diagnosed(Steady(), Diagnosis(normals=normals)), normals, tmp_path / "n", clock=lambda: now[0]
     )
     try:
@@ -274,7 +283,7 @@ def test_a_disk_that_hangs_delays_neither_reading_nor_leaving(
 
 
 def test_nothing_learned_writes_nothing(tmp_path: Path) -> None:
-    kept = Kept(Diagnosed(Steady(), Diagnosis()), Normals(), tmp_path / "normals.json")
+    kept = BaselineKeeper(Diagnosed(Steady(), Diagnosis()), Normals(), tmp_path / "normals.json")
     kept.close()
     assert list(tmp_path.iterdir()) == []
 

@@ -16,7 +16,7 @@ from rich.style import Style
 
 from stalltop.formats.html import picture
 from stalltop.formats.html.picture import INSTALL, png, png_problem, svg
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from tests.unit.hostile import NAMES
 
 LINES = (
@@ -84,14 +84,14 @@ def test_a_png_is_made_by_the_converter(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_converter_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_converter(tmp_path, "echo first >&2; echo no memory >&2; exit 1", monkeypatch)
-    with pytest.raises(Told, match="failed: no memory"):
+    with pytest.raises(StalltopError, match="failed: no memory"):
         png("<svg/>")
 
     def late(*_: Any, **__: Any) -> None:
         raise subprocess.TimeoutExpired("rsvg-convert", 60)
 
     monkeypatch.setattr(subprocess, "run", late)
-    with pytest.raises(Told, match="timed out"):
+    with pytest.raises(StalltopError, match="timed out"):
         png("<svg/>")
 
 
@@ -99,7 +99,7 @@ def test_without_a_converter_it_says_what_to_install(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert "librsvg2-bin" in png_problem()
-    with pytest.raises(Told, match=INSTALL.split(":")[0]):
+    with pytest.raises(StalltopError, match=INSTALL.split(":")[0]):
         png("<svg/>")
 
 

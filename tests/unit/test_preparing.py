@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.probes.programs import cache as program_cache
 from stalltop.probes.programs import compiler, preparing
 from stalltop.probes.programs.compiled import KPROBE, Compiled
@@ -103,7 +103,7 @@ def test_bcc_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_compiler_says_is_told() -> None:
     pytest.importorskip("bcc")
     broken = Recipe("int broken(void) { return nothing; }\n", {"broken": KPROBE})
-    with pytest.raises(CannotTrace, match="use of undeclared identifier 'nothing'"):
+    with pytest.raises(TracingError, match="use of undeclared identifier 'nothing'"):
         prepare(broken)
 
 
@@ -119,7 +119,7 @@ def test_a_compiler_that_gives_no_answer(
     program: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers(monkeypatch, tmp_path, program)
-    with pytest.raises(CannotTrace, match=reason):
+    with pytest.raises(TracingError, match=reason):
         prepare(RECIPE)
 
 

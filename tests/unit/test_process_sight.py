@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from stalltop.probes.cuda_devices import process_sight
-from stalltop.probes.cuda_devices.process_sight import HANG_SECONDS, MOST_HANGING, Sight, Sights, Unseen
+from stalltop.probes.cuda_devices.process_sight import (
+    HANG_SECONDS,
+    MOST_HANGING,
+    ProcessNotVisibleError,
+    Sight,
+    Sights,
+)
 from stalltop.probes.tenants.environment import Environments
 
 
@@ -56,9 +62,9 @@ def test_each_program_is_read_once(sights: Sights, monkeypatch: pytest.MonkeyPat
 def test_a_look_that_comes_late_is_there_for_the_next_window(
     sights: Sights, released: threading.Event
 ) -> None:
-    with pytest.raises(Unseen):
+    with pytest.raises(ProcessNotVisibleError):
         impatient(sights).of((100, 1))
-    with pytest.raises(Unseen):
+    with pytest.raises(ProcessNotVisibleError):
         sights.of((1, 1))
     released.set()
     assert sights._aside.wait(60)
@@ -72,18 +78,18 @@ def test_looks_that_hang_are_given_up(sights: Sights, released: threading.Event)
     sights._clock = lambda: now
     for number in range(MOST_HANGING + 1):
         sights.begin()
-        with pytest.raises(Unseen):
+        with pytest.raises(ProcessNotVisibleError):
             impatient(sights).of((100 + number, 1))
         sights.begin()
-        with pytest.raises(Unseen):
+        with pytest.raises(ProcessNotVisibleError):
             sights.of((1 + number, 1))  # it may still come
         now += HANG_SECONDS
         sights.begin()
-        with pytest.raises(Unseen):
+        with pytest.raises(ProcessNotVisibleError):
             sights.of((100 + number, 1))
         if number < MOST_HANGING:
             assert sights.of((1 + number, 1)) is not None, "others are looked at"
-    with pytest.raises(Unseen):
+    with pytest.raises(ProcessNotVisibleError):
         sights.of((50, 1))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from stalltop.probes.programs import cache as program_cache
-from stalltop.probes.programs.cache import Unusable, find, keep
+from stalltop.probes.programs.cache import CacheFileError, find, keep
 from stalltop.probes.programs.compiled import KPROBE, Compiled, CompiledMap, CompiledProgram
 from stalltop.probes.programs.recipes import Recipe, tracing
 
@@ -55,7 +55,7 @@ def test_another_users_files_are_not_used(folder: Path, what: str) -> None:
     keep(RECIPE, COMPILED)
     (path,) = folder.glob("*.programs")
     os.chown(folder if what == "folder" else path, 65534, 65534)
-    with pytest.raises(Unusable, match="belongs to user 65534"):
+    with pytest.raises(CacheFileError, match="belongs to user 65534"):
         find(RECIPE)
 
 
@@ -63,14 +63,14 @@ def test_another_users_files_are_not_used(folder: Path, what: str) -> None:
 def test_what_others_can_write_is_not_used(folder: Path, mode: int) -> None:
     keep(RECIPE, COMPILED)
     folder.chmod(mode)
-    with pytest.raises(Unusable, match="others may write"):
+    with pytest.raises(CacheFileError, match="others may write"):
         find(RECIPE)
-    with pytest.raises(Unusable, match="others may write"):
+    with pytest.raises(CacheFileError, match="others may write"):
         keep(RECIPE, COMPILED)
     folder.chmod(0o700)
     (path,) = folder.glob("*.programs")
     path.chmod(mode)
-    with pytest.raises(Unusable, match="others may write"):
+    with pytest.raises(CacheFileError, match="others may write"):
         find(RECIPE)
 
 
@@ -79,15 +79,15 @@ def test_links_and_other_things_are_not_followed(folder: Path, tmp_path: Path) -
     (path,) = folder.glob("*.programs")
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Unusable):
+    with pytest.raises(CacheFileError):
         find(RECIPE)
     path.unlink()
     os.mkfifo(path, 0o600)
-    with pytest.raises(Unusable, match="no file of compiled programs"):
+    with pytest.raises(CacheFileError, match="no file of compiled programs"):
         find(RECIPE)
     real = folder.rename(tmp_path / "real")
     folder.symlink_to(real)
-    with pytest.raises(Unusable):
+    with pytest.raises(CacheFileError):
         find(RECIPE)
 
 
@@ -142,7 +142,7 @@ def test_what_was_compiled_from_something_else_is_not_used(folder: Path) -> None
     other = Recipe("other", {"program": KPROBE})
     (path,) = folder.glob("*.programs")
     path.rename(folder / (other.key() + ".programs"))
-    with pytest.raises(Unusable, match="compiled from something else"):
+    with pytest.raises(CacheFileError, match="compiled from something else"):
         find(other)
 
 
@@ -170,9 +170,9 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", homeless)
-    with pytest.raises(Unusable, match="set STALLTOP_CACHE_DIR"):
+    with pytest.raises(CacheFileError, match="set STALLTOP_CACHE_DIR"):
         find(RECIPE)
-    with pytest.raises(Unusable, match="set STALLTOP_CACHE_DIR"):
+    with pytest.raises(CacheFileError, match="set STALLTOP_CACHE_DIR"):
         keep(RECIPE, COMPILED)
     assert program_cache.usual_seconds() == 3.0
 

@@ -8,9 +8,9 @@ import platform
 
 import pytest
 
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.probes.programs import loading as programs
-from stalltop.probes.programs.bpf_calls import Refused
+from stalltop.probes.programs.bpf_calls import BpfError
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_a_host_that_can_trace(able: pytest.MonkeyPatch) -> None:
 
 def test_a_machine_that_cannot(able: pytest.MonkeyPatch) -> None:
     able.setattr(platform, "machine", lambda: "riscv64")
-    with pytest.raises(CannotTrace) as told:
+    with pytest.raises(TracingError) as told:
         programs.check_host()
     assert told.value.reason == "riscv64 is not supported"
     assert told.value.remedy
@@ -39,7 +39,7 @@ def test_a_machine_that_cannot(able: pytest.MonkeyPatch) -> None:
 
 
 def test_a_kernel_is_too_old_only_where_it_failed(able: pytest.MonkeyPatch) -> None:
-    failed = CannotTrace("the kernel refused a probe: Invalid argument")
+    failed = TracingError("the kernel refused a probe: Invalid argument")
     assert programs.explained(failed) is failed
     able.setattr(platform, "release", lambda: "5.14.21-150500-default")
     programs.check_host()
@@ -53,7 +53,7 @@ def test_a_kernel_is_too_old_only_where_it_failed(able: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("capabilities", [0, 1 << 39, 1 << 38, 1 << 12])
 def test_a_user_that_may_not(able: pytest.MonkeyPatch, capabilities: int) -> None:
     able.setattr(programs, "_capabilities", lambda: capabilities)
-    with pytest.raises(CannotTrace, match="needs root"):
+    with pytest.raises(TracingError, match="needs root"):
         programs.check_host()
 
 
@@ -66,7 +66,7 @@ def test_a_user_that_may_not(able: pytest.MonkeyPatch, capabilities: int) -> Non
     ],
 )
 def test_what_the_kernel_says_becomes_one_line(error: int, log: str, reason: str) -> None:
-    refused = Refused(OSError(error, os.strerror(error)), "program call_begins", log)
+    refused = BpfError(OSError(error, os.strerror(error)), "program call_begins", log)
     message = programs.refusal(refused).reason
     assert reason in message
     assert "\n" not in message

@@ -15,11 +15,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.window import UNCOUNTED
 from stalltop.recordings.query import alike, checking, guard, ready
 from stalltop.recordings.query.ask import answer
-from stalltop.recordings.query.guard import TooLong
+from stalltop.recordings.query.guard import QueryTimeoutError
 from stalltop.recordings.read.reading import open_file
 from tests.unit.full_window import full_window
 from tests.unit.known_calls import random_calls, windows_of, write_file
@@ -38,8 +38,8 @@ def ask(path: Path, sql: str, seconds: float = 60.0) -> list[tuple[object, ...]]
         return list(answer(file, sql, seconds).rows)
 
 
-def refusal(path: Path, sql: str) -> Told:
-    with pytest.raises(BadUsage) as caught:
+def refusal(path: Path, sql: str) -> StalltopError:
+    with pytest.raises(UsageError) as caught:
         ask(path, sql)
     return caught.value
 
@@ -138,7 +138,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 @pytest.mark.parametrize("sql", [ENDLESS, ENDLESS.replace("count(*)", "*") + " LIMIT 1 OFFSET 1000000000000"])
 def test_a_query_ends_when_its_time_is_over(path: Path, sql: str) -> None:
     began = time.monotonic()
-    with pytest.raises(TooLong) as caught:
+    with pytest.raises(QueryTimeoutError) as caught:
         ask(path, sql, 0.2)
     assert time.monotonic() - began < 30
     assert caught.value.exit_code == 1
@@ -175,7 +175,7 @@ def test_rows_that_nobody_takes_any_more_are_let_go_in_silence(path: Path) -> No
 def test_rows_that_take_too_long_are_told_too(path: Path) -> None:
     with open_file(path) as file:
         found = answer(file, ENDLESS.replace("count(*)", "*"), 0.3)
-        with pytest.raises(TooLong):
+        with pytest.raises(QueryTimeoutError):
             list(found.rows)
 
 
@@ -188,7 +188,7 @@ def test_rows_that_take_too_long_are_told_too(path: Path) -> None:
     ],
 )
 def test_a_query_has_a_limit_of_memory(path: Path, sql: str) -> None:
-    with pytest.raises(Told) as caught:
+    with pytest.raises(StalltopError) as caught:
         ask(path, sql)
     assert "memory" in caught.value.reason
     assert caught.value.exit_code == 1
@@ -204,7 +204,7 @@ def test_a_query_has_a_limit_of_the_disk(path: Path, monkeypatch: pytest.MonkeyP
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)"
         " SELECT printf('%.2000c', 'a') || i AS text FROM n ORDER BY -i"
     )
-    with pytest.raises(Told) as caught:
+    with pytest.raises(StalltopError) as caught:
         ask(path, sql)
     assert "room on the disk" in caught.value.reason
     assert caught.value.exit_code == 1
@@ -227,7 +227,7 @@ def test_too_many_single_calls_are_refused_with_what_helps(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alike, "MOST_CALLS", 3)
-    with pytest.raises(Told) as caught:
+    with pytest.raises(StalltopError) as caught:
         ask(path, "SELECT avg(duration_ns) OVER () FROM cuda_events")
     assert "one by one" in caught.value.reason
     assert "WHERE" in caught.value.remedy
@@ -270,7 +270,7 @@ def test_damage_is_told_and_never_a_traceback(seed: int, tmp_path: Path) -> None
         "SELECT p(histogram, 99), p(hmerge(histogram), 50) FROM operations GROUP BY op",
         *(one.sql for one in random.sample(list(ready.queries().values()), 3)),
     ):
-        with contextlib.suppress(Told):
+        with contextlib.suppress(StalltopError):
             ask(path, sql)
 
 
@@ -280,7 +280,7 @@ def test_damage_is_told_with_the_file_and_a_way_on(path: Path) -> None:
         [(root,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'counts'")
     content[(root - 1) * _PAGE : root * _PAGE] = bytes(_PAGE)
     path.write_bytes(content)
-    with pytest.raises(Told) as caught:
+    with pytest.raises(StalltopError) as caught:
         ask(path, "SELECT sum(calls) FROM operations")
     assert f"{path} is damaged" in caught.value.reason
     assert f"stalltop merge {path} --to NEW" in caught.value.remedy

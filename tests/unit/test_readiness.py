@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from stalltop.formats.text.readiness import document, text
 from stalltop.model.devices.device import Device, Devices
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.model.finding import Finding, can_trace
 from stalltop.probes.readiness.checks import BASICS, CHECKS, INITIAL_NAMESPACES, check
 from stalltop.probes.readiness.surroundings import CudaUse, Surroundings, Terminal, this_host
@@ -152,7 +152,9 @@ CASES = [
     Case("not mounted", "tracefs", "ok", lambda host: shutil.rmtree(host.root / "sys/kernel/tracing")),
     Case("LimitNOFILE", "open files", "warn", changes={"open_files": (1024, 1024)}),
     Case("unlimited", "open files", "ok", changes={"open_files": (1024, -1)}),
-    Case("the kernel refused", "trial", "fail", changes={"trial": raises(CannotTrace("the kernel refused"))}),
+    Case(
+        "the kernel refused", "trial", "fail", changes={"trial": raises(TracingError("the kernel refused"))}
+    ),
     Case("every start compiles", "trial", "warn", changes={"trial": lambda: ("traced", "No space left")}),
     Case("not needed", "bcc", "ok", changes={"bcc": raises(ImportError("No bcc")), "kept": lambda: True}),
     Case("KeyError", "trial", "warn", changes={"trial": raises(KeyError("x"))}),

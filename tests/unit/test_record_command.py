@@ -25,7 +25,7 @@ from stalltop.cli.commands.record import age, bounds, duration, recorded, size
 from stalltop.cli.main import parsed
 from stalltop.demo.simulated import SimulatedSource
 from stalltop.files.places import recording_path
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.model.window import Window
 from stalltop.recordings.read.reading import load, open_file
 from stalltop.recordings.write.recorder import Recorder
@@ -117,7 +117,7 @@ def test_a_recording_of_another_host_is_refused_at_once(tmp_path: Path) -> None:
     recording = Recording(path)
     recording.add(second(0, rows=1))
     recording.close()
-    with pytest.raises(BadUsage, match="a recording of gpu7, not of simulated-host") as told:
+    with pytest.raises(UsageError, match="a recording of gpu7, not of simulated-host") as told:
         command.run(parsed(["record", "--simulated", "--to", str(path)]))
     assert "--to" in told.value.remedy
     Recording(path).close()  # nobody has it

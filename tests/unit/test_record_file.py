@@ -18,15 +18,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.merge.merging import merge
 from stalltop.model.window import Window
-from stalltop.recordings.file.trouble import Damaged, Unwritable, put_aside
+from stalltop.recordings.file.trouble import DamagedFileError, WriteError, put_aside
 from stalltop.recordings.read import moments
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write import recording as recording_module
 from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
-from stalltop.recordings.write.hold import InUse
+from stalltop.recordings.write.hold import FileInUseError
 from stalltop.recordings.write.recording import Recording
 from stalltop.recordings.write.saving import dump, save
 from stalltop.recordings.write.thinning import TIERS, Tier
@@ -90,7 +90,7 @@ def test_a_recording_goes_on_and_is_read_while_it_is_written(path: Path) -> None
 
 def test_two_recorders_on_one_file_are_refused(path: Path) -> None:
     recording = Recording(path)
-    with pytest.raises(InUse, match="another stalltop records to"):
+    with pytest.raises(FileInUseError, match="another stalltop records to"):
         Recording(path)
     recording.close()
     recording.close()
@@ -176,7 +176,7 @@ def test_who_reads_without_end_is_told_of_before_the_bound_is_passed(path: Path)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM counts").fetchone()
     number = 0
-    with pytest.raises(Unwritable, match="somebody reads it without end"):  # noqa: PT012
+    with pytest.raises(WriteError, match="somebody reads it without end"):  # noqa: PT012
         while number < 300:
             number += 1
             recording.add(second(number, rows=400, entries=20))
@@ -236,7 +236,7 @@ def test_what_is_no_recording_is_left_alone(path: Path, content: bytes) -> None:
         record(path, [second(0)])
         assert len(windows_of(path)) == 1
         return
-    with pytest.raises(Told):
+    with pytest.raises(StalltopError):
         Recording(path)
     assert path.read_bytes() == content
     assert beside(path) == [path.name]
@@ -247,12 +247,12 @@ def test_others_databases_saved_windows_and_other_versions_are_left_alone(path: 
     connection.execute("CREATE TABLE theirs (a)")
     connection.commit()
     connection.close()
-    with pytest.raises(BadUsage, match="is no recording of stalltop"):
+    with pytest.raises(UsageError, match="is no recording of stalltop"):
         Recording(path)
     saved = path.with_name("saved.stalltop")
     save(full_window(), saved)
     before = saved.read_bytes()
-    with pytest.raises(BadUsage, match="saved or put together"):
+    with pytest.raises(UsageError, match="saved or put together"):
         Recording(saved)
     assert saved.read_bytes() == before
     newer = path.with_name("newer.stalltop")
@@ -260,14 +260,14 @@ def test_others_databases_saved_windows_and_other_versions_are_left_alone(path: 
     connection = sqlite3.connect(newer)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(BadUsage, match="newer stalltop"):
+    with pytest.raises(UsageError, match="newer stalltop"):
         Recording(newer)
 
 
 def test_another_host_is_refused(path: Path) -> None:
     record(path, [second(0)])
     recording = Recording(path)
-    with pytest.raises(BadUsage, match="a recording of gpu7, not of gpu8"):
+    with pytest.raises(UsageError, match="a recording of gpu7, not of gpu8"):
         recording.add(replace(second(1), host="gpu8"))
     recording.close()
     assert len(windows_of(path)) == 1
@@ -279,7 +279,7 @@ def test_what_could_run_in_a_strangers_file_never_does(path: Path) -> None:
         connection.execute(
             "CREATE TRIGGER more AFTER INSERT ON counts BEGIN UPDATE counts SET calls = 2 * calls; END"
         )
-    with pytest.raises(Damaged, match="it has a 'more'"):
+    with pytest.raises(DamagedFileError, match="it has a 'more'"):
         Recording(path)
 
 
@@ -301,7 +301,7 @@ def test_a_file_that_is_broken_is_told_and_can_be_put_aside(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4_096:40_960] = b"\xff" * 36_864
     path.write_bytes(content)
-    with pytest.raises(Damaged, match="is damaged"):
+    with pytest.raises(DamagedFileError, match="is damaged"):
         record(path, [second(30)])
     aside = put_aside(path)
     assert aside.name == "recording.damaged.stalltop"
@@ -333,7 +333,7 @@ def test_no_damage_ends_in_a_traceback(path: Path) -> None:
         try:
             record(path, [second(number, rows=4) for number in range(30, 45)], tiers=SHORT_AGES)
             went_on += 1
-        except Told:
+        except StalltopError:
             continue
     assert 0 < went_on < 60
 
@@ -356,7 +356,7 @@ def test_names_that_nothing_uses_are_forgotten(path: Path, monkeypatch: pytest.M
 
 
 def test_a_read_only_folder_is_told(path: Path) -> None:
-    with pytest.raises(Told, match="cannot write"):
+    with pytest.raises(StalltopError, match="cannot write"):
         Recording(Path("/proc/recording.stalltop"))
 
 
@@ -400,5 +400,5 @@ def test_bounds_are_checked() -> None:
 def test_who_uses_a_closed_one_is_told(path: Path) -> None:
     recording = Recording(path)
     recording.close()
-    with pytest.raises(Unwritable, match="is closed"):
+    with pytest.raises(WriteError, match="is closed"):
         recording.add(second(0))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model.errors import BadUsage, Told
-from stalltop.recordings.write.hold import Hold, InUse
+from stalltop.model.errors import StalltopError, UsageError
+from stalltop.recordings.write.hold import FileInUseError, Hold
 
 
 def test_the_file_is_made_for_its_user_only(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_second_one_is_told_who_has_it_and_the_lock_ends_with_its_owner(tmp_pa
         assert owner.stdout is not None
         try:
             assert owner.stdout.readline() == "held\n"
-            with pytest.raises(InUse, match="another stalltop records to") as told:
+            with pytest.raises(FileInUseError, match="another stalltop records to") as told:
                 Hold(path)
             # Who that is cannot be told on every file system.
             assert "(process" not in str(told.value) or f"(process {owner.pid})" in str(told.value)
@@ -52,11 +52,11 @@ def test_a_second_one_is_told_who_has_it_and_the_lock_ends_with_its_owner(tmp_pa
 def test_another_name_of_the_file_is_locked_too(tmp_path: Path) -> None:
     hold = Hold(tmp_path / "a.stalltop")
     os.link(hold.path, tmp_path / "b.stalltop")
-    with pytest.raises(InUse):
+    with pytest.raises(FileInUseError):
         Hold(tmp_path / "b.stalltop")
     hold.release()
     # And the log of one name is not that of the other.
-    with pytest.raises(BadUsage, match="another name"):
+    with pytest.raises(UsageError, match="another name"):
         Hold(tmp_path / "b.stalltop")
     (tmp_path / "a.stalltop").unlink()
     Hold(tmp_path / "b.stalltop").release()
@@ -76,11 +76,11 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("link", "pipe", "folder"):
-        with pytest.raises(BadUsage):
+        with pytest.raises(UsageError):
             Hold(tmp_path / name)
     assert not (tmp_path / "target").exists()
     (tmp_path / "file").touch()
-    with pytest.raises(Told, match="cannot write"):
+    with pytest.raises(StalltopError, match="cannot write"):
         Hold(tmp_path / "file" / "a.stalltop")
 
 

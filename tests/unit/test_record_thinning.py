@@ -9,7 +9,15 @@ import pytest
 from stalltop.model.calls import Calls, KeptCall
 from stalltop.recordings.read import moments
 from stalltop.recordings.write import thinning
-from stalltop.recordings.write.thinning import LEFT_ALONE, MOST_CALLS, Kept, Kepts, Step, Tier, put_together
+from stalltop.recordings.write.thinning import (
+    LEFT_ALONE,
+    MOST_CALLS,
+    Kepts,
+    KeptWindow,
+    ThinningStep,
+    Tier,
+    put_together,
+)
 from tests.unit.full_window import CHAINS
 from tests.unit.windows import Calls as Row
 from tests.unit.windows import key, row_table, window
@@ -31,11 +39,11 @@ class Simulated:
     def add(self, start: float, seconds: float = 1.0, host: str = "gpu7") -> None:
         self.number += 1
         self.held[self.number] = (self.number,)
-        self.kepts.add(Kept(self.number, start, seconds, host))
+        self.kepts.add(KeptWindow(self.number, start, seconds, host))
         while (step := self.kepts.due(self.most_seconds)) is not None:
             self.take(step)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: ThinningStep) -> None:
         first = step.windows[0]
         together = tuple(second for kept in step.windows for second in self.held.pop(kept.window_id))
         merged = None
@@ -141,7 +149,7 @@ def test_where_room_is_short_detail_goes_first_and_the_newest_stay() -> None:
 def test_several_of_the_oldest_go_at_once_but_never_the_newest() -> None:
     kepts = Kepts(TIERS)
     for number in range(5):
-        kepts.add(Kept(number, 10.0 * number, 1.0, "gpu7"))
+        kepts.add(KeptWindow(number, 10.0 * number, 1.0, "gpu7"))
     step = kepts.least_needed(3)
     assert step is not None
     assert [kept.window_id for kept in step.windows] == [0, 1, 2]

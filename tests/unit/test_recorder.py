@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.model.window import Window
 from stalltop.recordings.file import schema
-from stalltop.recordings.file.trouble import Unwritable
+from stalltop.recordings.file.trouble import WriteError
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
 from stalltop.recordings.write.clock_watch import Clocks, ClockWatch
-from stalltop.recordings.write.hold import InUse
+from stalltop.recordings.write.hold import FileInUseError
 from stalltop.recordings.write.recorder import MOST_ASIDE, MOST_WAITING, Recorder
 from stalltop.recordings.write.recording import Recording
 from tests.unit.recorded_windows import START, second
@@ -80,11 +80,11 @@ def test_what_is_added_is_written_also_at_the_end(path: Path) -> None:
 
 def test_opening_tells_at_once_what_is_wrong(path: Path) -> None:
     path.write_bytes(b"a letter")
-    with pytest.raises(BadUsage):
+    with pytest.raises(UsageError):
         Recorder(path).open()
     path.unlink()
     first = Recording(path)
-    with pytest.raises(InUse):
+    with pytest.raises(FileInUseError):
         Recorder(path).open()
     first.close()
 
@@ -99,7 +99,7 @@ class Faulty(Recording):
     def add(self, window: Window) -> None:
         Faulty.held.wait(DEADLINE)
         if Faulty.reason:
-            raise Unwritable(Faulty.reason)
+            raise WriteError(Faulty.reason)
         super().add(window)
 
 
@@ -256,7 +256,7 @@ def test_other_files_are_left_alone(path: Path, kind: str) -> None:
     with changing(path) as connection:
         connection.execute(statement)
     before = path.read_bytes()
-    with pytest.raises(BadUsage, match=told):
+    with pytest.raises(UsageError, match=told):
         Recorder(path).open()
     assert path.read_bytes() == before
     assert [one.name for one in path.parent.iterdir() if one.suffix == ".stalltop"] == [path.name]

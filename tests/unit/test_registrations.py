@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.libraries.elf import Unreadable, symbol_name
+from stalltop.probes.libraries.elf import ElfError, symbol_name
 from stalltop.probes.symbols.registrations import registrations
 
 NAMES = [b"_Z5firstPfi", b"_Z6secondPfi", b"_Z5thirdPfi"]
@@ -84,6 +84,6 @@ def test_damaged_files_are_refused_or_have_fewer(tmp_path: Path) -> None:
         part.write_bytes(whole[:size])
         try:
             names = found(part)
-        except Unreadable:
+        except ElfError:
             continue
         assert len(names) <= 3

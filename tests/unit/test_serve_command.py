@@ -15,7 +15,7 @@ from stalltop.cli import main as cli
 from stalltop.cli.browser.__main__ import parser
 from stalltop.cli.commands.serve import announce, refuse_what_is_open, resolved, screen_flags, tls_of
 from stalltop.cli.screen_options import FLAGS
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.serving.server import ServeOptions
 
 
@@ -85,7 +85,7 @@ def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> Non
     ],
 )
 def test_what_others_reach_needs_tls_or_consent(address: str, plain: bool, refused: bool) -> None:
-    expected = pytest.raises(BadUsage, match="--insecure-plain") if refused else contextlib.nullcontext()
+    expected = pytest.raises(UsageError, match="--insecure-plain") if refused else contextlib.nullcontext()
     with expected:
         refuse_what_is_open(address, None, plain=plain)
 

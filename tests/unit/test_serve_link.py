@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stalltop.formats.documents.window import document
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.serving import feed as feeds
 from stalltop.serving.feed import Feed
 from stalltop.serving.link import LinkSource, frame
@@ -65,7 +65,7 @@ def test_what_is_no_window_is_told(link: tuple[socket.socket, LinkSource], sent:
     ours, source = link
     ours.sendall(sent)
     ours.close()
-    with pytest.raises(Told, match=said):
+    with pytest.raises(StalltopError, match=said):
         source.read()
     source.close()
 
@@ -149,7 +149,7 @@ def test_a_window_that_is_too_large_is_left_out(feeding: Feeding, monkeypatch: p
 
     def refuse(window: object) -> bytes:
         if window == numbers[0]:
-            raise Told("too large")
+            raise StalltopError("too large")
         return right(window)  # type: ignore[arg-type]
 
     monkeypatch.setattr(feeds, "frame", refuse)
@@ -166,7 +166,7 @@ def test_a_window_that_is_too_large_is_left_out(feeding: Feeding, monkeypatch: p
 
 def test_a_source_that_fails_is_told_once(feeding: Feeding) -> None:
     source = Fed()
-    source.put(Told("the probe broke"))
+    source.put(StalltopError("the probe broke"))
     _, failures = feeding(source)
     assert source.closed.wait(60)
     end = time.monotonic() + 60

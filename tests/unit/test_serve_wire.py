@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.serving import wire
 from stalltop.serving.wire import decode, encode
 from tests.unit.full_window import full_window
@@ -51,5 +51,5 @@ def test_what_is_no_window_is_refused(name: str) -> None:
 
 def test_a_window_that_is_too_large_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "MOST_BYTES", 1_000)
-    with pytest.raises(Told, match="too large to send"):
+    with pytest.raises(StalltopError, match="too large to send"):
         encode(full_window())

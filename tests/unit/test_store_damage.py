@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.recordings.read.reading import load, open_file
 from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
@@ -75,7 +75,7 @@ def test_a_damaged_recording_never_says_anything_wrong(damage: Damage, tmp_path:
             with open_file(path) as recorded:
                 found = list(recorded.windows())
                 warnings = recorded.warnings
-        except Told:
+        except StalltopError:
             results["told"] += 1
             continue
         for window in found:
@@ -95,6 +95,6 @@ def test_a_damaged_window_is_whole_or_refused(damage: Damage, tmp_path: Path) ->
         path.write_bytes(content)
         try:
             found = load(path)
-        except Told:
+        except StalltopError:
             continue
         same_window(found, full_window())

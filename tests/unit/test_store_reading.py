@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
 from stalltop.recordings.file import schema
 from stalltop.recordings.file.opening import Opened
-from stalltop.recordings.read.moments import Moments
-from stalltop.recordings.read.reading import Gone, load, open_file
+from stalltop.recordings.read.moments import WindowList
+from stalltop.recordings.read.reading import WindowGoneError, load, open_file
 from stalltop.recordings.write.saving import save
 from stalltop.recordings.write.writing import Writer, create
 from tests.unit.full_window import full_window
@@ -148,7 +148,7 @@ def test_a_recording_is_read_while_it_is_written(tmp_path: Path) -> None:
             for one, other in zip(recorded.windows(), windows, strict=True):
                 same_window(one, other)
             connection.execute("DELETE FROM windows WHERE window_id = ?", (first,))
-            with pytest.raises(Gone, match="no longer"):
+            with pytest.raises(WindowGoneError, match="no longer"):
                 recorded.window(first)
             assert [one.start for one in recorded.windows()] == [one.start for one in windows[1:]]
 
@@ -190,7 +190,7 @@ def test_the_list_is_followed_as_windows_come_go_and_are_put_together(tmp_path: 
             def check(*ids: int) -> None:
                 assert recorded.changed()
                 with open_file(path) as anew:
-                    for name in Moments.__slots__:
+                    for name in WindowList.__slots__:
                         assert (
                             getattr(recorded.moments, name).tolist() == getattr(anew.moments, name).tolist()
                         )
@@ -328,7 +328,7 @@ def test_a_file_that_is_taken_up_while_it_is_held_is_told_of(tmp_path: Path) -> 
     path = record(tmp_path / "r.stalltop", windows[:1])
     with open_file(path) as recorded:
         with (
-            pytest.raises(Told, match="written while it was read"),
+            pytest.raises(StalltopError, match="written while it was read"),
             recorded.held(),
             changing(path) as connection,
         ):

@@ -18,7 +18,7 @@ from stalltop.formats.tables.sheet import sheet
 from stalltop.formats.text.explain import explain_document
 from stalltop.formats.text.report import report
 from stalltop.formats.traces import trace
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.recordings.file.recognise import recognised
 from stalltop.recordings.read.reading import load
 from tests.unit.full_window import full_window
@@ -50,7 +50,7 @@ def test_what_we_write_ourselves_is_known(name: str, tmp_path: Path) -> None:
     content, what = FILES[name]
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(BadUsage, match="no window saved by stalltop") as caught:
+    with pytest.raises(UsageError, match="no window saved by stalltop") as caught:
         load(path)
     assert f"it is {what}" in caught.value.reason or what in caught.value.reason
     assert ".stalltop" in caught.value.remedy

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.files.complete import InUse, Taken
+from stalltop.files.complete import FileInUseError, PathTakenError
 from stalltop.files.places import free
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write.merging import merge_files
@@ -65,7 +65,7 @@ def test_a_log_is_not_removed_unless_told(tmp_path: Path) -> None:
     path = killed(tmp_path / "r.stalltop")
     path.unlink()
     assert free(path) == tmp_path / "r-2.stalltop"
-    with pytest.raises(Taken, match=r"r\.stalltop-wal exists"):
+    with pytest.raises(PathTakenError, match=r"r\.stalltop-wal exists"):
         save(full_window(), path)
     assert os.path.getsize(f"{path}-wal")
     assert not path.exists()
@@ -76,7 +76,7 @@ def test_what_is_recorded_to_is_not_replaced(write: Callable[[Path], None], tmp_
     path = tmp_path / "r.stalltop"
     recording = Recording(path)
     recording.add(second(0, rows=3))
-    with pytest.raises(InUse, match="records to"):
+    with pytest.raises(FileInUseError, match="records to"):
         write(path)
     recording.add(second(1, rows=3))
     with open_file(path) as recorded:

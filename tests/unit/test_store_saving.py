@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stalltop.files.places import SUFFIX, free, state_directory, window_name
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.window import Rows, Window
 from stalltop.recordings.read.reading import load, open_file
 from stalltop.recordings.write import saving, writing
@@ -108,7 +108,7 @@ def test_only_the_user_may_read_the_file(tmp_path: Path) -> None:
 
 def test_a_file_is_replaced_only_when_told(tmp_path: Path) -> None:
     path = save(window(), tmp_path / "w.stalltop")
-    with pytest.raises(BadUsage, match="exists"):
+    with pytest.raises(UsageError, match="exists"):
         save(full_window(), path)
     same_window(load(path), window())
     save(full_window(), path, overwrite=True)
@@ -122,7 +122,7 @@ def test_links_are_neither_followed_nor_replaced(tmp_path: Path) -> None:
     link = tmp_path / "w.stalltop"
     link.symlink_to(target)
     for overwrite in (False, True):
-        with pytest.raises(BadUsage):
+        with pytest.raises(UsageError):
             save(window(), link, overwrite=overwrite)
     assert target.read_text() == "precious"
     assert sorted(os.listdir(tmp_path)) == ["target", "w.stalltop"]
@@ -135,7 +135,7 @@ def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "link", no_links)
     path = save(window(), tmp_path / "w.stalltop")
     same_window(load(path), window())
-    with pytest.raises(BadUsage, match="exists"):
+    with pytest.raises(UsageError, match="exists"):
         save(window(), path)
     assert os.listdir(tmp_path) == ["w.stalltop"]
 
@@ -145,20 +145,20 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(Told, match="No space left"):
+    with pytest.raises(StalltopError, match="No space left"):
         save(full_window(), tmp_path / "w.stalltop")
     assert os.listdir(tmp_path) == []
 
 
 def test_a_path_that_cannot_be_written_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Told, match="cannot write"):
+    with pytest.raises(StalltopError, match="cannot write"):
         save(window(), tmp_path / "file" / "w.stalltop")
 
 
 def test_a_window_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "MOST_ROWS", 2)
-    with pytest.raises(Told, match="too large"):
+    with pytest.raises(StalltopError, match="too large"):
         save(full_window(), tmp_path / "w.stalltop")
     assert os.listdir(tmp_path) == []
 

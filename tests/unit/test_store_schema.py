@@ -56,7 +56,7 @@ def test_every_field_of_a_window_has_a_place() -> None:
 
 
 @pytest.mark.parametrize("table", schema.RECORDS, ids=lambda table: table.name)
-def test_every_field_of_a_record_has_a_column(table: schema.Table) -> None:
+def test_every_field_of_a_record_has_a_column(table: schema.SqlTable) -> None:
     shared = {other.name: other for other in schema.SHARED}
     found: set[str] = set()
     for column in table.columns:
@@ -87,7 +87,7 @@ def test_tables_that_share_fields_have_their_kinds() -> None:
 
 @pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
 def test_a_file_has_the_tables_and_every_column_says_what_it_is(
-    table: schema.Table, file: sqlite3.Connection
+    table: schema.SqlTable, file: sqlite3.Connection
 ) -> None:
     found = file.execute(f"PRAGMA table_info({table.name})").fetchall()
     assert [(name, kind) for _, name, kind, *_ in found] == [

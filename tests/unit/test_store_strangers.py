@@ -14,7 +14,7 @@ import pytest
 from stalltop.formats.documents.window import document
 from stalltop.formats.text.explain import explain_document, explain_text
 from stalltop.formats.text.window import table
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 from stalltop.model.merge.merging import merge
 from stalltop.recordings.file import schema
 from stalltop.recordings.file.values import Sql, checksum
@@ -50,7 +50,7 @@ def seal(connection: sqlite3.Connection) -> None:
 @pytest.mark.parametrize(
     "part", [table_ for table_ in schema.TABLES if table_ is not schema.ABOUT], ids=lambda part: part.name
 )
-def test_any_value_is_refused_or_can_be_shown(part: schema.Table, tmp_path: Path) -> None:
+def test_any_value_is_refused_or_can_be_shown(part: schema.SqlTable, tmp_path: Path) -> None:
     good = save(full_window(), tmp_path / "good.stalltop").read_bytes()
     path = tmp_path / "w.stalltop"
     random = Random(part.name)
@@ -70,7 +70,7 @@ def test_any_value_is_refused_or_can_be_shown(part: schema.Table, tmp_path: Path
                     continue
             try:
                 found = load(path)
-            except BadUsage:
+            except UsageError:
                 results["refused"] += 1
                 continue
             results["shown"] += 1

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model.errors import BadUsage, Told
+from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.text.figures import moment
 from stalltop.recordings.file import opening, schema
 from stalltop.recordings.read import moments
-from stalltop.recordings.read.reading import Damaged, load, open_file
+from stalltop.recordings.read.reading import UnreadableFileError, load, open_file
 from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.recordings import changing, following, record
@@ -26,7 +26,7 @@ def test_a_file_of_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / "w.stalltop")
     with changing(path) as connection:
         connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
-    with pytest.raises(BadUsage, match=f"newer stalltop .version {schema.VERSION + 1}") as caught:
+    with pytest.raises(UsageError, match=f"newer stalltop .version {schema.VERSION + 1}") as caught:
         open_file(path)
     assert caught.value.remedy == "update stalltop"
 
@@ -53,7 +53,7 @@ def test_a_file_with_other_tables_is_refused(statement: str, tmp_path: Path) -> 
     path = save(full_window(), tmp_path / "w.stalltop")
     with changing(path) as connection:
         connection.execute(statement)
-    with pytest.raises(BadUsage, match="damaged"):
+    with pytest.raises(UsageError, match="damaged"):
         load(path)
 
 
@@ -62,7 +62,7 @@ def test_a_view_in_the_place_of_a_table_never_runs(tmp_path: Path) -> None:
     with changing(path) as connection:
         connection.execute("DROP TABLE losses")
         connection.execute("CREATE VIEW losses AS SELECT 1 window_id, 0 place, 'no_slot' name, 99 count")
-    with pytest.raises(Damaged, match="losses"):
+    with pytest.raises(UnreadableFileError, match="losses"):
         load(path)
 
 
@@ -92,7 +92,7 @@ def test_a_change_is_told_of(statement: str, tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / "w.stalltop")
     with changing(path) as connection:
         connection.execute(statement)
-    with pytest.raises(Damaged, match="damaged"):
+    with pytest.raises(UnreadableFileError, match="damaged"):
         load(path)
 
 
@@ -106,7 +106,7 @@ def test_damaged_windows_are_left_out_and_named(tmp_path: Path) -> None:
         assert len(recorded.warnings) == 1
         assert f"the window of {moment(windows[1].start)} (2 s)" in recorded.warnings[0]
         assert len(recorded.moments) == 4
-        with pytest.raises(Damaged, match="checksum"):
+        with pytest.raises(UnreadableFileError, match="checksum"):
             recorded.window(2)
     assert any("the window of" in gap.reason for gap in load(path).coverage.missing)
 
@@ -124,14 +124,14 @@ def test_damaged_windows_are_left_out_and_named(tmp_path: Path) -> None:
 def test_what_is_no_such_file_is_called_by_what_it_is(content: bytes, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "w.stalltop"
     path.write_bytes(content)
-    with pytest.raises(BadUsage, match=reason):
+    with pytest.raises(UsageError, match=reason):
         load(path)
 
 
 def test_a_database_of_others_is_not_ours(tmp_path: Path) -> None:
     with changing(tmp_path / "other.db") as connection:
         connection.execute("CREATE TABLE t (a)")
-    with pytest.raises(BadUsage, match="of another program"):
+    with pytest.raises(UsageError, match="of another program"):
         load(tmp_path / "other.db")
 
 
@@ -145,7 +145,7 @@ def test_a_recording_without_windows_says_so(tmp_path: Path) -> None:
     path = record(tmp_path / "r.stalltop", [])
     with open_file(path) as recorded:
         assert len(recorded.moments) == 0
-    with pytest.raises(Told, match="no windows"):
+    with pytest.raises(StalltopError, match="no windows"):
         load(path)
 
 
@@ -159,14 +159,14 @@ def test_too_many_windows_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     path = record(tmp_path / "r.stalltop", following(4))
     monkeypatch.setattr(moments, "_MOST_WINDOWS", 2)
     monkeypatch.setattr(moments, "_LIST", moments._LIST.replace("1000001", "3"))
-    with pytest.raises(Damaged, match="too many"):
+    with pytest.raises(UnreadableFileError, match="too many"):
         load(path)
 
 
 def test_a_file_that_takes_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_MOST_SECONDS", -1.0)
     monkeypatch.setattr(opening, "_STEPS", 1)
-    with pytest.raises(Damaged, match="interrupted"):
+    with pytest.raises(UnreadableFileError, match="interrupted"):
         load(save(full_window(), tmp_path / "w.stalltop"))
 
 
@@ -175,5 +175,5 @@ def test_what_would_take_too_much_is_refused(name: str, tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / "w.stalltop")
     with changing(path) as connection:
         SLOW[name](connection)
-    with pytest.raises(Damaged):
+    with pytest.raises(UnreadableFileError):
         load(path)

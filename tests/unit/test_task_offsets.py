@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.programs.task_offsets import KernelTypes, NoTypes, knows_uprobe_multi, task_offsets
+from stalltop.probes.programs.task_offsets import KernelTypes, NoBtfError, knows_uprobe_multi, task_offsets
 
 INTEGER, STRUCT, UNION, FORWARD = 1, 4, 5, 7
 
@@ -98,7 +98,7 @@ def test_members_of_nameless_structs_and_unions_within() -> None:
         ]
     )
     assert KernelTypes(data).offsets("outer", ("b", "c", "last")) == {"b": 24, "c": 16, "last": 40}
-    with pytest.raises(NoTypes, match="no d"):
+    with pytest.raises(NoBtfError, match="no d"):
         KernelTypes(data).offsets("outer", ("first", "d"))
 
 
@@ -117,10 +117,10 @@ def test_members_of_nameless_structs_and_unions_within() -> None:
 def test_what_cannot_be_read_is_said(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "vmlinux"
     file.write_bytes(data)
-    with pytest.raises(NoTypes, match=r"."):
+    with pytest.raises(NoBtfError, match=r"."):
         task_offsets(file)
 
 
 def test_a_kernel_without_types(tmp_path: Path) -> None:
-    with pytest.raises(NoTypes, match="No such file"):
+    with pytest.raises(NoBtfError, match="No such file"):
         task_offsets(tmp_path / "vmlinux")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stalltop.model.devices.device import Device, MigInstance
-from stalltop.probes.cuda_devices.visible_devices import Gpu, gpus_of, uuids_by_label, visible_devices
+from stalltop.probes.cuda_devices.visible_devices import VisibleGpu, gpus_of, uuids_by_label, visible_devices
 
 
 def gpu(index: int, name: str = "NVIDIA H100", instances: int = 0) -> Device:
@@ -65,7 +65,7 @@ BY_BUS = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     ],
 )
 def test_what_a_program_sees(
-    gpus: tuple[Gpu, ...], chosen: str | None, more: dict[str, str], expected: tuple[str, ...] | None
+    gpus: tuple[VisibleGpu, ...], chosen: str | None, more: dict[str, str], expected: tuple[str, ...] | None
 ) -> None:
     environment = more if chosen is None else more | {"CUDA_VISIBLE_DEVICES": chosen}
     assert visible_devices(environment, gpus) == expected

@@ -31,7 +31,7 @@ _CHARTED: Final = ("busy", "memory", "power", "SM clock")
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class FigureCourse:
     """A device over time, in columns of so many seconds."""
 
     step: int
@@ -72,7 +72,7 @@ class Course:
 
 def course(
     device: Device, parts: Sequence[Packed], room: int, seconds: float = float("inf")
-) -> Course | None:
+) -> FigureCourse | None:
     """``device`` in ``parts``, oldest first, of which the last ``seconds`` count, in ``room`` columns; None
     where only one moment is known."""
     since = parts[-1].window.end - seconds if parts else 0.0
@@ -87,7 +87,7 @@ def course(
         return None
     end, span = seen[-1][0], seen[-1][0] - seen[0][0]
     step = next((step for step in STEPS if span / step <= room - 1), STEPS[-1])
-    return Course(step, span, int(end // step), [(int(at // step), one) for at, one in seen], room)
+    return FigureCourse(step, span, int(end // step), [(int(at // step), one) for at, one in seen], room)
 
 
 def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
@@ -148,7 +148,7 @@ def _beside(frame: Frame) -> int:
     return len(_CHARTED) if frame.width >= WIDE else len(_CHARTED) // 2
 
 
-def _chart(gauge: Gauge, device: Device, found: Course, frame: Frame) -> Chart:
+def _chart(gauge: Gauge, device: Device, found: FigureCourse, frame: Frame) -> Chart:
     means = found.means(gauge)
     top = gauge.most(device) or max(found.known(gauge), default=1.0)
     return Chart(

@@ -6,7 +6,7 @@ from textual.screen import Screen
 
 from stalltop.tui.filter_entry import ENDS_FROM
 from stalltop.tui.main.alert_panel import AlertPanel
-from stalltop.tui.main.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout
+from stalltop.tui.main.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, ScreenLayout, layout
 from stalltop.tui.settings.settings import PANELS
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList, AlertRow
@@ -26,7 +26,7 @@ class Arrangement:
         self.share = 50
         """Percent of the room that the first of two tables may take."""
         self.enlarged: Enlarged = ""
-        self.layout = Layout()
+        self.layout = ScreenLayout()
         """What there is room for."""
 
     def fit(self) -> None:

@@ -33,7 +33,7 @@ Enlarged = Literal["", "tables", "warnings"]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ScreenLayout:
     """What is shown."""
 
     small: bool = False
@@ -95,10 +95,10 @@ def most_lines(height: int) -> int:
     return min(max(height // 8, 1), 10)
 
 
-def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged = "") -> Layout:
+def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged = "") -> ScreenLayout:
     """What a terminal of ``width`` columns and ``height`` lines shows of the ``wanted`` panels."""
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
-        return Layout(small=True)
+        return ScreenLayout(small=True)
     shown = set(wanted)
     if enlarged or height < BARS_FROM:
         shown -= {"host", "devices"}
@@ -108,7 +108,7 @@ def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged 
     if "table" not in shown or enlarged or not (beside or height >= TWO_TABLES_FROM):
         shown.discard("second")
     lines = height if "table" not in shown else 1 if enlarged else most_lines(height)
-    return Layout(
+    return ScreenLayout(
         shown=frozenset(shown),
         beside=beside,
         warnings=lines,
@@ -119,7 +119,7 @@ def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged 
     )
 
 
-def time_shown(layout: Layout, *, wanted: bool) -> bool:
+def time_shown(layout: ScreenLayout, *, wanted: bool) -> bool:
     """Whether the line of time is shown: where it is ``wanted`` by what is done, or where there is room."""
     return not layout.small and (layout.roomy or wanted)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from stalltop.model.chain import Chain
-from stalltop.model.progress import Step
+from stalltop.model.progress import ProgressStep
 from stalltop.model.text import figures
 from stalltop.model.window import Window
 from stalltop.tui.chain.chains import MARK, ROLE, counts
@@ -68,7 +68,7 @@ def window_text(window: Window, length: float | None, began: float | None = None
     return f"last {length if seconds <= length * (1.0 + NEARLY) else seconds:.0f}s"
 
 
-def starting_text(step: Step | None, *, unicode: bool = True) -> str:
+def starting_text(step: ProgressStep | None, *, unicode: bool = True) -> str:
     """What is done until there is a first window; how far it is, where that is known."""
     if step is None:
         return "starting"

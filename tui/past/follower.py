@@ -10,7 +10,7 @@ from textual.message import Message
 from stalltop.recordings.past.in_file import InFile
 from stalltop.recordings.past.kept import Stale
 from stalltop.recordings.past.opened import OpenedRecording
-from stalltop.tui.collector import Reader, Snapshot, Tick
+from stalltop.tui.collector import Snapshot, SourceReader, Tick
 
 _SHARE = 50
 """Of so many seconds one at most is spent on looking at what is new,"""
@@ -20,7 +20,7 @@ FIRST_SECONDS = 10.0
 """Length of the window that is shown first: longer ones may take a while."""
 
 
-class Follower(Reader):
+class Follower(SourceReader):
     """Hands the newest of ``recording`` to ``post``, from its own thread, as often as there is more of it."""
 
     def __init__(

@@ -18,9 +18,9 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.window import SPLITS, OpenCall, Rows, Window
 from stalltop.tui.chain.chains import keys_of, steady
-from stalltop.tui.tables.groups import Step, below, decided, scope
+from stalltop.tui.tables.groups import PathStep, below, decided, scope
 
-Path = tuple[Step, ...]
+Path = tuple[PathStep, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

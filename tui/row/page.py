@@ -19,7 +19,7 @@ from stalltop.tui.row.facts import RowFacts, waits_ns
 from stalltop.tui.row.past import Sample
 from stalltop.tui.tables.groups import HUNG_NS, LONG_OPEN_NS, outermost_ns
 from stalltop.tui.tables.split import LETTERS, MEANINGS
-from stalltop.widgets.distribution import Axis, distribution
+from stalltop.widgets.distribution import DurationAxis, distribution
 from stalltop.widgets.page import PageLine
 from stalltop.widgets.sparkline import sparkline
 
@@ -78,7 +78,7 @@ def chains(facts: RowFacts, frame: Frame) -> Section:
     return Section("chains", (heading("What is wrong", about), *lines, *rest))
 
 
-def durations(facts: RowFacts, frame: Frame, axis: Axis | None) -> Section:
+def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Section:
     """How long the calls took, as a picture on ``axis``."""
     histogram = facts.groups.histograms
     lines = [

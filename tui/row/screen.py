@@ -18,7 +18,7 @@ from stalltop.tui.row import owner as row_owner
 from stalltop.tui.row import page as row_page
 from stalltop.tui.row.facts import Path, RowFacts, facts
 from stalltop.tui.row.past import RowPast
-from stalltop.widgets.distribution import Axis, axis_of
+from stalltop.widgets.distribution import DurationAxis, axis_of
 from stalltop.widgets.strips import printable
 
 AT_ONCE = 30
@@ -42,7 +42,7 @@ class RowScreen(LivePage):
         self._path = path
         self._past = RowPast(path)
         self._facts: RowFacts | None = None
-        self._axis: Axis | None = None
+        self._axis: DurationAxis | None = None
         self._parts: set[str] = set()
         """Parts of the split that were seen while the page is open: they keep their lines."""
 

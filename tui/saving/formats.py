@@ -9,7 +9,7 @@ from typing import Final
 
 from textual.strip import Strip
 
-from stalltop.files.complete import Taken, write
+from stalltop.files.complete import PathTakenError, write
 from stalltop.files.places import SUFFIX, free, state_directory, window_name
 from stalltop.formats.registry import SAVED, Format
 from stalltop.formats.tables.sheet import Sheet
@@ -65,7 +65,7 @@ def problem(chosen: Format, *, still: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SavePlace:
     """Where a file would go."""
 
     path: Path
@@ -84,26 +84,26 @@ def wanted(typed: str, default: Path) -> Path:
     return path / default.name if typed.endswith("/") or os.path.isdir(path) else path
 
 
-def place(typed: str, default: Path) -> Place:
+def place(typed: str, default: Path) -> SavePlace:
     """Where what was typed leads to now. It asks the file system, which may take its time."""
     path = wanted(typed, default)
     folder = path.parent
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
     if not os.path.isdir(folder):
-        return Place(path, f"{folder} is no folder", good=False)
+        return SavePlace(path, f"{folder} is no folder", good=False)
     if not os.access(folder, os.W_OK | os.X_OK):
-        return Place(path, f"you may not write in {folder}", good=False)
+        return SavePlace(path, f"you may not write in {folder}", good=False)
     if os.path.lexists(path):
         other = free(path)
-        return Place(other, f"that name is taken: it will be {other.name}")
-    return Place(path, "" if folder == path.parent else f"new folder: {path.parent}")
+        return SavePlace(other, f"that name is taken: it will be {other.name}")
+    return SavePlace(path, "" if folder == path.parent else f"new folder: {path.parent}")
 
 
 def save(shown: Shown, chosen: Format, typed: str) -> Path:
     """Save it in a new file, whose path is given back: what is there is never replaced.
 
-    Raises Told where it cannot be made or written, and OSError where the file system fails.
+    Raises StalltopError where it cannot be made or written, and OSError where the file system fails.
     """
     assert chosen.save is not None
     made = chosen.save(shown)
@@ -111,7 +111,7 @@ def save(shown: Shown, chosen: Format, typed: str) -> Path:
     for _ in range(_TRIES):
         try:
             return write(made, free(path))
-        except Taken:
+        except PathTakenError:
             continue  # somebody was quicker
     return write(made, free(path))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.message import Message
 
 from stalltop.formats.registry import Format
-from stalltop.model.errors import Told
+from stalltop.model.errors import StalltopError
 from stalltop.tui.saving.formats import Shown, save
 
 
@@ -40,7 +40,7 @@ class Saving:
         def work() -> None:
             try:
                 path = save(shown, chosen, typed)
-            except Told as told:
+            except StalltopError as told:
                 self._post(Saved(None, " ".join(str(told).split())))
             except (OSError, ValueError) as error:
                 self._post(Saved(None, str(error)))

@@ -16,7 +16,7 @@ from textual.widgets import Input, Label
 
 from stalltop.formats.registry import SAVED, Format
 from stalltop.model.text import figures
-from stalltop.tui.saving.formats import Place, Shown, place, problem, with_format
+from stalltop.tui.saving.formats import SavePlace, Shown, place, problem, with_format
 from stalltop.tui.screen_app import ScreenApp
 from stalltop.widgets.choices import Choice, Choices, Note
 
@@ -33,7 +33,7 @@ HINT_ELSEWHERE = HINT.replace("  Tab path", "")
 class Looked(Message):
     """The file system has told where ``typed`` leads to."""
 
-    def __init__(self, typed: str, found: Place) -> None:
+    def __init__(self, typed: str, found: SavePlace) -> None:
         super().__init__()
         self.typed, self.found = typed, found
 
@@ -128,7 +128,7 @@ class SaveScreen(ModalScreen[None]):
             try:
                 found = place(typed, default)
             except (OSError, ValueError) as error:
-                found = Place(default, str(error), good=False)
+                found = SavePlace(default, str(error), good=False)
             post(Looked(typed, found))
 
         threading.Thread(target=work, name="stalltop-path", daemon=True).start()

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from stalltop.files.places import state_directory
-from stalltop.files.private_file import Unsuitable, read_regular, replace_file
-from stalltop.model.errors import BadUsage
-from stalltop.tui.settings.settings import LEFT, SETTINGS, Fault, read, toml
+from stalltop.files.private_file import UnsuitableFileError, read_regular, replace_file
+from stalltop.model.errors import UsageError
+from stalltop.tui.settings.settings import LEFT, SETTINGS, SettingFault, read, toml
 
 MOST_BYTES = 64 << 10
 """Largest file that is read."""
@@ -34,49 +34,50 @@ def left_path() -> Path:
     return state_directory() / "screen.toml"
 
 
-def parsed(content: bytes) -> tuple[dict[str, Any], list[Fault]]:
+def parsed(content: bytes) -> tuple[dict[str, Any], list[SettingFault]]:
     """The settings in a file, and what is wrong with it, each with its line where that is known."""
     try:
         text = content.decode("utf-8")
         table = tomllib.loads(text)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        return {}, [Fault("it is no UTF-8 text", line=line)]
+        return {}, [SettingFault("it is no UTF-8 text", line=line)]
     except tomllib.TOMLDecodeError as error:
         reason, at = _told(str(error), text)
-        return {}, [Fault(f"it is no TOML: {reason}", line=at)]
+        return {}, [SettingFault(f"it is no TOML: {reason}", line=at)]
     except RecursionError:
-        return {}, [Fault("it is no TOML: nested too deep")]
+        return {}, [SettingFault("it is no TOML: nested too deep")]
     values, faults = read(table)
-    return values, [Fault(fault.text, fault.name, _line(fault.name, text)) for fault in faults]
+    return values, [SettingFault(fault.text, fault.name, _line(fault.name, text)) for fault in faults]
 
 
-def faults_of(path: Path) -> list[Fault]:
-    """What is wrong with the file. Raises BadUsage where it cannot be read, or is not there."""
+def faults_of(path: Path) -> list[SettingFault]:
+    """What is wrong with the file. Raises UsageError where it cannot be read, or is not there."""
     content = _content(path)
     if content is None:
-        raise BadUsage(f"{path}: there is no such file", "stalltop config print shows what it may hold")
+        raise UsageError(f"{path}: there is no such file", "stalltop config print shows what it may hold")
     return parsed(content)[1]
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The settings that the file names; none where there is no file. Raises BadUsage with all its faults."""
+    """The settings that the file names; none where there is no file. Raises UsageError with all its
+    faults."""
     content = _content(path)
     if content is None:
         return {}
     values, faults = parsed(content)
     if faults:
         told = "\n  ".join(map(str, faults))
-        raise BadUsage(f"{path}:\n  {told}", "mend it, or start with --no-config, which leaves it aside")
+        raise UsageError(f"{path}:\n  {told}", "mend it, or start with --no-config, which leaves it aside")
     return values
 
 
 def _content(path: Path) -> bytes | None:
     try:
         return read_regular(path, MOST_BYTES, follow=True)  # it may be a link to where all settings are kept
-    except (Unsuitable, OSError) as error:
-        reason = str(error) if isinstance(error, Unsuitable) else error.strerror or str(error)
-        raise BadUsage(
+    except (UnsuitableFileError, OSError) as error:
+        reason = str(error) if isinstance(error, UnsuitableFileError) else error.strerror or str(error)
+        raise UsageError(
             f"{path} cannot be read: {reason}", "start with --no-config, which leaves it aside"
         ) from None
 
@@ -85,8 +86,8 @@ def load_left(path: Path) -> tuple[dict[str, Any], str]:
     """How the screen was left, and a line on what is wrong with the file, which is then not used."""
     try:
         content = read_regular(path, MOST_BYTES)
-    except (Unsuitable, OSError) as error:
-        reason = str(error) if isinstance(error, Unsuitable) else error.strerror or str(error)
+    except (UnsuitableFileError, OSError) as error:
+        reason = str(error) if isinstance(error, UnsuitableFileError) else error.strerror or str(error)
         return {}, f"how the screen was left is not known: {path} cannot be read: {reason}"
     if content is None:
         return {}, ""

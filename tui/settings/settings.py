@@ -45,7 +45,7 @@ LEAST_SHARE, MOST_SHARE = 20, 80
 """Part of the room that the first of two tables gets, percent."""
 
 
-class Kind(Protocol):
+class SettingKind(Protocol):
     """What values a setting may have."""
 
     @property
@@ -86,7 +86,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OneOf:
     """One of some words."""
 
     words: tuple[str, ...]
@@ -142,7 +142,7 @@ class Length:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class SeveralOf:
     """A list of different words; of ``needed`` at least one."""
 
     words: tuple[str, ...]
@@ -186,7 +186,7 @@ class Columns:
         """The columns of each table."""
         if not isinstance(value, dict) or not set(value) <= set(TABLES_BY):
             raise ValueError
-        names = Names(COLUMNS, COLUMNS)
+        names = SeveralOf(COLUMNS, COLUMNS)
         return tuple((by, names.read(value[by])) for by in TABLES_BY if by in value)
 
     def plain(self, value: Chosen) -> object:
@@ -212,7 +212,7 @@ class Keys:
         return {name: list(keys) for name, keys in value}
 
 
-def _setting(default: Any, kind: Kind, about: str, *, left: bool = False) -> Any:
+def _setting(default: Any, kind: SettingKind, about: str, *, left: bool = False) -> Any:
     """A field of ``Settings``; ``left``: keys change it, and it is kept on leaving."""
     return field(default=default, metadata={"kind": kind, "about": about, "left": left})
 
@@ -232,7 +232,7 @@ class Settings:
     )
     theme: str = _setting(
         AUTO,
-        Choice((AUTO, *THEMES)),
+        OneOf((AUTO, *THEMES)),
         'Colours; "auto": dark, or the terminal\'s own where it has no more than 16.',
         left=True,
     )
@@ -245,7 +245,7 @@ class Settings:
     )
     panels: tuple[str, ...] = _setting(
         PANELS,
-        Names(PANELS, NEEDED),
+        SeveralOf(PANELS, NEEDED),
         "Parts of the screen that are shown where there is room for them.",
         left=True,
     )
@@ -257,7 +257,7 @@ class Settings:
     )
     sort: str = _setting(
         "total",
-        Choice(SORTS),
+        OneOf(SORTS),
         "Column that the rows are sorted by.",
         left=True,
     )
@@ -283,7 +283,7 @@ LEFT = tuple(name for name, one in SETTINGS.items() if one.metadata["left"])
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SettingFault:
     """What is wrong in a file of settings."""
 
     text: str
@@ -296,7 +296,7 @@ class Fault:
         return f"line {self.line}: {self.text}" if self.line else self.text
 
 
-def read(table: Mapping[str, object]) -> tuple[dict[str, Any], list[Fault]]:
+def read(table: Mapping[str, object]) -> tuple[dict[str, Any], list[SettingFault]]:
     """The settings that ``table`` (a parsed file) names, and what is wrong with it."""
     values: dict[str, Any] = {}
     faults = []
@@ -305,16 +305,18 @@ def read(table: Mapping[str, object]) -> tuple[dict[str, Any], list[Fault]]:
         if known is None:
             near = difflib.get_close_matches(name, SETTINGS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(SETTINGS)}"
-            faults.append(Fault(f"{_quoted(name)} is no setting; {hint}", name))
+            faults.append(SettingFault(f"{_quoted(name)} is no setting; {hint}", name))
             continue
-        kind: Kind = known.metadata["kind"]
+        kind: SettingKind = known.metadata["kind"]
         try:
             values[name] = kind.read(value)
         except ValueError as error:
             if str(error):
-                faults.append(Fault(f"{name}: {error}", name))
+                faults.append(SettingFault(f"{name}: {error}", name))
                 continue
-            faults.append(Fault(f"{name} = {_quoted(value)} is not allowed; allowed: {kind.allowed}", name))
+            faults.append(
+                SettingFault(f"{name} = {_quoted(value)} is not allowed; allowed: {kind.allowed}", name)
+            )
     return values, faults
 
 
@@ -324,7 +326,7 @@ def toml(values: Mapping[str, Any], *, about: bool = False) -> str:
     for name, known in SETTINGS.items():
         if name not in values:
             continue
-        kind: Kind = known.metadata["kind"]
+        kind: SettingKind = known.metadata["kind"]
         if about:
             lines += [f"# {known.metadata['about']}", f"# Allowed: {kind.allowed}"]
         lines.append(f"{name} = {toml_value(kind.plain(values[name]))}")
@@ -352,7 +354,7 @@ def markdown() -> str:
     """All settings as a Markdown table, for docs/config.md."""
     lines = ["| setting | default | allowed | what it does |", "|---|---|---|---|"]
     for name, known in SETTINGS.items():
-        kind: Kind = known.metadata["kind"]
+        kind: SettingKind = known.metadata["kind"]
         default = toml_value(kind.plain(known.default))
         kept = " Kept on leaving." if known.metadata["left"] else ""
         lines.append(f"| `{name}` | `{default}` | {kind.allowed} | {known.metadata['about']}{kept} |")

@@ -10,7 +10,7 @@ from stalltop.model.window import Window
 from stalltop.tui.keys import key
 from stalltop.tui.tables.columns.kind import Look
 from stalltop.tui.tables.columns.pair import BY_ID, KINDS
-from stalltop.tui.tables.groups import Step, decided, grouped, outermost_ns, scope
+from stalltop.tui.tables.groups import PathStep, decided, grouped, outermost_ns, scope
 from stalltop.tui.tables.split import legend
 from stalltop.tui.tables.table import Line, drawn, sorted_by
 from stalltop.tui.tables.view import BELOW, PLURAL, View
@@ -27,11 +27,11 @@ PLACES: frozenset[Dimension] = frozenset({"host", "namespace", "pod", "container
 class Pair:
     """Two rows of one kind, each as the way down to it."""
 
-    a: tuple[Step, ...]
-    b: tuple[Step, ...]
+    a: tuple[PathStep, ...]
+    b: tuple[PathStep, ...]
 
     @staticmethod
-    def of(a: tuple[Step, ...], b: tuple[Step, ...]) -> Pair | None:
+    def of(a: tuple[PathStep, ...], b: tuple[PathStep, ...]) -> Pair | None:
         """The two rows; None where they are no two of one kind."""
         if not a or a == b or [step.dimension for step in a] != [step.dimension for step in b]:
             return None

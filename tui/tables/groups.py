@@ -29,7 +29,7 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """One step down: rows of the group ``key`` of ``dimension`` only."""
 
     dimension: Dimension
@@ -165,7 +165,7 @@ def _picked(column: NDArray[np.integer] | NDArray[np.floating], at: NDArray[np.i
     return np.where(at >= 0, column[at].astype(np.float64), np.nan)
 
 
-def scope(window: Window, path: tuple[Step, ...]) -> Window:
+def scope(window: Window, path: tuple[PathStep, ...]) -> Window:
     """The part of ``window`` below ``path``.
 
     Once an operation or a layer is chosen, calls made inside other calls stand for themselves: otherwise
@@ -183,13 +183,13 @@ def scope(window: Window, path: tuple[Step, ...]) -> Window:
     return replace(window, rows=rows, open_calls=open_calls)
 
 
-def below(path: tuple[Step, ...], window: Window) -> Callable[[RowKey], bool]:
+def below(path: tuple[PathStep, ...], window: Window) -> Callable[[RowKey], bool]:
     """Whether a row of ``window`` is below ``path``."""
     naming = Naming(window)
     return lambda key: all(naming.part(step.dimension, key)[0] == step.key for step in path)
 
 
-def decided(path: tuple[Step, ...]) -> bool:
+def decided(path: tuple[PathStep, ...]) -> bool:
     """Whether one operation or layer is looked at: its rows then all count, time between calls as well."""
     return any(step.dimension in ("operation", "layer") for step in path)
 

@@ -10,7 +10,7 @@ from stalltop.tui.settings.settings import Chosen
 from stalltop.tui.tables.view import ONLY, View
 
 
-class Looks:
+class TableViews:
     """The views of the first table and of those next to it, and the columns of all."""
 
     def __init__(self) -> None:

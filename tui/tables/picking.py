@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from stalltop.model.rows.pivot import Dimension
 from stalltop.tui import keys
 from stalltop.tui.tables.compare import Pair
-from stalltop.tui.tables.groups import Key, Step
+from stalltop.tui.tables.groups import Key, PathStep
 from stalltop.tui.tables.view import PLURAL, View
 from stalltop.widgets.table import Cell
 
@@ -19,9 +19,9 @@ PICKED = Cell("v", "accent")
 class PickedRow:
     """One row of a table."""
 
-    path: tuple[Step, ...]
+    path: tuple[PathStep, ...]
     """The way down to it, itself last."""
-    inside: tuple[Step, ...]
+    inside: tuple[PathStep, ...]
     """The path of the table that it was picked in."""
     by: tuple[Dimension, ...]
     key: Key
@@ -34,7 +34,7 @@ class Picking:
     def __init__(self) -> None:
         self.picked: PickedRow | None = None
 
-    def pick(self, path: tuple[Step, ...], view: View, key: Key) -> Pair | str:
+    def pick(self, path: tuple[PathStep, ...], view: View, key: Key) -> Pair | str:
         """Pick the row ``key`` at the end of ``path`` in a table of ``view``.
 
         Returns both rows once a second one of its kind is picked, else what is to be said; the same row a

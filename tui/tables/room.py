@@ -6,7 +6,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from stalltop.tui.keys import bindings
-from stalltop.tui.main.layout import OTHER_LINES, Layout, first_cells, heights, in_steps, third_below
+from stalltop.tui.main.layout import OTHER_LINES, ScreenLayout, first_cells, heights, in_steps, third_below
 from stalltop.widgets.table import HEAD_LINES, Table
 
 
@@ -22,7 +22,7 @@ class TableRoom(Vertical):
     def __init__(self, widget_id: str, *, unicode: bool) -> None:
         super().__init__(id=widget_id)
         self.unicode = unicode
-        self._layout = Layout()
+        self._layout = ScreenLayout()
         self._share = 50
         self._gives = True
         """The first table gives some of its width to the second."""

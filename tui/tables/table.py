@@ -16,11 +16,20 @@ from stalltop.model.rows.filter import Filter, parse
 from stalltop.model.window import Window
 from stalltop.tui.tables.columns.choice import BY_ID, columns
 from stalltop.tui.tables.columns.kind import Kind, Look, Need, Values, cell
-from stalltop.tui.tables.groups import LONG_OPEN_NS, Grouped, Key, Step, decided, grouped, outermost_ns, scope
+from stalltop.tui.tables.groups import (
+    LONG_OPEN_NS,
+    Grouped,
+    Key,
+    PathStep,
+    decided,
+    grouped,
+    outermost_ns,
+    scope,
+)
 from stalltop.tui.tables.split import legend
 from stalltop.tui.tables.trends import NO_TRENDS, RowTrends
 from stalltop.tui.tables.view import Level, View, empty, title
-from stalltop.widgets.table import Cell, Column, Rows, TableData, TableRow
+from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows
 
 INCOMPLETE = Cell("?", "warn")
 """Marks a row that lacks calls."""
@@ -117,7 +126,7 @@ def drawn(
     look: Look,
     found: Filter,
     marks: Mapping[Key, Cell],
-) -> Rows:
+) -> TableRows:
     """``lines`` as rows of a table: the name, and a cell of each of ``kinds``."""
     levels = view.levels()
 
@@ -130,7 +139,7 @@ def drawn(
         mark = marks.get(key) or (INCOMPLETE if key in rows.incomplete else None)
         return TableRow(key, (name, *cells), rows.labels[i][level.own], mark)
 
-    return Rows(tuple(line.key for line in lines), made)
+    return TableRows(tuple(line.key for line in lines), made)
 
 
 def _name(line: Line, view: View, level: Level, found: Filter) -> Cell:
@@ -235,11 +244,11 @@ def sorted_by(
     return by_name[np.argsort(-values if descending else values, kind="stable")]
 
 
-def steps_to(data: TableData, view: View, key: Key) -> tuple[Step, ...]:
+def steps_to(data: TableData, view: View, key: Key) -> tuple[PathStep, ...]:
     """The way down to the row ``key`` of ``data``, the table of ``view``, with the row itself last."""
     steps = list(view.path)
     for level in view.levels()[: view.level_of(key) + 1]:
         at = data.find(key[: len(level.by)])
         label = key[level.own] if at is None else data.rows[at].label
-        steps.append(Step(level.view.by, key[level.own], label))
+        steps.append(PathStep(level.view.by, key[level.own], label))
     return tuple(steps)

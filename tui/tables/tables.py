@@ -15,20 +15,20 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import Dimension
 from stalltop.model.window import Window
 from stalltop.tui.chain.chains import keys_of, marks
-from stalltop.tui.main.layout import Layout
+from stalltop.tui.main.layout import ScreenLayout
 from stalltop.tui.main.status import changes_text
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.tables.columns.choice import sort_of
 from stalltop.tui.tables.compare import Pair
-from stalltop.tui.tables.groups import Key, Step
-from stalltop.tui.tables.looks import Looks
+from stalltop.tui.tables.groups import PathStep
+from stalltop.tui.tables.looks import TableViews
 from stalltop.tui.tables.picking import Picking
 from stalltop.tui.tables.room import GroupTable, TableRoom
 from stalltop.tui.tables.table import steps_to, table
 from stalltop.tui.tables.trends import NO_TRENDS, RowTrends
 from stalltop.tui.tables.view import View
 from stalltop.tui.tables.way_back import TablesBefore, WayBack
-from stalltop.widgets.table import Cell, Table, TableData
+from stalltop.widgets.table import Table, TableData
 
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
@@ -52,7 +52,7 @@ class Tables(TableRoom):
         super().__init__(widget_id, unicode=unicode)
         self.keys_elsewhere = False
         """Keys go to a line that is being typed, and stay there."""
-        self.looks = Looks()
+        self.looks = TableViews()
         self.picking = Picking()
         self._way_back = WayBack()
         self._window: Window | None = None
@@ -91,7 +91,7 @@ class Tables(TableRoom):
             self._past.follow(past, window.end)
         self.redraw()
 
-    def lay_out(self, layout: Layout, *, share: int) -> None:
+    def lay_out(self, layout: ScreenLayout, *, share: int) -> None:
         """Show as many tables as there is room for; the first of two may take ``share`` percent of it.
 
         Where tables are enlarged and the keys went to another one, it takes the place of the first until they
@@ -241,7 +241,7 @@ class Tables(TableRoom):
             replace(inside, sort=self.looks.first.sort, descending=self.looks.first.descending), top=True
         )
 
-    def _remember(self, inside: tuple[Step, ...], focused: Widget | None) -> None:
+    def _remember(self, inside: tuple[PathStep, ...], focused: Widget | None) -> None:
         """Keep the tables as they are before a step that leads ``inside``; the keys go to ``focused``."""
         widgets = (self.main, *self.others)
         first, second, third = (widget.chosen_key for widget in widgets)
@@ -304,7 +304,7 @@ class Tables(TableRoom):
 
     # ---- rows and chains
 
-    def path_here(self) -> tuple[Step, ...]:
+    def path_here(self) -> tuple[PathStep, ...]:
         """The way down to the row under the cursor, which is its last step; empty without rows."""
         widget, view = self.here
         key = widget.cursor_key
@@ -314,7 +314,7 @@ class Tables(TableRoom):
         parts = view.levels()[view.level_of(key)].by
         if "layer" in parts and all(step.dimension != "layer" for step in path):
             layer = key[parts.index("layer")]  # operations of one name have a row for each
-            path = (*path, Step("layer", layer, layer))
+            path = (*path, PathStep("layer", layer, layer))
         return path
 
     @property
@@ -347,7 +347,7 @@ class Tables(TableRoom):
         view = View(sort=self.looks.first.sort, descending=self.looks.first.descending)
         cursor: Hashable = (key.tenant,)
         if key.operation and key.tenant:
-            step = Step("container", key.tenant, find.name if find else key.tenant)
+            step = PathStep("container", key.tenant, find.name if find else key.tenant)
             view, cursor = replace(view, by="operation", path=(step,)), (key.operation, key.layer)
         if view.path != self.looks.first.path:
             self._remember(view.path, self.here[0])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stalltop.model.merge.packing import Packed
 from stalltop.model.rows.filter import parse
 from stalltop.model.rows.pivot import Dimension, Groups, pivot
-from stalltop.tui.tables.groups import Key, Step, decided, scope
+from stalltop.tui.tables.groups import Key, PathStep, decided, scope
 from stalltop.tui.tables.view import View
 
 WINDOWS = 60
@@ -25,7 +25,7 @@ MOST_KEYS = 20_000
 _ROUNDING = 1e-3
 """Seconds by which two ends of one moment may differ."""
 
-_Grouping = tuple[tuple[Step, ...], str, tuple[Dimension, ...]]
+_Grouping = tuple[tuple[PathStep, ...], str, tuple[Dimension, ...]]
 
 
 class _Known:

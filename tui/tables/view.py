@@ -11,7 +11,7 @@ from stalltop.model.rows.pivot import Dimension
 from stalltop.model.window import Window
 from stalltop.tui.keys import key
 from stalltop.tui.tables.columns.choice import BESIDE
-from stalltop.tui.tables.groups import Key, Step
+from stalltop.tui.tables.groups import Key, PathStep
 from stalltop.widgets.table import Role
 
 PLURAL: dict[Dimension, str] = {
@@ -56,7 +56,7 @@ class View:
     """How a window is looked at."""
 
     by: Dimension = "container"
-    path: tuple[Step, ...] = ()
+    path: tuple[PathStep, ...] = ()
     sort: str = "total"
     descending: bool = True
     filter: str = ""
@@ -82,9 +82,9 @@ class View:
         below = self.below()
         if below is None:
             return self
-        return replace(self.folded(), by=below, path=(*self.path, Step(self.by, key, label)))
+        return replace(self.folded(), by=below, path=(*self.path, PathStep(self.by, key, label)))
 
-    def looking_at(self, path: tuple[Step, ...]) -> View:
+    def looking_at(self, path: tuple[PathStep, ...]) -> View:
         """The view with the row at the end of ``path`` among its own, not unfolded below others."""
         return replace(self.folded(), by=path[-1].dimension, path=path[:-1])
 

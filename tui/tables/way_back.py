@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from stalltop.tui.tables.groups import Step
+from stalltop.tui.tables.groups import PathStep
 from stalltop.tui.tables.view import View
 
 
@@ -13,7 +13,7 @@ from stalltop.tui.tables.view import View
 class TablesBefore:
     """The tables as they were before a step down."""
 
-    inside: tuple[Step, ...]
+    inside: tuple[PathStep, ...]
     """The path that the step led to."""
     view: View
     other_views: tuple[View, View]
@@ -34,7 +34,7 @@ class WayBack:
         """Keep the tables that a step down was taken from."""
         self._steps.append(tables)
 
-    def before(self, path: Sequence[Step]) -> TablesBefore | None:
+    def before(self, path: Sequence[PathStep]) -> TablesBefore | None:
         """Return and forget the tables from before the last step of ``path``; None if no step led there."""
         path = tuple(path)
         while self._steps and self._steps[-1].inside != path[: len(self._steps[-1].inside)]:

@@ -6,21 +6,21 @@ import os
 import sys
 import termios
 
-from stalltop.model.errors import BadUsage
+from stalltop.model.errors import UsageError
 
 COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 """What Python itself sets LC_CTYPE to where the locale is C (PEP 538)."""
 
 
 def require_screen() -> None:
-    """Raise BadUsage, with what to do instead, where a full-screen program cannot work.
+    """Raise UsageError, with what to do instead, where a full-screen program cannot work.
 
     A terminal without a size gets one.
     """
     remedy = "stalltop once prints one window and needs no terminal"
     if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
         name = os.environ.get("TERM") or "not set"
-        raise BadUsage(f"this terminal cannot show a screen (TERM is {name})", remedy)
+        raise UsageError(f"this terminal cannot show a screen (TERM is {name})", remedy)
     # Keys come from standard input; the screen is drawn on standard error, so that stdout stays data.
     for stream, name in ((sys.__stdin__, "standard input"), (sys.__stderr__, "standard error")):
         try:
@@ -28,7 +28,7 @@ def require_screen() -> None:
         except ValueError:  # closed
             terminal = False
         if not terminal:
-            raise BadUsage(f"{name} is not a terminal", remedy)
+            raise UsageError(f"{name} is not a terminal", remedy)
     _settle_size()
 
 

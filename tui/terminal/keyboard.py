@@ -21,7 +21,7 @@ from textual.app import App
 from textual.message import Message
 from textual.messages import InBandWindowResize
 
-from stalltop.model.errors import Told, described
+from stalltop.model.errors import StalltopError, described
 from stalltop.tui.collector import Failed
 from stalltop.tui.terminal.textual_internals import BRACKETED_PASTE_END, Parser
 
@@ -43,7 +43,7 @@ UNHANDLED_SECONDS = 1.0
 def lost(error: Exception) -> Failed:
     """What the app is told where keys can no longer be read: nobody could leave the screen."""
     return Failed(
-        Told(f"cannot read keys any more: {described(error)}", "start stalltop again in a terminal")
+        StalltopError(f"cannot read keys any more: {described(error)}", "start stalltop again in a terminal")
     )
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from stalltop.model.errors import Told, described
+from stalltop.model.errors import StalltopError, described
 from stalltop.model.window import Window
 from stalltop.tui.terminal.streams import drop_output
 from stalltop.widgets.strips import printable
@@ -38,7 +38,7 @@ def print_saved(paths: Iterable[Path]) -> None:
 
 def explain(what: str, error: BaseException) -> int:
     """Say on stderr why there is no more data, or no more screen, and return the exit code."""
-    if isinstance(error, Told):
+    if isinstance(error, StalltopError):
         text, code = str(error), error.exit_code
     else:
         text, code = f"{what} failed: {described(error)}", 1

@@ -34,7 +34,7 @@ _MOVE_CELLS: Final = 6
 """As many cells that stay are sent along rather than jumped over: about what the jump takes."""
 
 
-class Style(NamedTuple):
+class CellStyle(NamedTuple):
     """What SGR sequences (ECMA-48, 8.3.117) have set; empty: the terminal's own."""
 
     colour: str = ""
@@ -42,8 +42,8 @@ class Style(NamedTuple):
     attributes: tuple[str, ...] = ()
 
 
-_PLAIN: Final = Style()
-_Cell = tuple[str, Style] | None
+_PLAIN: Final = CellStyle()
+_Cell = tuple[str, CellStyle] | None
 """A character and its style; None: not known."""
 
 
@@ -88,7 +88,7 @@ class Lean:
         self._wear(_PLAIN)
         return "".join(self._written)
 
-    def _pass(self, text: str, place: tuple[int, int] | None, style: Style) -> None:
+    def _pass(self, text: str, place: tuple[int, int] | None, style: CellStyle) -> None:
         """Write what is not understood as it is."""
         if place is not None:
             self._move(*place)
@@ -96,7 +96,7 @@ class Lean:
         self._written.append(text)
         self.forget()
 
-    def _print(self, text: str, row: int, column: int, style: Style) -> None:
+    def _print(self, text: str, row: int, column: int, style: CellStyle) -> None:
         """Write the cells of ``text`` that the terminal does not show yet."""
         line = self._lines.setdefault(row, [])
         first, end = column - 1, column - 1 + cell_len(text)
@@ -116,7 +116,7 @@ class Lean:
         for start, stop in _changed(old, new):
             self._send(text[start:stop], row, column + start, style)
 
-    def _send(self, text: str, row: int, column: int, style: Style) -> None:
+    def _send(self, text: str, row: int, column: int, style: CellStyle) -> None:
         if self._at != (row, column):
             self._move(row, column)
         if text.strip(" ") or _blank(style) != _blank(self._style):
@@ -129,7 +129,7 @@ class Lean:
             self._written.append(f"\x1b[{row};{column}H")
             self._at = (row, column)
 
-    def _wear(self, style: Style) -> None:
+    def _wear(self, style: CellStyle) -> None:
         if style != self._style:
             self._written.append(_change(self._style, style))
             self._style = style
@@ -158,7 +158,7 @@ def _cell_each(text: str) -> bool:
 
 
 @lru_cache(_KEPT)
-def _after(style: Style, code: str) -> Style:
+def _after(style: CellStyle, code: str) -> CellStyle:
     """``style`` after the parameters ``code`` of an SGR sequence."""
     words = (code or "0").split(";")
     while words:
@@ -180,7 +180,7 @@ def _after(style: Style, code: str) -> Style:
 
 
 @lru_cache(_KEPT)
-def _change(now: Style, wanted: Style) -> str:
+def _change(now: CellStyle, wanted: CellStyle) -> str:
     """What makes ``wanted`` of ``now``."""
     if wanted == _PLAIN:
         return "\x1b[0m"
@@ -196,8 +196,8 @@ def _change(now: Style, wanted: Style) -> str:
 
 
 @lru_cache(_KEPT)
-def _blank(style: Style) -> Style:
+def _blank(style: CellStyle) -> CellStyle:
     """What of a style is seen on blanks."""
     if _UNSEEN.issuperset(style.attributes):
-        return Style(background=style.background)
+        return CellStyle(background=style.background)
     return style

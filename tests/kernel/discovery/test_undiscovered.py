@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model.errors import CannotTrace
+from stalltop.model.errors import TracingError
 from stalltop.probes.libraries import discovery as discovery
 from stalltop.probes.libraries import elf, probed_file
 from stalltop.probes.libraries.discovery import Libraries
@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_opened_is_told_and_tried_again_later(
     ("error", "reason"),
     [
         (OSError(errno.EINVAL, "Invalid argument"), "Invalid argument"),
-        (CannotTrace("locked down", "unlock it"), "locked down"),
+        (TracingError("locked down", "unlock it"), "locked down"),
     ],
 )
 def test_a_refused_file_costs_that_file(library: Path, error: Exception, reason: str) -> None:
