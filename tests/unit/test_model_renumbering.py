@@ -138,6 +138,17 @@ def test_what_leaves_a_sliding_window_leaves_under_its_new_name() -> None:
     assert found[6:] == [{"0": 15}, {"0": 15}]
 
 
+@pytest.mark.parametrize("seconds", [None, 100.0])
+def test_what_devices_counted_is_counted_once_where_labels_change(seconds: float | None) -> None:
+    looks = [[card(0, "GPU-A"), card(1, "GPU-B")], [card(0, "GPU-B")], [card(0, "GPU-A"), card(1, "GPU-B")]]
+    windows = [
+        look(number, [replace(device, pcie_replays=10**number) for device in devices], {})
+        for number, devices in enumerate(looks)
+    ]
+    found = slid(windows, seconds, 0).devices.devices
+    assert [(device.uuid, device.pcie_replays) for device in found] == [("GPU-A", 101), ("GPU-B", 111)]
+
+
 def test_who_uses_a_device_now_is_not_told_of_the_one_before() -> None:
     before, now = look(0, [card(0, "GPU-A")], {"0": 900}), look(1, [card(0, "GPU-B")], {"0": 5})
     call = OpenCall(
