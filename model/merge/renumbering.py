@@ -38,10 +38,11 @@ def renumbered(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, s
 
 
 def added_labels(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
-    """UUIDs by label ``now``, with those of ``before`` that are not there any more and whose labels are
-    free."""
+    """UUIDs by label ``now``, with those of ``before`` that are not there any more: by their labels, or by
+    their UUIDs where another device has the label."""
     there = set(now.values())
-    return {label: uuid for label, uuid in before.items() if uuid not in there} | dict(now)
+    gone = {label: uuid for label, uuid in before.items() if uuid not in there}
+    return {uuid if label in now else label: uuid for label, uuid in gone.items()} | dict(now)
 
 
 def renumberings(following: Iterable[Devices]) -> Sequence[Mapping[str, str]]:

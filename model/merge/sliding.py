@@ -181,7 +181,8 @@ class Sliding:
             parts = [] if self._sum is None else [pack(with_labels(self.window, called))]
         else:
             parts = [_with_labels(part, called) for part, _ in self._parts]
-        devices = self._devices  # by UUID
+        # By UUID: their counts stand, and must not be added a second time.
+        devices, self._devices = self._devices, MovingDevices()
         self._parts.clear()
         self._calls.clear()
         self._evidence, self._kernels = MovingEvidence(), MovingKernels()

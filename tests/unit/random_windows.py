@@ -14,7 +14,7 @@ from stalltop.model import calls as one_by_one
 from stalltop.model.chain import SEVERITIES, Chain
 from stalltop.model.cuda_kernels import BUCKETS, KernelCount
 from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap, overlap
-from stalltop.model.devices.device import Device, Devices
+from stalltop.model.devices.device import Device, Devices, MigInstance
 from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -29,6 +29,8 @@ from stalltop.model.evidence import (
     TenantUse,
 )
 from stalltop.model.histograms.hdr import HIGHEST_NS
+from stalltop.model.merge.merging import with_labels
+from stalltop.model.merge.renumbering import uuids_by_label
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import LOSSES, SPLITS, Window
 from tests.unit.full_window import ALLOCATIONS, CHAINS, KEPT
@@ -205,3 +207,40 @@ def windows(draw: st.DrawFn, start: float = 1_000.0, *, split: bool | None = Non
 def sequences(draw: st.DrawFn, most: int = 8, *, split: bool | None = None) -> list[Window]:
     """One to ``most`` windows of one host that follow each other."""
     return [draw(windows(1_000.0 + number, split=split)) for number in range(draw(st.integers(1, most)))]
+
+
+_PLACES: tuple[tuple[tuple[int, str, str], ...], ...] = (
+    ((0, "GPU-A", ""), (1, "GPU-B", "")),
+    ((0, "GPU-B", ""), (1, "GPU-A", "")),
+    ((0, "GPU-B", ""),),
+    ((0, "GPU-A", "MIG-a"),),
+    ((0, "GPU-A", "MIG-b"),),
+    (),
+)
+"""What devices a host may have at a moment: index, UUID and the UUID of a MIG device."""
+
+
+@st.composite
+def sequences_of_moving_devices(draw: st.DrawFn, most: int = 8) -> list[Window]:
+    """The same, with devices that are lost, come back, change places, and have MIG devices made anew."""
+    return [
+        _with_devices(part, draw(st.sampled_from(_PLACES)), draw(st.integers(0, 9)))
+        for part in draw(sequences(most))
+    ]
+
+
+def _with_devices(part: Window, places: tuple[tuple[int, str, str], ...], count: int) -> Window:
+    """``part`` with these devices; what ran on others ran on an unknown one."""
+    devices = Devices(
+        tuple(
+            Device(
+                *(index, uuid, "H100"),
+                mig=bool(mig),
+                instances=(MigInstance(index, 3, mig),) if mig else (),
+                pcie_replays=count,
+            )
+            for index, uuid, mig in places
+        )
+    )
+    unknown = {"0", "1", "0:3"} - uuids_by_label(devices).keys()
+    return replace(with_labels(part, dict.fromkeys(unknown, "")), devices=devices)

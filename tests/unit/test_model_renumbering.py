@@ -138,6 +138,50 @@ def test_what_leaves_a_sliding_window_leaves_under_its_new_name() -> None:
     assert found[6:] == [{"0": 15}, {"0": 15}]
 
 
+@pytest.mark.parametrize(
+    "way", [way for way in WAYS if way not in ("merged one by one", "merged from behind")]
+)
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        # It comes back to another number, and no other device moves.
+        (
+            [
+                ([card(0, "GPU-A")], {"0": 900}),
+                ([card(0, "GPU-B")], {"0": 5}),
+                ([card(0, "GPU-B"), card(1, "GPU-A")], {"0": 10, "1": 1}),
+            ],
+            {"0": 15, "1": 901},
+        ),
+        # One that is lost has two numbers before that, and the second one is another's in the end.
+        (
+            [
+                ([card(0, "GPU-A"), card(1, "GPU-B")], {"0": 900, "1": 7}),
+                ([card(0, "GPU-B")], {"0": 5}),
+                ([card(0, "GPU-A")], {"0": 10}),
+            ],
+            {"0": 910, "GPU-B": 12},
+        ),
+    ],
+)
+def test_one_device_has_one_name_where_all_its_windows_are_known(
+    way: str, looks: list[tuple[list[Device], dict[str, int]]], expected: dict[str, int]
+) -> None:
+    """A merged window says nothing of devices that are gone at its end: merged again, it cannot tell."""
+    assert counted(WAYS[way]([look(number, *what) for number, what in enumerate(looks)])) == expected
+
+
+@pytest.mark.parametrize("seconds", [None, 100.0])
+def test_what_devices_counted_is_counted_once_where_labels_change(seconds: float | None) -> None:
+    looks = [[card(0, "GPU-A"), card(1, "GPU-B")], [card(0, "GPU-B")], [card(0, "GPU-A"), card(1, "GPU-B")]]
+    windows = [
+        look(number, [replace(device, pcie_replays=10**number) for device in devices], {})
+        for number, devices in enumerate(looks)
+    ]
+    found = slid(windows, seconds, 0).devices.devices
+    assert [(device.uuid, device.pcie_replays) for device in found] == [("GPU-A", 101), ("GPU-B", 111)]
+
+
 def test_who_uses_a_device_now_is_not_told_of_the_one_before() -> None:
     before, now = look(0, [card(0, "GPU-A")], {"0": 900}), look(1, [card(0, "GPU-B")], {"0": 5})
     call = OpenCall(

@@ -20,11 +20,12 @@ from stalltop.model.evidence import (
     TenantUse,
 )
 from stalltop.model.merge import moving, packing, sliding
+from stalltop.model.merge.history import latest
 from stalltop.model.merge.merging import merge
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.window import OpenCall, Window
 from tests.unit.full_window import CHAINS, KEPT
-from tests.unit.random_windows import sequences
+from tests.unit.random_windows import sequences, sequences_of_moving_devices
 from tests.unit.windows import Calls, evidence_table, key, row_table, window
 
 
@@ -39,6 +40,7 @@ def same(one: Window, other: Window) -> None:
     assert evidence_table(one.evidence) == evidence_table(other.evidence)
     assert one.chains == other.chains
     assert one.calls == other.calls
+    assert sorted(one.kernels) == sorted(other.kernels)
     assert one.allocations == other.allocations
     assert one.coverage.cost_percent == pytest.approx(other.coverage.cost_percent, abs=1e-9)
 
@@ -54,6 +56,28 @@ def test_the_sum_is_that_of_the_last_seconds(parts: list[Window], seconds: int, 
 
 @given(sequences(12), st.integers(0, 12))
 def test_since_the_start_nothing_leaves(parts: list[Window], known: int) -> None:
+    moving = Sliding(None, parts[:known])
+    for part in parts[known:]:
+        moving.push(part)
+    same(moving.window, merge(parts))
+
+
+@given(sequences_of_moving_devices(10), st.integers(1, 6), st.integers(1, 6), st.integers(1, 10))
+def test_devices_that_move_and_another_length_change_nothing_about_the_sum(
+    parts: list[Window], before: int, after: int, change: int
+) -> None:
+    packed = [packing.pack(part) for part in parts]
+    moving = Sliding(float(before))
+    for number, part in enumerate(parts[:change], start=1):
+        same(moving.push(part), merge(parts[max(0, number - before) : number]))
+    moving = Sliding(float(after), latest(packed[:change], float(after)))
+    same(moving.window, merge(parts[:change][-after:]))
+    for number, part in enumerate(parts[change:], start=change + 1):
+        same(moving.push(part), merge(parts[max(0, number - after) : number]))
+
+
+@given(sequences_of_moving_devices(10), st.integers(0, 10))
+def test_since_the_start_devices_may_move(parts: list[Window], known: int) -> None:
     moving = Sliding(None, parts[:known])
     for part in parts[known:]:
         moving.push(part)
