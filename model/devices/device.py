@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,41 +57,64 @@ class MigInstance:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceFigure:
+    """What is known of a figure of a GPU besides its value."""
+
+    name: str
+    """Of its field, with its unit, as in JSON and in SQL."""
+    kind: str
+    """float, int or bool: what it is where it is not None."""
+    about: str
+    """What it is, in one line."""
+    of_board: bool = False
+    """Whether it stays the same as long as the board does."""
+    counts: bool = False
+    """Whether it is what was counted since the sample before: where windows add, it adds up."""
+    viewed: bool = False
+    """Whether the view ``devices`` of queries has it."""
+
+
+def figure(about: str, *, of_board: bool = False, counts: bool = False, viewed: bool = False) -> Any:
+    """Return a field of ``Device`` for a figure; None stands for one that the driver could not give."""
+    metadata = {"about": about, "of_board": of_board, "counts": counts, "viewed": viewed}
+    return field(default=None, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One GPU at one moment. Every figure that the driver could not give is None: a cell, not the row."""
 
     index: int
     uuid: str
     name: str
-    utilization_percent: float | None = None
-    memory_utilization_percent: float | None = None
-    memory_used_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    power_watts: float | None = None
-    power_limit_watts: float | None = None
-    """The limit in force."""
-    temperature_celsius: float | None = None
-    sm_clock_mhz: int | None = None
-    sm_clock_max_mhz: int | None = None
+    utilization_percent: float | None = figure("time in which a CUDA kernel ran", viewed=True)
+    memory_utilization_percent: float | None = figure("time in which memory was read or written", viewed=True)
+    memory_used_bytes: int | None = figure("memory of the GPU that is in use", viewed=True)
+    memory_total_bytes: int | None = figure("memory of the GPU", of_board=True, viewed=True)
+    power_watts: float | None = figure("power that it draws", viewed=True)
+    power_limit_watts: float | None = figure("the power limit in force", of_board=True)
+    temperature_celsius: float | None = figure("temperature of the GPU", viewed=True)
+    sm_clock_mhz: int | None = figure("clock of its SMs", viewed=True)
+    sm_clock_max_mhz: int | None = figure("the fastest clock of its SMs", of_board=True, viewed=True)
     throttle_reasons: tuple[str, ...] = ()
     """Reasons that hold the clocks down now, by name; idle and chosen clocks are no fault and not listed."""
     processes: tuple[DeviceProcess, ...] = ()
-    pcie_generation: int | None = None
-    pcie_generation_max: int | None = None
-    """What card and slot can do together."""
-    pcie_width: int | None = None
-    """Lanes."""
-    pcie_width_max: int | None = None
-    remap_pending: bool | None = None
-    """Rows of memory wait for a reset to be replaced."""
-    pcie_replays: int | None = None
-    """Since the look before, as all of ``DEVICE_COUNTERS``."""
-    ecc_corrected: int | None = None
-    ecc_uncorrected: int | None = None
-    power_held_ns: int | None = None
-    """How long clocks were held down by the power cap."""
-    thermal_held_ns: int | None = None
-    """The same, by temperature."""
+    pcie_generation: int | None = figure("PCIe generation in use")
+    pcie_generation_max: int | None = figure(
+        "PCIe generation that card and slot can do together", of_board=True
+    )
+    pcie_width: int | None = figure("PCIe lanes in use")
+    pcie_width_max: int | None = figure("PCIe lanes that card and slot have", of_board=True)
+    remap_pending: bool | None = figure("1: rows of memory wait for a reset")
+    pcie_replays: int | None = figure("PCIe packets sent again", counts=True, viewed=True)
+    ecc_corrected: int | None = figure("memory errors that were corrected", counts=True)
+    ecc_uncorrected: int | None = figure("memory errors that were not corrected", counts=True, viewed=True)
+    power_held_ns: int | None = figure(
+        "how long clocks were held down by the power cap", counts=True, viewed=True
+    )
+    thermal_held_ns: int | None = figure(
+        "how long clocks were held down by temperature", counts=True, viewed=True
+    )
     xids: tuple[int, ...] = ()
     """Critical errors that the driver reported."""
     lost: bool = False
@@ -104,87 +127,92 @@ class Device:
 
     pci_bus_id: str = ""
     """Where it is on the bus: ``00000000:1B:00.0``."""
-    minor: int | None = None
-    """N of its ``/dev/nvidiaN``."""
-    persistence: bool | None = None
-    """The driver keeps it ready while nobody uses it."""
+    minor: int | None = figure("N of its `/dev/nvidiaN`", of_board=True)
+    persistence: bool | None = figure("1: the driver keeps it ready while nobody uses it", of_board=True)
     compute_mode: str = ""
     """Who may use it: ``default``, ``exclusive process``, ``exclusive thread``, ``prohibited``."""
     virtualization: str = ""
     """``none``, ``passthrough``, ``vGPU``, ``vGPU host``, ``vSGA host``."""
-    performance_state: int | None = None
-    """0 is the fastest, 15 the slowest."""
+    performance_state: int | None = figure("0 is the fastest, 15 the slowest")
 
-    mig: bool | None = None
-    """It is divided by MIG: utilisation and process samples are then not given for the whole of it."""
+    mig: bool | None = figure(
+        "1: it is divided by MIG; utilization and process samples are not given for the whole of it then",
+        of_board=True,
+        viewed=True,
+    )
     instances: tuple[MigInstance, ...] = ()
 
-    encoder_percent: float | None = None
-    decoder_percent: float | None = None
-    sm_active_percent: float | None = None
-    """SMs that had work, on average (GPM, from Hopper on; as the three that follow)."""
-    sm_occupancy_percent: float | None = None
-    """Warps that were resident on them, of those there is room for."""
-    tensor_percent: float | None = None
-    """Time in which the tensor cores worked."""
-    dram_percent: float | None = None
-    """Bandwidth of device memory that was used."""
+    encoder_percent: float | None = figure("use of its encoders", viewed=True)
+    decoder_percent: float | None = figure("use of its decoders", viewed=True)
+    sm_active_percent: float | None = figure(
+        "SMs that had work, on average (GPM, from Hopper on)", viewed=True
+    )
+    sm_occupancy_percent: float | None = figure(
+        "warps resident on them, of those there is room for", viewed=True
+    )
+    tensor_percent: float | None = figure("time in which the tensor cores worked", viewed=True)
+    dram_percent: float | None = figure("bandwidth of device memory that was used", viewed=True)
 
-    memory_clock_mhz: int | None = None
-    memory_clock_max_mhz: int | None = None
-    video_clock_mhz: int | None = None
-    video_clock_max_mhz: int | None = None
-    power_limit_default_watts: float | None = None
-    """The limit that the board comes with."""
-    energy_millijoules: int | None = None
-    """What it took."""
-    memory_temperature_celsius: float | None = None
-    slowdown_celsius: float | None = None
-    """Where the hardware begins to slow down."""
-    shutdown_celsius: float | None = None
-    fan_percent: float | None = None
-    """The fastest of its fans, of what that is meant to do at most."""
-    bar1_used_bytes: int | None = None
-    """Of the memory that the host maps."""
-    bar1_total_bytes: int | None = None
+    memory_clock_mhz: int | None = figure("clock of its memory")
+    memory_clock_max_mhz: int | None = figure("the fastest clock of its memory", of_board=True)
+    video_clock_mhz: int | None = figure("clock of its encoders and decoders")
+    video_clock_max_mhz: int | None = figure("the fastest clock of its encoders and decoders", of_board=True)
+    power_limit_default_watts: float | None = figure("the limit that the board comes with", of_board=True)
+    energy_millijoules: int | None = figure("energy that it took", counts=True, viewed=True)
+    memory_temperature_celsius: float | None = figure("temperature of its memory", viewed=True)
+    slowdown_celsius: float | None = figure("where the hardware begins to slow down", of_board=True)
+    shutdown_celsius: float | None = figure("where it switches itself off", of_board=True)
+    fan_percent: float | None = figure(
+        "speed of its fastest fan, of the highest it is meant to have", viewed=True
+    )
+    bar1_used_bytes: int | None = figure("memory of the GPU that the host maps")
+    bar1_total_bytes: int | None = figure("memory of the GPU that the host can map", of_board=True)
 
-    sync_boost_held_ns: int | None = None
-    """How long clocks were held down to those of a slower GPU of the group."""
-    board_limit_held_ns: int | None = None
-    """The same, by the board's own limits; of voltage in the next."""
-    reliability_held_ns: int | None = None
-    software_thermal_held_ns: int | None = None
-    """The same, by the driver for temperature; by the hardware for temperature in the next."""
-    hardware_thermal_held_ns: int | None = None
-    power_brake_held_ns: int | None = None
-    """The same, since the power supply asked for it."""
+    sync_boost_held_ns: int | None = figure(
+        "how long clocks were held down to those of a slower GPU of the group", counts=True
+    )
+    board_limit_held_ns: int | None = figure(
+        "how long clocks were held down by the board's own limits", counts=True
+    )
+    reliability_held_ns: int | None = figure(
+        "how long clocks were held down by its limits of voltage", counts=True
+    )
+    software_thermal_held_ns: int | None = figure(
+        "how long clocks were held down by the driver, for temperature", counts=True
+    )
+    hardware_thermal_held_ns: int | None = figure(
+        "how long clocks were held down by the hardware, for temperature", counts=True
+    )
+    power_brake_held_ns: int | None = figure(
+        "how long clocks were held down because the power supply asked for it", counts=True
+    )
 
-    pcie_rx_bytes_per_second: int | None = None
-    """From the host to the device."""
-    pcie_tx_bytes_per_second: int | None = None
-    nvlinks: int | None = None
-    """Links that it has, and those that are up."""
-    nvlinks_active: int | None = None
-    nvlink_rx_bytes: int | None = None
-    """Of data, over all links."""
-    nvlink_tx_bytes: int | None = None
-    nvlink_errors: int | None = None
-    """CRC errors, replays and recoveries of all links."""
+    pcie_rx_bytes_per_second: int | None = figure("bytes from the host over PCIe", viewed=True)
+    pcie_tx_bytes_per_second: int | None = figure("bytes to the host over PCIe", viewed=True)
+    nvlinks: int | None = figure("NVLinks that it has", of_board=True)
+    nvlinks_active: int | None = figure("NVLinks that are up")
+    nvlink_rx_bytes: int | None = figure("bytes received over all NVLinks", counts=True, viewed=True)
+    nvlink_tx_bytes: int | None = figure("bytes sent over all NVLinks", counts=True, viewed=True)
+    nvlink_errors: int | None = figure("CRC errors, replays and recoveries of all NVLinks", counts=True)
 
-    ecc: bool | None = None
-    """Its memory has error correction, and it is on."""
-    ecc_corrected_lifetime: int | None = None
-    """Since the board was made, as the next one."""
-    ecc_uncorrected_lifetime: int | None = None
-    retired_pages: int | None = None
-    """Pages of memory that are out of use (before Ampere; later boards remap rows)."""
-    retirement_pending: bool | None = None
-    """Pages wait for a reset to be taken out of use."""
-    remapped_corrected: int | None = None
-    """Rows of memory replaced since the board was made, after errors that were corrected."""
-    remapped_uncorrected: int | None = None
-    remap_failed: bool | None = None
-    """A row could not be replaced: the board is to be exchanged."""
+    ecc: bool | None = figure("1: its memory has error correction, and it is on", of_board=True)
+    ecc_corrected_lifetime: int | None = figure("memory errors that were corrected since the board was made")
+    ecc_uncorrected_lifetime: int | None = figure(
+        "memory errors that were not corrected since the board was made"
+    )
+    retired_pages: int | None = figure(
+        "pages of memory that are out of use (before Ampere; later boards remap rows)"
+    )
+    retirement_pending: bool | None = figure("1: pages wait for a reset to be taken out of use")
+    remapped_corrected: int | None = figure(
+        "rows of memory replaced since the board was made, after corrected errors"
+    )
+    remapped_uncorrected: int | None = figure(
+        "rows of memory replaced since the board was made, after other errors"
+    )
+    remap_failed: bool | None = figure(
+        "1: a row of memory could not be replaced; the board is to be exchanged"
+    )
 
     host: str = ""
     """The host that it is in, where hosts are put together; empty: that of its window."""
@@ -201,23 +229,13 @@ class Device:
         return str(self.index)
 
 
-DEVICE_COUNTERS: Final = (
-    "pcie_replays",
-    "ecc_corrected",
-    "ecc_uncorrected",
-    "power_held_ns",
-    "thermal_held_ns",
-    "sync_boost_held_ns",
-    "board_limit_held_ns",
-    "reliability_held_ns",
-    "software_thermal_held_ns",
-    "hardware_thermal_held_ns",
-    "power_brake_held_ns",
-    "energy_millijoules",
-    "nvlink_rx_bytes",
-    "nvlink_tx_bytes",
-    "nvlink_errors",
+DEVICE_FIGURES: Final = tuple(
+    DeviceFigure(one.name, str(one.type).partition(" ")[0], **one.metadata)
+    for one in fields(Device)
+    if one.metadata
 )
+"""Every figure of a GPU. Tables of files, views of queries and their documents are made of it."""
+DEVICE_COUNTERS: Final = tuple(one.name for one in DEVICE_FIGURES if one.counts)
 """Fields of ``Device`` that count: where windows add, they add up, and ``xids`` are put together."""
 
 

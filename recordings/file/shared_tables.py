@@ -9,6 +9,7 @@ from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device
 from stalltop.model.evidence import TenantUse
 from stalltop.model.window import Coverage
+from stalltop.recordings.file.device_columns import device_figures
 from stalltop.recordings.file.table import INTEGER, REAL, TEXT, shared
 from stalltop.recordings.file.table import column as _c
 
@@ -117,26 +118,11 @@ SHARED: Final = (
         _c("number", INTEGER, "its index on the host, from 0", "index"),
         _c("uuid", TEXT, "the driver's id of it"),
         _c("name", TEXT, "model"),
-        _c("memory_total_bytes", INTEGER, "of its memory", null=True),
-        _c("power_limit_watts", REAL, "what it may draw", null=True),
-        _c("sm_clock_max_mhz", INTEGER, "the fastest clock of its SMs", null=True),
-        _c("pcie_generation_max", INTEGER, "what card and slot can do together", null=True),
-        _c("pcie_width_max", INTEGER, "lanes", null=True),
         _c("pci_bus_id", TEXT, "where it is on the bus"),
-        _c("minor", INTEGER, "N of its `/dev/nvidiaN`", null=True),
         _c("virtualization", TEXT, "none, passthrough, vGPU, vGPU host, vSGA host; empty where unknown"),
         _c("compute_mode", TEXT, "default, exclusive process, exclusive thread, prohibited"),
-        _c("persistence", INTEGER, "1: the driver keeps it ready while nobody uses it", null=True),
-        _c("mig", INTEGER, "1: it is divided by MIG", null=True),
-        _c("ecc", INTEGER, "1: its memory has error correction, and it is on", null=True),
-        _c("memory_clock_max_mhz", INTEGER, "the fastest clock of its memory", null=True),
-        _c("video_clock_max_mhz", INTEGER, "the fastest clock of its encoders and decoders", null=True),
-        _c("power_limit_default_watts", REAL, "the limit that the board comes with", null=True),
-        _c("slowdown_celsius", REAL, "where the hardware begins to slow down", null=True),
-        _c("shutdown_celsius", REAL, "where it switches itself off", null=True),
-        _c("bar1_total_bytes", INTEGER, "what of its memory the host can map", null=True),
-        _c("nvlinks", INTEGER, "links that it has", null=True),
         _c("host", TEXT, "the host it is in; empty: that of its window"),
+        *device_figures(of_board=True),
         kind=Device,
     ),
     shared(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.model.devices.device import DEVICE_FIGURES
 from stalltop.recordings.query.view import IN_WINDOW, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
 
 _DEVICE_SQL: Final = "nullif(n.device, '') AS device"
@@ -26,26 +27,8 @@ _LISTED_WITH_INSTANCE: Final = (
     "CROSS JOIN json_each(n.instances) i CROSS JOIN json_each(i.value, '$.processes') j",
     "",
 )
-_MORE_OF_DEVICES: Final = (
-    ("mig", "1: it is divided by MIG: see mig_devices"),
-    ("compute_mode", "who may use it"),
-    ("memory_utilization_percent", "time in which its memory was read or written"),
-    ("encoder_percent", ""),
-    ("decoder_percent", ""),
-    ("sm_active_percent", "SMs that had work, on average"),
-    ("sm_occupancy_percent", "warps resident on them, of those there is room for"),
-    ("tensor_percent", "time in which the tensor cores worked"),
-    ("dram_percent", "bandwidth of its memory that was used"),
-    ("energy_millijoules", "within the window"),
-    ("memory_temperature_celsius", ""),
-    ("fan_percent", ""),
-    ("pcie_rx_bytes_per_second", "from the host"),
-    ("pcie_tx_bytes_per_second", "to the host"),
-    ("nvlink_rx_bytes", "within the window"),
-    ("nvlink_tx_bytes", "within the window"),
-    ("throttle_reasons", "JSON list: what holds the clocks down"),
-)
-"""Columns that are called the same in the file."""
+_OF_DEVICES: Final = tuple(one for one in DEVICE_FIGURES if one.viewed)
+"""Figures of ``Device`` that the view ``devices`` has."""
 DEVICE_VIEWS: Final = (
     SqlView(
         "activity",
@@ -156,25 +139,14 @@ DEVICE_VIEWS: Final = (
             ("device", "the same as text, as in other tables"),
             ("uuid", "the driver's id of it"),
             ("model", "its name"),
-            ("utilization_percent", "time in which a kernel ran"),
-            ("memory_used_bytes", ""),
-            ("memory_total_bytes", ""),
-            ("power_watts", ""),
-            ("temperature_celsius", ""),
-            ("sm_clock_mhz", ""),
-            ("sm_clock_max_mhz", ""),
-            ("power_held_ns", "how long clocks were held down by the power cap"),
-            ("thermal_held_ns", "the same, by temperature"),
-            ("pcie_replays", "within the window"),
-            ("ecc_uncorrected", "within the window"),
+            *((one.name, f"{one.about}{' within the window' if one.counts else ''}") for one in _OF_DEVICES),
+            ("compute_mode", "who may use it"),
+            ("throttle_reasons", "JSON list: what holds the clocks down"),
             ("lost", "1: it no longer answers"),
-            *_MORE_OF_DEVICES,
         ),
         f"SELECT {WINDOW_SQL}, g.number AS gpu, g.number || '' AS device, g.uuid, g.name AS model,"
-        " n.utilization_percent, n.memory_used_bytes, g.memory_total_bytes, n.power_watts,"
-        " n.temperature_celsius, n.sm_clock_mhz,"
-        " g.sm_clock_max_mhz, n.power_held_ns, n.thermal_held_ns, n.pcie_replays, n.ecc_uncorrected, n.lost, "
-        + ", ".join(name for name, _ in _MORE_OF_DEVICES)
+        + ", ".join(f" {'g' if one.of_board else 'n'}.{one.name}" for one in _OF_DEVICES)
+        + ", g.compute_mode, n.throttle_reasons, n.lost"
         + f" FROM main.devices n LEFT JOIN main.gpus g ON g.gpu_id = n.gpu_id LEFT {IN_WINDOW}",
     ),
 )
