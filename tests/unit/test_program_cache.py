@@ -83,7 +83,7 @@ def test_links_and_other_things_are_not_followed(folder: Path, tmp_path: Path) -
         find(RECIPE)
     path.unlink()
     os.mkfifo(path, 0o600)
-    with pytest.raises(CacheFileError, match="no file of compiled programs"):
+    with pytest.raises(CacheFileError, match="not a file of compiled programs"):
         find(RECIPE)
     real = folder.rename(tmp_path / "real")
     folder.symlink_to(real)
