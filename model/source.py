@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from stalltop.model.window import Window
 
 
+@runtime_checkable
 class Source(Protocol):
     """Gives windows, one after the other. Used from one thread at a time, never the screen's."""
 

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from textual import events, on
@@ -13,7 +14,6 @@ from textual.screen import Screen
 
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.source import Source
-from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.tui.collector import Failed, Tick
 from stalltop.tui.keys import bindings, choose, keymap
 from stalltop.tui.main.screen import MainScreen
@@ -27,6 +27,9 @@ from stalltop.tui.terminal.interrupts import INTERRUPTED
 from stalltop.tui.terminal.last_words import explain, print_last, print_saved
 from stalltop.tui.terminal.leaving import Leaving
 from stalltop.tui.terminal.streams import drop_output
+
+if TYPE_CHECKING:
+    from stalltop.recordings.past.opened import OpenedRecording
 
 CLOSE_SECONDS = 1.0
 """How long leaving waits for the source to close; what takes longer ends with the process."""
@@ -49,7 +52,7 @@ class StalltopApp(ScreenApp):
         self.opens = PagesOf(self)
         self.choices: Mapping[str, object] = {}
         """The settings as they were on leaving."""
-        self.main = MainScreen(options.window, file=isinstance(source, OpenedRecording))
+        self.main = MainScreen(options.window, file=not isinstance(source, Source))
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen."""

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from textual.message import Message
 from textual.screen import Screen
@@ -15,12 +15,10 @@ from stalltop.model.chain import Chain
 from stalltop.model.progress import Progress
 from stalltop.model.rows.pivot import Dimension
 from stalltop.model.source import Source
-from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.recordings.write.recorded_source import RecordedSource
 from stalltop.tui.collector import Collector, SourceReader
 from stalltop.tui.latest import Latest
 from stalltop.tui.main.slow_line import SlowLine
-from stalltop.tui.past.follower import Follower
 from stalltop.tui.past.moments import Asked, Picture
 from stalltop.tui.row.facts import Path
 from stalltop.tui.saving.formats import Shown
@@ -30,6 +28,9 @@ from stalltop.tui.settings.settings import Settings
 from stalltop.tui.tables.compare import Pair
 from stalltop.tui.terminal.abilities import speaks_unicode
 from stalltop.tui.terminal.app import TerminalApp
+
+if TYPE_CHECKING:
+    from stalltop.recordings.past.opened import OpenedRecording
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,8 @@ def _reader(
 ) -> SourceReader:
     """What reads ``source`` beside the screen."""
     interval, length = options.interval, options.window
-    if isinstance(source, OpenedRecording):
+    if not isinstance(source, Source):
+        from stalltop.tui.past.follower import Follower  # with all that reads files
+
         return Follower(source, post, interval=interval, length=length)
     return Collector(source, post, interval=interval, length=length, still=options.still)
