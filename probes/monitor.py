@@ -52,6 +52,8 @@ from stalltop.probes.tenants.tenants import Tenants, process_name
 from stalltop.probes.told_calls import told_calls
 from stalltop.probes.tracer.kernel_side import Counts, KernelSide, SlotKey
 
+NAMES_AFTER_LOOKS = 3
+"""Looks for new libraries before the process that demangles names is started: the first data come before."""
 LOOK_SECONDS = 0.2
 """Seconds between two searches for new libraries: a process is traced well within a second of its start."""
 
@@ -219,7 +221,9 @@ class Monitor:
             libraries.close()
 
     def _look(self) -> None:
+        looks = 0
         while not self._stop.wait(LOOK_SECONDS):
+            looks += 1
             libraries, kernel = self._libraries, self._kernel
             if libraries is None or kernel is None:
                 return
@@ -228,7 +232,8 @@ class Monitor:
                 kernel.look()
                 if libraries.library_rows():
                     self._evidence.begin()
-                    self._kernel_names.prepare()
+                    if looks >= NAMES_AFTER_LOOKS:
+                        self._kernel_names.prepare()
             except Exception as error:
                 if not self._stop.is_set():
                     self._failure = error
