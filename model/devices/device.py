@@ -73,6 +73,11 @@ class DeviceFigure:
     viewed: bool = False
     """Whether the view ``devices`` of queries has it."""
 
+    @property
+    def about_in_window(self) -> str:
+        """What it is in a window, in one line."""
+        return f"{self.about} within the window" if self.counts else self.about
+
 
 def figure(about: str, *, of_board: bool = False, counts: bool = False, viewed: bool = False) -> Any:
     """Return a field of ``Device`` for a figure; None stands for one that the driver could not give."""

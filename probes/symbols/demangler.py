@@ -35,7 +35,7 @@ MOST_BYTES: Final = 4096
 _AT_ONCE: Final = 64
 """Names that are sent together."""
 _REMEMBERED: Final = 65536
-"""Names that ended the process."""
+"""How many names that ended the process are remembered."""
 COMMAND: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("demangler_process.py")))
 
 
@@ -156,7 +156,7 @@ class _Process:
         self._unsent = b""
         self._buffer = b""
         self._heard = time.monotonic()
-        """When it answered last, or was asked first."""
+        """Monotonic time, seconds: of its last answer, or of the first question since it had none open."""
         # It ends with its input, also where this program is killed: nobody else holds a copy of that pipe.
         self._process = subprocess.Popen(
             command,

@@ -15,5 +15,4 @@ def device_figures(*, of_board: bool) -> Iterator[SqlColumn]:
     """Yield a column for each figure that stays the same as long as the board does, or for each other one."""
     for one in DEVICE_FIGURES:
         if one.of_board == of_board:
-            within = " within the window" if one.counts else ""
-            yield column(one.name, _TYPES[one.kind], f"{one.about}{within}", null=True)
+            yield column(one.name, _TYPES[one.kind], one.about_in_window, null=True)

@@ -139,7 +139,7 @@ DEVICE_VIEWS: Final = (
             ("device", "the same as text, as in other tables"),
             ("uuid", "the driver's id of it"),
             ("model", "its name"),
-            *((one.name, f"{one.about}{' within the window' if one.counts else ''}") for one in _OF_DEVICES),
+            *((one.name, one.about_in_window) for one in _OF_DEVICES),
             ("compute_mode", "who may use it"),
             ("throttle_reasons", "JSON list: what holds the clocks down"),
             ("lost", "1: it no longer answers"),
