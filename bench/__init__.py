@@ -1,1 +1,1 @@
-"""Measures what stalltop costs, side by side with others in one run. Nothing here asserts a time."""
+"""Measures what stalltop costs, side by side with other tools in one run. No benchmark asserts a time."""

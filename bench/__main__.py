@@ -1,4 +1,4 @@
-"""``python -m bench``: see ``--help``; ``bench/run`` also installs what is needed."""
+"""Runs the benchmarks: ``python -m bench``; ``bench/run`` also installs what they need."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from bench.against import command as against
 from bench.machine import machine
 from bench.program import ROOT
 from bench.revision import commit_of, revision
-from bench.table import Table
+from bench.table import TextTable
 from stalltop.demo.build import Built, build
 from stalltop.model.errors import StalltopError, TracingError, UsageError
 
 
 class Measure(Protocol):
-    """A benchmark: gives its tables. The folder is empty and removed afterwards. Raises StalltopError."""
+    """A benchmark: returns its tables. Its folder is empty and removed afterwards. Raises StalltopError."""
 
-    def __call__(self, built: Built, folder: Path, *, quick: bool) -> list[Table]:
-        """Measure, quickly or well."""
+    def __call__(self, built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
+        """Measures, with fewer and shorter rounds if ``quick``."""
         ...
 
 
@@ -41,37 +41,41 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "switching": (switching.SUMMARY, switching.run),
     "watching": (watching.SUMMARY, watching.run),
 }
-"""Every benchmark with what it measures."""
+"""Every benchmark by name, with a line about what it measures."""
 FAULTS_SUMMARY: Final = "how well injected faults are diagnosed (see faults --help)"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Returns the parser of the command line."""
     lines = "\n".join(f"  {name:10}{summary}" for name, (summary, _) in BENCHES.items())
     made = argparse.ArgumentParser(
         prog="bench/run",
         description="Measure what stalltop costs on this machine. Needs root. Without names: everything.",
-        epilog=f"benchmarks:\n{lines}\nand, not of cost:\n  faults    {FAULTS_SUMMARY}",
+        epilog=f"benchmarks:\n{lines}\nand, not about cost:\n  faults    {FAULTS_SUMMARY}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks")
-    made.add_argument("--quick", action="store_true", help="few, short rounds: a first look")
+    made.add_argument("--quick", action="store_true", help="few, short rounds: a first impression")
     made.add_argument(
         "--against",
         metavar="REV",
-        help="measure this revision and REV (a commit, tag or branch) in turns, and give the ratio; "
+        help="measure this revision and REV (a commit, tag or branch) in turns, and print the ratio; "
         "with --quick cost start switching: about five minutes",
     )
-    made.add_argument("--json", action="store_true", help="figures as one JSON object instead of tables")
     made.add_argument(
-        "--write-docs", action="store_true", help="put the tables into docs/performance.md, each in its place"
+        "--json", action="store_true", help="print figures as one JSON object instead of tables"
+    )
+    made.add_argument(
+        "--write-docs",
+        action="store_true",
+        help="write the tables into docs/performance.md, each in its place",
     )
     made.add_argument("--list", action="store_true", help="list the benchmarks and exit")
     return made
 
 
 def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
-    """Run the benchmarks that are asked for; returns the exit code."""
+    """Runs the benchmarks that ``arguments`` name; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         if arguments[:1] == ["faults"]:
@@ -94,7 +98,7 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
         return 0
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:
-        print(f"bench: no such benchmark: {unknown[0]} (there are {', '.join(BENCHES)})", file=sys.stderr)
+        print(f"bench: no such benchmark: {unknown[0]}; choose from {', '.join(BENCHES)}", file=sys.stderr)
         return 2
     commit = commit_of(ROOT, options.against) if options.against is not None else ""
     if os.geteuid() != 0:
@@ -104,18 +108,18 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
             if not document.has_place(_place(name, commit)):
                 raise UsageError(
                     f"{document.DOCUMENT} has no place for the figures of {_place(name, commit)}",
-                    "write its two marks into it, or leave --write-docs out",
+                    "add the two marks to that file, or leave out --write-docs",
                 )
     report = _Report(say, options.json, options.write_docs)
     try:
         _run(options, commit, report)
     finally:
-        report.end()  # an interrupted run has results, too
+        report.end()  # an interrupted run also has results
     return 0
 
 
 def _run(options: argparse.Namespace, commit: str, report: _Report) -> None:
-    """Run the benches that ``options`` ask for, against ``commit`` if any. Raises StalltopError."""
+    """Runs the benchmarks in ``options``, compared with ``commit`` unless it is ''. Raises StalltopError."""
     if commit:
         report.head(against.described(ROOT, commit))
         found = against.run(options.names, list(BENCHES), commit, ROOT, quick=options.quick)
@@ -135,12 +139,13 @@ def _run(options: argparse.Namespace, commit: str, report: _Report) -> None:
 
 
 def _place(name: str, commit: str) -> str:
-    """Where the document has the figures of a bench; ``commit``: what it was compared with, if anything."""
+    """Returns the name of the place in the document for a benchmark's figures; ``commit`` is the revision it
+    is compared with, or ''."""
     return f"{name}, against" if commit else name
 
 
 class _Report:
-    """What comes out: tables as they are made, or one JSON object; and the document's figures."""
+    """Prints tables as they are made, or one JSON object at the end; writes figures into the document."""
 
     def __init__(self, say: Callable[[str], None], as_json: bool, in_document: bool) -> None:
         self._say, self._as_json, self._in_document = say, as_json, in_document
@@ -151,13 +156,13 @@ class _Report:
             say(self._machine)
 
     def head(self, text: str) -> None:
-        """What is to be said before any table."""
+        """Prints a text before any table."""
         self._machine += f"\n{text}"
         if not self._as_json:
             self._say(text)
 
-    def add(self, place: str, tables: Sequence[Table], plain: dict[str, Any]) -> None:
-        """The results of a bench."""
+    def add(self, place: str, tables: Sequence[TextTable], plain: dict[str, Any]) -> None:
+        """Adds the results of one benchmark."""
         self._benches.append(plain)
         text = "\n\n".join(table.text().rstrip() for table in tables)
         if not self._as_json:
@@ -166,7 +171,7 @@ class _Report:
             document.put_figures(place, f"{self._machine}\n\n{text}")
 
     def end(self) -> None:
-        """Nothing follows."""
+        """Prints the JSON object, if that was asked for."""
         if self._as_json:
             whole = {
                 "schema": "stalltop.bench/1",
@@ -178,7 +183,7 @@ class _Report:
 
 
 if __name__ == "__main__":
-    # Whatever ends it, what it started has to end too.
+    # SystemExit runs the cleanup code, so that child processes end too.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: sys.exit(128 + received))
     sys.exit(main())

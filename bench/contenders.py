@@ -1,4 +1,5 @@
-"""The ways of timing a function that are compared: each probes one function of one file, and counts."""
+"""Defines the tools whose timing of a function is compared: each probes one function of one file, and counts
+its calls."""
 
 from __future__ import annotations
 
@@ -24,34 +25,35 @@ from stalltop.probes.tracer.attach_perf import PerfAttacher
 from stalltop.probes.tracer.kernel_side import KernelSide
 
 READY_SECONDS: Final = 60.0
-"""How long a tool may take to begin, or to end, before it counts as hung."""
+"""Longest time that a tool may take to start or to end before it counts as hung."""
 
 
 class Contender(Protocol):
     """A tool that times the calls of one function."""
 
     def settle(self) -> None:
-        """Wait until it has dealt with the calls so far, so that it disturbs nobody else's turn."""
+        """Waits until it has processed all calls so far, so that it does not disturb the next contender."""
         ...
 
     def finish(self) -> int | None:
-        """Stop it and say how many calls it has seen; None where it does not count, or was stopped before."""
+        """Stops it and returns how many calls it has counted; None if it does not count, or has already
+        ended."""
         ...
 
 
 class Nothing:
-    """No probe at all: the function's own time."""
+    """Uses no probe at all: measures the function's own time."""
 
     def settle(self) -> None:
-        """Nothing is left to do."""
+        """Does nothing."""
 
     def finish(self) -> int | None:
-        """It does not count."""
+        """Returns None, because it does not count."""
         return None
 
 
 class EmptyPrograms:
-    """The empty pair of programs, loaded as stalltop loads its own, for one way of attaching."""
+    """A pair of empty BPF programs, loaded in the same way as stalltop's own, for one way of attaching."""
 
     def __init__(self, way: str) -> None:
         self._fds, _ = load_prepared(
@@ -68,37 +70,37 @@ class EmptyPrograms:
         )
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
-        """Probe ``points`` of the file at ``path``."""
+        """Attaches the programs to ``points`` of the file at ``path``."""
         return self._attacher.attach(path, points)
 
     def close(self) -> None:
-        """Let go of the programs; probes in place keep them."""
+        """Closes the programs; attached probes keep them loaded."""
         for fd in self._fds.values():
             os.close(fd)
         self._fds.clear()
 
 
 class Empty(Nothing):
-    """A pair of empty programs: the price of two probes."""
+    """Attaches a pair of empty programs: measures the price of two probes."""
 
     def __init__(self, programs: EmptyPrograms, path: Path, offset: int) -> None:
         self._attachment = _attached(programs.attach(str(path), [Point(offset, 0)]), path)
 
     def finish(self) -> int | None:
-        """Remove the probes; it does not count."""
+        """Removes the probes. Returns None, because it does not count."""
         self._attachment.close()
         return None
 
 
 class StalltopKernel:
-    """Stalltop's own programs and maps, as the monitor has them, and what they have counted by process."""
+    """Holds stalltop's own programs and maps, as the monitor uses them, and sums their counts by process."""
 
     def __init__(self, way: Literal["multi", "perf"]) -> None:
         self.kernel = KernelSide(way=way)
         self._calls: dict[int, int] = {}
 
     def calls_of(self, pid: int) -> int:
-        """Calls of this process that were counted so far."""
+        """Returns the calls of process ``pid`` that were counted so far."""
         counts = self.kernel.read()
         for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
             if not key.between_calls:
@@ -107,7 +109,7 @@ class StalltopKernel:
 
 
 class Stalltop(Nothing):
-    """Stalltop's programs on one function."""
+    """Attaches stalltop's programs to one function."""
 
     def __init__(self, side: StalltopKernel, path: Path, point: Point, pid: int) -> None:
         self._side = side
@@ -115,13 +117,13 @@ class Stalltop(Nothing):
         self._attachment = _attached(side.kernel.attach(str(path), [point]), path)
 
     def finish(self) -> int | None:
-        """Remove the probes, and say what was counted."""
+        """Removes the probes and returns the calls that were counted."""
         self._attachment.close()
         return self._side.calls_of(self._pid)
 
 
 class RingBuffer:
-    """An event for every call through a ring buffer to a reader in Python."""
+    """Sends an event for every call through a ring buffer to a reader in Python."""
 
     def __init__(self, path: Path, offset: int) -> None:
         self._process = subprocess.Popen(
@@ -140,11 +142,11 @@ class RingBuffer:
             raise
 
     def settle(self) -> None:
-        """Wait until the reader has emptied the buffer."""
+        """Waits until the reader has emptied the buffer."""
         self._ask()
 
     def finish(self) -> int | None:
-        """End the reader, and say how many events it has received."""
+        """Ends the reader and returns how many events it has received."""
         if self._process.poll() is not None:
             return None
         received, _ = self._ask()
@@ -152,7 +154,7 @@ class RingBuffer:
         return received
 
     def _ask(self) -> tuple[int, int]:
-        """Events received, and events that found no room."""
+        """Returns the number of events received, and of those dropped because the buffer was full."""
         assert self._process.stdin is not None
         self._process.stdin.write("?\n")
         self._process.stdin.flush()
@@ -165,14 +167,14 @@ class RingBuffer:
 
 
 class Bpftrace:
-    """bpftrace with a histogram of the function's durations."""
+    """Runs bpftrace with a histogram of the function's durations."""
 
     def __init__(self, command: str, path: Path, symbol: str) -> None:
         program = (
             f"uprobe:{path}:{symbol} {{ @start[tid] = nsecs; }} "
             f"uretprobe:{path}:{symbol} /@start[tid]/ "
             "{ @ns = hist(nsecs - @start[tid]); delete(@start[tid]); } "
-            # Probes are attached in this order, so the first tick says that the others are in place.
+            # bpftrace attaches in this order, so after the first tick the other probes are attached.
             'interval:ms:100 { if (!@told) { printf("ready\\n"); @told = 1; } }'
         )
         self._process = subprocess.Popen(
@@ -192,10 +194,10 @@ class Bpftrace:
             raise
 
     def settle(self) -> None:
-        """It counts in the kernel: nothing is left to do."""
+        """Does nothing, because bpftrace counts in the kernel."""
 
     def finish(self) -> int | None:
-        """Let it print its histogram and end, and say what that holds."""
+        """Lets it print its histogram and end; returns the number of calls in that histogram."""
         if self._process.poll() is not None:
             return None
         self._process.send_signal(signal.SIGINT)
@@ -210,7 +212,7 @@ class Bpftrace:
 
 
 def bpftrace_command() -> str | None:
-    """Where bpftrace is; None where it is not installed or cannot trace here."""
+    """Returns the path of bpftrace; None if it is not installed or cannot trace here."""
     command = shutil.which("bpftrace", path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/sbin")
     if command is None:
         return None
@@ -234,12 +236,12 @@ def _attached(attachment: Attachment, path: Path) -> Attachment:
 
 
 def _line_of(stream: IO[str]) -> str:
-    """The next line. Raises StalltopError where none comes."""
+    """Returns the next line. Raises StalltopError if none comes."""
     if not select.select([stream], [], [], READY_SECONDS)[0]:
-        raise StalltopError("a tool to compare with does not answer")
+        raise StalltopError("a tool that is compared does not answer")
     line = stream.readline()
     if not line:
-        raise StalltopError("a tool to compare with has ended")
+        raise StalltopError("a tool that is compared has ended")
     return line.strip()
 
 

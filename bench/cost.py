@@ -1,8 +1,10 @@
-"""What one traced call costs: ns that its probes add, against others that time the same function.
+"""Measures what one traced call costs: the ns that its probes add, compared with other tools that time the
+same function.
 
-Every contender has a copy of the library and a process of its own, so that all stay attached while they
-take turns: a round goes through all of them, and ratios are taken within a round. Times are CPU times of the
-calling process: probes run in its threads, and what else runs on the machine counts less.
+Every contender has its own copy of the library and its own process, so that all stay attached while they take
+turns. A round runs all of them once, and ratios are computed within a round. Times are CPU times of the
+calling process: probes run in its threads, and other load on the machine affects CPU time less than wall
+time.
 """
 
 from __future__ import annotations
@@ -29,62 +31,64 @@ from bench.contenders import (
     bpftrace_command,
 )
 from bench.cpu import cpu_ns
-from bench.figures import Column, Measured
+from bench.figures import FigureColumn, FigureText
 from bench.spread import Spread, ratio
-from bench.table import Table
+from bench.table import TextTable
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller
 from stalltop.probes.libraries.elf import FoundFunction, read_image
 from stalltop.probes.libraries.placement import places
 from stalltop.probes.tracer.attach import Point
 
-SUMMARY: Final = "ns that tracing adds to a call, against an empty probe pair, bpftrace and a ring buffer"
+SUMMARY: Final = "ns that tracing adds to a call, compared with empty probes, bpftrace and a ring buffer"
 _BURST_SECONDS: Final = 0.1
 _WARM_UP_CALLS: Final = 10_000
 
 
-class Case(NamedTuple):
-    """A function that is timed."""
+class CostCase(NamedTuple):
+    """One function that is timed."""
 
     symbol: str
     item: str
-    """As the caller takes it, without the number of calls."""
+    """Arguments of the caller's item, after the number of calls."""
     says: str
-    """What is special about it."""
+    """One line about what is special in this case."""
 
 
-LAUNCH: Final = Case("cudaLaunchKernel", "", "begins with push: any tool's probe is emulated")
-COPY: Final = Case("cudaMemcpyAsync", ":4096:1", "the same; bytes and direction are read from its arguments")
-DRIVER: Final = Case("cuLaunchKernel", "", "begins with cmpl, which the kernel single-steps")
+LAUNCH: Final = CostCase("cudaLaunchKernel", "", "begins with push: any tool's probe is emulated")
+COPY: Final = CostCase(
+    "cudaMemcpyAsync", ":4096:1", "the same; bytes and direction are read from its arguments"
+)
+DRIVER: Final = CostCase("cuLaunchKernel", "", "begins with cmpl, which the kernel single-steps")
 CASES: Final = (LAUNCH, COPY, DRIVER)
 _HEAD: Final = (
     *("function", "tool", "probe at", "way"),
-    Column("ns", "ns", ""),
-    Column("added ns", "ns"),
-    Column("/ empty pair"),
-    Column("/ bpftrace"),
-    Column("counted", "%", "higher"),
+    FigureColumn("ns", "ns", ""),
+    FigureColumn("added ns", "ns"),
+    FigureColumn("/ empty pair"),
+    FigureColumn("/ bpftrace"),
+    FigureColumn("counted", "%", "higher"),
 )
 
 
 @dataclass
-class Entry:
+class ContestEntry:
     """One contender on one function, with a process that calls it."""
 
-    case: Case
+    case: CostCase
     tool: str
     place: str
-    """Where the probe is."""
+    """Where the probe is, such as ``first byte``."""
     way: str
     caller: Caller
     contender: Contender
     ns: dict[int, list[float]] = field(default_factory=dict)
-    """ns a call of every round, by number of threads."""
+    """Nanoseconds per call in every round, by number of threads."""
     made: int = 0
     counted: int | None = None
 
     def burst(self, threads: int, calls: int) -> float:
-        """ns of CPU time a call; every thread makes ``calls``."""
+        """Makes ``calls`` calls in each of ``threads`` threads; returns the CPU time per call, ns."""
         before = cpu_ns(self.caller.pid)
         self.caller.run(f"{self.case.symbol}:{calls}{self.case.item}", threads=threads, timed=False)
         spent = cpu_ns(self.caller.pid) - before
@@ -93,8 +97,8 @@ class Entry:
         return spent / (calls * threads)
 
 
-def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
-    """Measure and give the tables. ``folder`` is for copies of the libraries. Raises StalltopError."""
+def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
+    """Measures and returns the tables. Copies of the libraries go to ``folder``. Raises StalltopError."""
     rounds = 5 if quick else 25
     with contextlib.ExitStack() as stack:
         contest = _Field(built, folder, stack)
@@ -106,11 +110,11 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
     return [_table(entries, threads, rounds) for threads in (1, 2)]
 
 
-def _takes_part(entry: Entry, threads: int) -> bool:
+def _takes_part(entry: ContestEntry, threads: int) -> bool:
     return threads == 1 or (entry.way != "perf" or entry.tool == "bpftrace")
 
 
-def _take_turns(entries: list[Entry], threads: int, rounds: int) -> None:
+def _take_turns(entries: list[ContestEntry], threads: int, rounds: int) -> None:
     calls = {}
     for entry in entries:
         ns = min(entry.burst(threads, _WARM_UP_CALLS) for _ in range(3))
@@ -120,11 +124,11 @@ def _take_turns(entries: list[Entry], threads: int, rounds: int) -> None:
         print(f"cost: {threads} thread(s), round {number + 1} of {rounds}", file=sys.stderr)
         for entry in order.sample(entries, len(entries)):
             entry.ns.setdefault(threads, []).append(entry.burst(threads, calls[id(entry)]))
-        # sample() shuffles; the rounds of all entries still correspond by their index.
+        # sample() shuffles the order; the round with one index is the same for all entries.
 
 
 class _Field:
-    """What all contenders share; everything is stopped with ``stack``."""
+    """Creates the contenders, and holds what they share; ``stack`` stops everything."""
 
     def __init__(self, built: Built, folder: Path, stack: contextlib.ExitStack) -> None:
         self._built = built
@@ -138,8 +142,8 @@ class _Field:
             stack.callback(self._empties[way].close)
         self._bpftrace = bpftrace_command()
 
-    def entries(self, case: Case) -> Iterator[Entry]:
-        """Every contender on the function of ``case``."""
+    def entries(self, case: CostCase) -> Iterator[ContestEntry]:
+        """Yields every contender on the function of ``case``."""
         found, chosen = find(self._built.folder / _library(self._built, case), case.symbol)
         point, first = Point(chosen, found.function.id), Point(found.offset, found.function.id)
         place = "first byte" if point == first else f"byte {chosen - found.offset}"
@@ -157,7 +161,7 @@ class _Field:
                 case, "bpftrace", "first byte", "perf", lambda path, _: Bpftrace(command, path, case.symbol)
             )
 
-    def _pair(self, case: Case, point: Point, place: str, way: str) -> Iterator[Entry]:
+    def _pair(self, case: CostCase, point: Point, place: str, way: str) -> Iterator[ContestEntry]:
         empty, side = self._empties[way], self._sides[way]
         yield self._entry(case, "empty pair", place, way, lambda path, _: Empty(empty, path, point.offset))
         yield self._entry(
@@ -165,28 +169,28 @@ class _Field:
         )
 
     def _entry(
-        self, case: Case, tool: str, place: str, way: str, make: Callable[[Path, Caller], Contender]
-    ) -> Entry:
+        self, case: CostCase, tool: str, place: str, way: str, make: Callable[[Path, Caller], Contender]
+    ) -> ContestEntry:
         self._made += 1
         own = self._folder / str(self._made)
         own.mkdir()
         for library in (self._built.cudart, self._built.cuda):
-            # Under another name, so that no monitor that runs on this host meanwhile takes it for CUDA's.
+            # Another name, so that a monitor on this host does not trace it as a CUDA library.
             shutil.copyfile(library, own / f"timed-{library.name}")
             (own / library.name).symlink_to(f"timed-{library.name}")
         caller = self._stack.enter_context(Caller(self._built, folder=own))
         caller.do(f"load {case.symbol}")
         contender = make(own / f"timed-{_library(self._built, case)}", caller)
         self._stack.callback(contender.finish)
-        return Entry(case, tool, place, way, caller, contender)
+        return ContestEntry(case, tool, place, way, caller, contender)
 
 
-def _library(built: Built, case: Case) -> str:
+def _library(built: Built, case: CostCase) -> str:
     return (built.cuda if case is DRIVER else built.cudart).name
 
 
 def find(path: Path, symbol: str) -> tuple[FoundFunction, int]:
-    """The function, and the offset in the file at which stalltop probes it."""
+    """Returns the function, and the offset in the file at which stalltop probes it."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         image = read_image(fd, ("runtime", "driver"))
@@ -198,9 +202,10 @@ def find(path: Path, symbol: str) -> tuple[FoundFunction, int]:
     raise LookupError(f"{symbol} is not in {path}")
 
 
-def _table(entries: list[Entry], threads: int, rounds: int) -> Table:
-    """Added time: that of the contender less that without a probe, in the same round."""
-    table = Table(
+def _table(entries: list[ContestEntry], threads: int, rounds: int) -> TextTable:
+    """Returns the table for one number of threads. Added time is that of the contender minus that without a
+    probe, in the same round."""
+    table = TextTable(
         f"cost, {threads} thread{'s' * (threads > 1)}: ns of CPU time a call, {rounds} interleaved rounds, "
         "median (middle half of the rounds)",
         _HEAD,
@@ -240,19 +245,19 @@ def _table(entries: list[Entry], threads: int, rounds: int) -> Table:
         "counted: share of all calls made (with one thread and with two) that the tool has seen"
     )
     if rival is None:
-        table.notes.append("bpftrace is not installed, or cannot trace here: it is left out")
+        table.notes.append("bpftrace is left out: it is not installed, or cannot trace here")
     return table
 
 
-def _quotient(added: dict[int, list[float]], entry: Entry, other: Entry | None) -> str:
+def _quotient(added: dict[int, list[float]], entry: ContestEntry, other: ContestEntry | None) -> str:
     if other is None or entry.tool == "no probe":
         return "-"
     found = ratio(added[id(entry)], added[id(other)])
     return found.text(".2f") if found else "-"
 
 
-def _share(entry: Entry) -> str:
+def _share(entry: ContestEntry) -> str:
     if entry.counted is None:
         return "-"
     share = 100 * entry.counted / entry.made
-    return Measured("all" if entry.counted == entry.made else f"{share:.1f} %", (share,))
+    return FigureText("all" if entry.counted == entry.made else f"{share:.1f} %", (share,))

@@ -1,4 +1,4 @@
-"""Puts measured figures into a document, between marks that stay there."""
+"""Writes measured figures into a document, between marks that stay there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ END: Final = "<!-- end of figures: {} -->"
 
 
 def put(document: Path, begin: str, end: str, text: str) -> None:
-    """Put ``text`` between ``begin`` and ``end``. Raises ValueError where ``document`` has no such place."""
+    """Replaces the text between ``begin`` and ``end`` in ``document``. Raises ValueError if they are
+    missing."""
     before, began, rest = document.read_text().partition(begin)
     _, ended, after = rest.partition(end)
     if not began or not ended:
@@ -20,10 +21,10 @@ def put(document: Path, begin: str, end: str, text: str) -> None:
 
 
 def has_place(place: str, document: Path = DOCUMENT) -> bool:
-    """Whether there is a place for the figures of ``place``."""
+    """Returns whether the document has a place for the figures of ``place``."""
     return BEGIN.format(place) in document.read_text()
 
 
 def put_figures(place: str, text: str, document: Path = DOCUMENT) -> None:
-    """Put ``text``, as it is printed, into the place for the figures of ``place``. Raises ValueError."""
+    """Writes ``text`` as a code block into the place for the figures of ``place``. Raises ValueError."""
     put(document, BEGIN.format(place), END.format(place), f"```\n{text.strip()}\n```")

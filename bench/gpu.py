@@ -1,5 +1,5 @@
-"""What a program on a real GPU pays: a loop of launches, copies and waits, with stalltop off, reading the GPU
-only, and tracing."""
+"""Measures what a program on a real GPU pays: a loop of launches, copies and waits, with stalltop off, with
+stalltop reading the GPU only, and with tracing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from bench.figures import Column
+from bench.figures import FigureColumn
 from bench.gpu_loop import LAUNCHES
 from bench.spread import Spread, ratio
-from bench.table import Table
+from bench.table import TextTable
 from stalltop.demo.build import Built
 from stalltop.formats.text import call_costs
 from stalltop.model.errors import StalltopError
@@ -34,19 +34,19 @@ _BURST_NS: Final = 500_000_000
 _READY_SECONDS: Final = 60.0
 
 
-def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
-    """Measure and give the tables; without a GPU, say so. Raises StalltopError."""
+def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
+    """Measures and returns the tables; if there is no GPU, a table that says so. Raises StalltopError."""
     rounds = 3 if quick else 15
     library = _runtime()
     if library is None or not os.path.exists("/dev/nvidia0"):
-        return [Table("gpu: no GPU, or no libcudart: nothing was measured", ("",))]
+        return [TextTable("gpu: no GPU, or no libcudart: nothing was measured", ("",))]
     table = measure(library, rounds)
     table.notes += ["", *call_costs.text(nvml_costs(), width=110).splitlines()]
     return [table]
 
 
-def measure(library: str, rounds: int) -> Table:
-    """The loop through this CUDA runtime in all states, in turns. Raises StalltopError."""
+def measure(library: str, rounds: int) -> TextTable:
+    """Measures the loop through this CUDA runtime in all states, in turns. Raises StalltopError."""
     found: dict[str, list[float]] = {state: [] for state in STATES}
     order = random.Random(1)
     with _loop(library) as loop:
@@ -57,10 +57,10 @@ def measure(library: str, rounds: int) -> Table:
             for state in order.sample(STATES, len(STATES)):
                 with _host_in(state):
                     found[state].append(_burst(loop, turns) / turns)
-    table = Table(
+    table = TextTable(
         f"gpu: ns of a round ({LAUNCHES} launches, 2 copies, a wait), {rounds} interleaved rounds,"
         " median (middle half)",
-        ("stalltop", Column("ns a round", "ns"), Column("/ off")),
+        ("stalltop", FigureColumn("ns a round", "ns"), FigureColumn("/ off")),
         others=(OFF,),
     )
     for state in STATES:
@@ -70,7 +70,8 @@ def measure(library: str, rounds: int) -> Table:
 
 
 def _runtime() -> str | None:
-    """The CUDA runtime to call: that of the tests, else one that the system has."""
+    """Returns the path of the CUDA runtime: that of the tests, or one that the system has; None if there is
+    none."""
     fetched = sorted(_ROOT.glob(".vendor/cudart*/nvidia/*/lib/libcudart.so.*"))
     return str(fetched[0]) if fetched else ctypes.util.find_library("cudart")
 
@@ -86,7 +87,7 @@ def _loop(library: str) -> Iterator[subprocess.Popen[str]]:
     )
     try:
         if _line(loop) != "ready":
-            raise StalltopError(f"the loop of CUDA calls could not begin with {library}")
+            raise StalltopError(f"cannot run the loop of CUDA calls with {library}")
         yield loop
     finally:
         loop.kill()
@@ -94,7 +95,7 @@ def _loop(library: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def _burst(loop: subprocess.Popen[str], turns: int) -> float:
-    """How long so many rounds take, ns."""
+    """Runs that many rounds of the loop; returns how long they took, ns."""
     assert loop.stdin is not None
     loop.stdin.write(f"{turns}\n")
     loop.stdin.flush()
@@ -139,7 +140,7 @@ def _host_in(state: str) -> Iterator[None]:
             cwd=_ROOT,
         )
         try:
-            _line(monitor)  # of its first second: everything is attached by then
+            _line(monitor)  # after the window of the first second, all probes are attached
             yield
         finally:
             monitor.communicate()

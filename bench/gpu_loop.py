@@ -1,7 +1,7 @@
-"""A loop of CUDA calls by ctypes, in a process of its own: ``gpu_loop.py LIBCUDART``.
+"""Runs a loop of CUDA calls through ctypes, in a process of its own: ``gpu_loop.py LIBCUDART``.
 
-Reads a number of rounds from each line of stdin and prints how many ns they took. A round is what an eager
-training step does to the runtime in small: 16 launches (memsets, which are kernels), two copies, a wait.
+Reads a number of rounds from each line of stdin and prints how many ns they took. A round resembles an eager
+training step, in small: 16 launches (memsets, which are CUDA kernels), two copies, one wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HOST_TO_DEVICE: Final = 1
 
 
 def main() -> None:
-    """Answer until stdin ends."""
+    """Answers requests until stdin ends."""
     runtime = ctypes.CDLL(sys.argv[1])
     memory, host = ctypes.c_void_p(), ctypes.create_string_buffer(_SIZE_BYTES)
     size = ctypes.c_size_t(_SIZE_BYTES)

@@ -1,6 +1,6 @@
-"""The monitor without a screen: reads a window a second for as long as stdin is open.
+"""Runs the monitor without a screen: reads one window per second while stdin is open.
 
-Prints a JSON line for each: its rows, tenants, calls, lost calls and seconds.
+Prints a JSON line for each window: its rows, tenants, calls, lost calls and seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stalltop.probes.monitor import Monitor
 
 
 def main() -> None:
-    """Read until stdin ends."""
+    """Reads windows until stdin ends."""
     monitor = Monitor()
     try:
         if monitor.cannot_trace is not None:

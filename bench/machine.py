@@ -1,4 +1,4 @@
-"""The machine and the revision that figures are from: without them they mean nothing."""
+"""Describes the machine and the revision that were measured: without them figures mean nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bench.revision import revision
 
 
 def machine() -> str:
-    """CPU, cores, kernel, virtualisation, distribution, Python, stalltop's revision, load and date, in a few
-    lines."""
+    """Returns a few lines with CPU, cores, hypervisor, memory, kernel, distribution, Python, revision, date
+    and load."""
     load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     cores = len(os.sched_getaffinity(0))
     return (

@@ -1,7 +1,7 @@
-"""Where a row is marked on a screen, followed through what the program writes.
+"""Finds the marked row of a screen in what a program writes to the terminal.
 
-A key that moves the cursor changes the background of two rows; figures that change do not. So no terminal
-emulator is needed to see when the key was painted: the background of one column tells.
+A key that moves the cursor changes the background of two rows; changing figures do not. So no terminal
+emulator is needed to see when the key was painted: the background of one column is enough.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 Mark = tuple[str, bool]
-"""A background as the program names it (empty: the terminal's own), and whether colours are reversed."""
+"""A background as the program names it ('': the terminal's own), and whether colours are reversed."""
 
 _TOKEN: Final = re.compile(
     r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])"
@@ -25,7 +25,7 @@ _TOKEN: Final = re.compile(
 
 
 class Marks:
-    """The backgrounds of the cells of ``column`` (from 0), by line."""
+    """Tracks the backgrounds of the cells in ``column`` (from 0), by line."""
 
     def __init__(self, column: int) -> None:
         self._column = column
@@ -38,16 +38,16 @@ class Marks:
 
     @property
     def lines(self) -> dict[int, Mark]:
-        """The marks of now, by line (from 0); lines that nothing was written on are missing."""
+        """Returns the present marks by line (from 0), without lines on which nothing was written."""
         return dict(self._lines)
 
     def feed(self, data: bytes) -> None:
-        """Follow ``data``, the next bytes that the program wrote; they may end anywhere."""
+        """Processes ``data``, the next bytes that the program wrote; they may end anywhere."""
         text = self._rest + self._decode(data)
         end = 0
         for match in _TOKEN.finditer(text):
             if match.start() != end:
-                break  # the rest of an escape sequence is to come
+                break  # the rest of an escape sequence is still missing
             end = match.end()
             if match[2]:
                 self._control(match[1], match[2])
@@ -104,7 +104,7 @@ class Marks:
 
 
 def _colour(following: Iterator[int]) -> str:
-    """The colour after a 38 or a 48: one of 256, or three parts."""
+    """Returns the colour after a 38 or a 48: one of 256, or three components."""
     kind = next(following, 0)
     parts = 3 if kind == 2 else 1
     return ";".join(str(next(following, 0)) for _ in range(parts))

@@ -1,4 +1,4 @@
-"""The program that is measured: this checkout's, or that of another revision."""
+"""Names the program that is measured: that of this checkout, or of another revision."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class Program:
 
     @property
     def module(self) -> str:
-        """What its Python runs: earlier revisions have no package that is named as the program."""
+        """Returns the module that its Python runs: revisions without the folder ``src`` have no package
+        ``stalltop``."""
         return "stalltop" if (self.root / "src").is_dir() else "tui"
 
     @property
     def launcher(self) -> str:
-        """What a person starts."""
+        """Returns the path of the script that users start."""
         return str(self.root / "stalltop")

@@ -1,4 +1,4 @@
-"""What a recording costs: the disk, the CPU to write it, and the time to open it and to ask it something."""
+"""Measures what a recording costs: disk space, CPU to write it, and the time to open and query it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bench.figures import Column, Measured, measured
+from bench.figures import FigureColumn, FigureText, measured
 from bench.spread import Spread
-from bench.table import Table
-from bench.week import Host, make
+from bench.table import TextTable
+from bench.week import InventedHost, make
 from stalltop.demo.build import Built
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write.bounds import DEFAULT_BYTES
 from stalltop.recordings.write.recording import Recording
 
-SUMMARY: Final = (
-    "a recording of a week: its size, seconds to open it and for a query, and what a window costs"
-)
+SUMMARY: Final = "a recording of a week: its size, seconds to open and to query it, and the cost of a window"
 ROWS: Final = 100
 _END: Final = 1_750_000_000.0
 _WINDOWS: Final = 300
-"""Seconds recorded for the cost of a window, once to each way of flushing."""
+"""Number of windows of a second that are written to measure their cost."""
 _QUERIES: Final = {
     "launches by kernel": "SELECT container_id, kernel_name, COUNT(*) AS launches,"
     " SUM(duration_ns)/1e6 AS total_ms FROM cuda_events e JOIN containers c ON c.cgroup_id = e.cgroup_id"
@@ -38,28 +36,28 @@ _QUERIES: Final = {
 
 
 class Unflushed(Recording):
-    """Does not wait for the device: a loss of power would cost windows."""
+    """Does not wait for the disk: windows would be lost if the power failed."""
 
     def _open(self) -> None:
         super()._open()
         self._db.execute("PRAGMA synchronous = NORMAL")
 
 
-def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
-    """Measure and give the tables."""
+def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
+    """Measures and returns the tables."""
     days = 1 if quick else 7
     path = folder / "week.stalltop"
-    host = Host(ROWS)
+    host = InventedHost(ROWS)
     print(f"recording: making {days} days of {ROWS} rows (minutes)", file=sys.stderr)
     windows = make(path, host, days * 86_400, _END)
     return [_file(path, windows, days, quick=quick), _windows(folder, host, path)]
 
 
-def _file(path: Path, windows: int, days: int, *, quick: bool) -> Table:
+def _file(path: Path, windows: int, days: int, *, quick: bool) -> TextTable:
     rounds = 3 if quick else 7
-    table = Table(
+    table = TextTable(
         f"recording: {days} days of a host with {ROWS} rows a second ({windows} windows), {rounds} rounds",
-        ("what", Column("measured", "s"), Column("target", told_only=True)),
+        ("what", FigureColumn("measured", "s"), FigureColumn("target", told_only=True)),
     )
     size = measured(path.stat().st_size / (1 << 20), ".0f", "MiB")
     table.add("size, MiB", size, f"{DEFAULT_BYTES >> 20}")
@@ -74,16 +72,16 @@ def _file(path: Path, windows: int, days: int, *, quick: bool) -> Table:
     return table
 
 
-def _windows(folder: Path, host: Host, week: Path) -> Table:
-    table = Table(
+def _windows(folder: Path, host: InventedHost, week: Path) -> TextTable:
+    table = TextTable(
         f"recording: a window of {ROWS} rows, ms, mean of {_WINDOWS} (longest)",
         (
             "to",
-            Column("write", "ms"),
-            Column("of it CPU", "ms"),
-            Column("thin and keep in bounds", "ms"),
-            Column("of it CPU", "ms"),
-            Column("% of a core at 1 Hz", "%"),
+            FigureColumn("write", "ms"),
+            FigureColumn("of it CPU", "ms"),
+            FigureColumn("thin and keep in bounds", "ms"),
+            FigureColumn("of it CPU", "ms"),
+            FigureColumn("% of a core at 1 Hz", "%"),
         ),
     )
     for name, kind, path in (
@@ -126,7 +124,7 @@ def _seconds(work: Callable[[], object], rounds: int) -> str:
 
 
 def _timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds that ``work`` took, and CPU seconds of this process."""
+    """Runs ``work``; returns the wall time and the CPU time of this process, s."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - wall, time.process_time() - cpu
@@ -135,4 +133,4 @@ def _timed(work: Callable[[], object]) -> tuple[float, float]:
 def _milliseconds(parts: list[tuple[float, float]], which: int) -> str:
     values = [1_000 * part[which] for part in parts]
     mean = statistics.fmean(values)
-    return Measured(f"{mean:.2f} ({max(values):.0f})", (mean,))
+    return FigureText(f"{mean:.2f} ({max(values):.0f})", (mean,))

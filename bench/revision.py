@@ -1,4 +1,4 @@
-"""Which revision of stalltop a checkout holds, as git says it."""
+"""Asks git which revision of stalltop a checkout holds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _GIT_SECONDS: Final = 120.0
 
 
 def git(root: Path, *arguments: str) -> str:
-    """What git says in the checkout at ``root``. Raises StalltopError with git's own words where it
-    refuses."""
-    # Measuring needs root, and the checkout may be another user's: git asks for this before it reads one.
+    """Runs git in the checkout at ``root`` and returns its output. Raises StalltopError with git's message if
+    it fails."""
+    # Measuring needs root, and git reads another user's checkout only with this option.
     command = ["git", "-c", f"safe.directory={root}", "-C", str(root), *arguments]
     try:
         done = subprocess.run(
@@ -24,7 +24,7 @@ def git(root: Path, *arguments: str) -> str:
     except FileNotFoundError:
         raise StalltopError("git is not installed", "apt-get install git") from None
     except subprocess.TimeoutExpired:
-        raise StalltopError(f"git {arguments[0]} has not ended within {_GIT_SECONDS:.0f} s") from None
+        raise StalltopError(f"git {arguments[0]} did not end within {_GIT_SECONDS:.0f} s") from None
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         raise StalltopError(f"git {arguments[0]}: {said[-1]}")
@@ -32,13 +32,14 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def revision(root: Path = ROOT) -> str:
-    """The commit, in short, and whether files differ from it; without git, that it is not known."""
+    """Returns the short id of the commit, and whether files differ from it; without git, says that it is not
+    known."""
     try:
-        # A folder inside of somebody else's checkout has a revision, but not its own.
+        # A folder inside another checkout would get the revision of that checkout.
         if not (root / ".git").exists():
             return "unknown revision (no git checkout)"
         commit = git(root, "rev-parse", "--short", "HEAD")
-        # Documents, into which figures are written, are not what is measured.
+        # Figures are written into documents during a run, and documents are not measured.
         changed = git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs")
     except StalltopError as told:
         return f"unknown revision ({told.reason})"
@@ -46,14 +47,14 @@ def revision(root: Path = ROOT) -> str:
 
 
 def commit_of(root: Path, name: str) -> str:
-    """The full id of the commit that ``name`` stands for.
+    """Returns the full id of the commit that ``name`` stands for.
 
-    Raises StalltopError where ``root`` is no git checkout, and UsageError where it has no such commit.
+    Raises StalltopError if ``root`` is not a git checkout, and UsageError if it has no such commit.
     """
     if not (root / ".git").exists():
         raise StalltopError(
-            f"cannot compare revisions: {root} is no git checkout",
-            "clone the repository, with its history, and start from there",
+            f"cannot compare revisions: {root} is not a git checkout",
+            "clone the repository with its history, and run bench/run there",
         )
     git(root, "rev-parse", "HEAD")
     try:

@@ -1,8 +1,9 @@
-"""The ring-buffer way, whole: loads ``native/ring.c``, probes one function, reads an event for every call.
+"""A complete tracer with a ring buffer: loads ``native/ring.c``, probes one function, reads an event for
+every call.
 
-Run as a process of its own, as such a tool is: ``python ring_reader.py PATH OFFSET``. Says ``ready`` on
-stdout; answers each line of stdin, once its buffer is empty, by what it has read and what was dropped since
-its start: ``READ DROPPED``. Ends with stdin.
+Runs as a process of its own: ``python ring_reader.py PATH OFFSET``. Prints ``ready`` on stdout. Answers each
+line of stdin, once its buffer is empty, with the number of events read and dropped since its start: ``READ
+DROPPED``. Ends when stdin ends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _REGISTERS = {"x86_64": "(ctx)->ax", "aarch64": "(ctx)->regs[0]"}
 
 
 def main(path: str, offset: int) -> None:
-    """Trace the function at ``offset`` of the file at ``path`` until stdin ends."""
+    """Traces the function at ``offset`` of the file at ``path`` until stdin ends."""
     os.environ["BCC_KERNEL_SOURCE"] = str(SOURCE / "headers")
     import bcc
 
@@ -61,7 +62,7 @@ def main(path: str, offset: int) -> None:
         if select.select([stdin], [], [], 0)[0]:
             if not os.read(stdin, 4096):
                 break
-            time.sleep(0.02)  # the last call's event is on its way
+            time.sleep(0.02)  # the event of the last call may not have arrived yet
             module.ring_buffer_consume()
             read = sum(entry[0] for entry in seen.values())
             print(read, module["dropped"][0].value, flush=True)

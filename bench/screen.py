@@ -1,4 +1,5 @@
-"""What the screen takes and how soon it shows a key, by rows, beside btop and beside stock widgets."""
+"""Measures what the screen costs and how soon it shows a key, by number of rows, beside btop and stock
+widgets."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.cpu import cpu_ns
-from bench.figures import Column, measured
+from bench.figures import FigureColumn, measured
 from bench.marks import Marks
-from bench.table import Table
+from bench.table import TextTable
 from bench.terminal import HEIGHT, WIDTH, OnTerminal
 from stalltop.demo.build import Built
 from stalltop.model.errors import StalltopError
@@ -30,69 +31,69 @@ SUMMARY: Final = (
 ROWS: Final = (10, 100, 1000)
 RATES_HZ: Final = (1.0, 2.0)
 SLOW_BYTES_PER_S: Final = 16_000
-"""A line that is slow: what a mobile phone has at the edge of its cell."""
+"""Rate of a slow line, such as a mobile phone's at the edge of its cell."""
 _SETTLE_SECONDS: Final = 12.0
-"""Until the sliding window of ten seconds is full."""
+"""Time until the sliding window of ten seconds is full."""
 _KEY_SECONDS: Final = (0.15, 0.3)
-"""Between two keys, at random, so that they fall anywhere between two refreshes."""
+"""Range of the random pause between two keys, so that keys fall anywhere between two refreshes."""
 _SLOW_KEY_SECONDS: Final = (1.5, 3.0)
-"""The same where a line is slow: the one before has to be over."""
+"""The same on a slow line, where the key before has to be painted first."""
 _OTHERS: Final = ("stock", "btop")
 _DOWN, _UP = b"\x1b[B", b"\x1b[A"
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """A screen that is measured."""
+class ScreenProgram:
+    """One screen that is measured."""
 
     name: str
     command: Sequence[str]
     ready: str
-    """What it writes once it shows data."""
+    """Text that it writes once it shows data."""
     column: int
     """A column, from 0, in which the row under the cursor has another background."""
     rows: int | None = None
-    """None: as many as the machine has processes."""
+    """Number of rows; None: one for each process of the machine."""
     hz: float = 1.0
     prepare: bytes = b""
-    """Keys typed first."""
+    """Keys that are typed first."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was found of one screen."""
+    """Measurements of one screen."""
 
     cpu_percent: float
     bytes_per_refresh: float
     keys_ms: Sequence[float]
-    """From each key to the first byte, as the terminal takes it, that shows it."""
+    """Times from each key to the first byte at the terminal that shows it."""
 
 
-def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list[Table]:
-    """Measure and give the tables; ``alone``: without other programs. Raises StalltopError."""
+def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list[TextTable]:
+    """Measures and returns the tables; with ``alone``, without other programs. Raises StalltopError."""
     seconds = 8.0 if quick else 30.0
-    normal = Table(
-        f"screen: {WIDTH}x{HEIGHT}, every figure another one at each refresh, {seconds:.0f} s each",
+    normal = TextTable(
+        f"screen: {WIDTH}x{HEIGHT}, every figure changes at each refresh, {seconds:.0f} s each",
         (
             *("program", "rows", "Hz"),
-            Column("CPU %", "%"),
-            Column("bytes/refresh", "B"),
-            Column("KB/s", "KB/s"),
-            Column("key ms, median", "ms"),
-            Column("p99", "ms"),
-            Column("keys", "", ""),
+            FigureColumn("CPU %", "%"),
+            FigureColumn("bytes/refresh", "B"),
+            FigureColumn("KB/s", "KB/s"),
+            FigureColumn("key ms, median", "ms"),
+            FigureColumn("p99", "ms"),
+            FigureColumn("keys", "", ""),
         ),
         others=_OTHERS,
     )
-    slow = Table(
+    slow = TextTable(
         f"screen, a line of {SLOW_BYTES_PER_S // 1000} KB/s: key to paint, {4 * seconds:.0f} s each",
         (
             *("program", "rows", "Hz"),
-            Column("KB/s", "KB/s"),
-            Column("key ms, median", "ms"),
-            Column("longest", "ms"),
-            Column("keys", "", ""),
+            FigureColumn("KB/s", "KB/s"),
+            FigureColumn("key ms, median", "ms"),
+            FigureColumn("longest", "ms"),
+            FigureColumn("keys", "", ""),
         ),
         others=_OTHERS,
     )
@@ -123,18 +124,18 @@ def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list
             *_latencies(found.keys_ms, 1.0),
         )
     normal.notes += [
-        "CPU %: of one core, the program's process alone, without keys; btop also reads /proc",
-        "key: Up or Down, through the terminal, until the first byte that shows the cursor in its new place",
-        "stalltop, stock: the same windows, made up beforehand; nothing is traced",
-        "stock: the same screen of Textual's DataTable and Static",
+        "CPU %: of one core, by the program's process, without keys; btop also reads /proc",
+        "key: from Up or Down on the terminal to the first byte that shows the cursor in its new place",
+        "stalltop, stock: the same prepared windows; nothing is traced",
+        "stock: the same screen made of Textual's DataTable and Static",
     ]
-    slow.notes += ["key: until the slow line has carried what shows it"]
+    slow.notes += ["key: until the byte that shows it has passed the slow line"]
     if shutil.which("btop") is None:
         normal.notes.append("btop is not installed here")
     return [normal, slow]
 
 
-def _programs(folder: Path) -> Iterator[Program]:
+def _programs(folder: Path) -> Iterator[ScreenProgram]:
     for rows in ROWS:
         for hz in RATES_HZ:
             yield _ours(rows, hz)
@@ -142,7 +143,7 @@ def _programs(folder: Path) -> Iterator[Program]:
     yield from (program for hz in RATES_HZ for program in _btop(folder, hz))
 
 
-def _on_slow_line(folder: Path) -> Iterator[Program]:
+def _on_slow_line(folder: Path) -> Iterator[ScreenProgram]:
     for rows, hz in ((100, 1.0), (1000, 2.0)):
         yield _ours(rows, hz)
         yield _stock(rows, hz)
@@ -153,37 +154,37 @@ def _shown(kind: str, rows: int, hz: float) -> Sequence[str]:
     return (sys.executable, "-P", "-m", "bench.shown", kind, str(rows), str(hz))
 
 
-def _ours(rows: int, hz: float) -> Program:
-    # By operation: that is the table with the rows.
-    return Program("stalltop", _shown("ours", rows, hz), "LIVE", 3, rows, hz, prepare=b"o")
+def _ours(rows: int, hz: float) -> ScreenProgram:
+    # The table by operation has all the rows.
+    return ScreenProgram("stalltop", _shown("ours", rows, hz), "LIVE", 3, rows, hz, prepare=b"o")
 
 
-def _stock(rows: int, hz: float) -> Program:
-    return Program("stock", _shown("stock", rows, hz), "LIVE", 3, rows, hz)
+def _stock(rows: int, hz: float) -> ScreenProgram:
+    return ScreenProgram("stock", _shown("stock", rows, hz), "LIVE", 3, rows, hz)
 
 
-def _btop(folder: Path, hz: float) -> Iterator[Program]:
-    """btop with its own ways but the time between updates; nothing where it is not installed."""
+def _btop(folder: Path, hz: float) -> Iterator[ScreenProgram]:
+    """Yields btop with its default settings but for the update interval; nothing if it is not installed."""
     if shutil.which("btop") is None:
         return
     place = folder / f"btop-{hz:.0f}"
     (place / "btop").mkdir(parents=True, exist_ok=True)
     (place / "btop/btop.conf").write_text(f"update_ms = {1000 / hz:.0f}\n")
     environment = {"XDG_CONFIG_HOME": str(place)}
-    yield Program("btop", ("btop",), "proc", 100, None, hz, prepare=_DOWN, environment=environment)
+    yield ScreenProgram("btop", ("btop",), "proc", 100, None, hz, prepare=_DOWN, environment=environment)
 
 
-def _described(program: Program) -> str:
+def _described(program: ScreenProgram) -> str:
     return f"{program.name}, {_rows(program)} rows, {program.hz:.0f} Hz"
 
 
-def _rows(program: Program) -> str:
+def _rows(program: ScreenProgram) -> str:
     if program.rows is not None:
         return str(program.rows)
     return str(sum(name.isdigit() for name in os.listdir("/proc")))
 
 
-def _measured(program: Program, seconds: float, *, slow: bool = False) -> Figures:
+def _measured(program: ScreenProgram, seconds: float, *, slow: bool = False) -> Figures:
     limit = SLOW_BYTES_PER_S if slow else None
     with OnTerminal(program.command, program.environment, bytes_per_s=limit) as terminal:
         terminal.wait_for(program.ready)
@@ -203,20 +204,20 @@ def _measured(program: Program, seconds: float, *, slow: bool = False) -> Figure
 
 
 @contextlib.contextmanager
-def _alive(program: Program) -> Iterator[None]:
+def _alive(program: ScreenProgram) -> Iterator[None]:
     try:
         yield
     except OSError:
-        raise StalltopError(f"{program.name} ended while it was measured") from None
+        raise StalltopError(f"{program.name} ended during the measurement") from None
 
 
 def _keys_ms(
-    terminal: OnTerminal, program: Program, seconds: float, between: tuple[float, float]
+    terminal: OnTerminal, program: ScreenProgram, seconds: float, between: tuple[float, float]
 ) -> Sequence[float]:
-    """Press Down and Up in turns; returns how long each took to be seen."""
+    """Presses Down and Up in turns; returns how long each key took to be shown, ms."""
     chunks = terminal.record()
     pause = random.Random(1)
-    # The first ones only make the marks of both places known.
+    # The first two keys are not measured: they show the marks of both rows.
     for key in (_DOWN, _UP):
         terminal.press(key)
         time.sleep(between[1])
@@ -232,8 +233,9 @@ def _keys_ms(
 def latencies_ms(
     chunks: Sequence[tuple[float, bytes]], pressed: Sequence[float], column: int
 ) -> Sequence[float]:
-    """From each time in ``pressed``, but the last one, to the first of ``chunks`` (time, bytes) that changes
-    a mark in ``column``. One that changes nothing before the next takes as long as that."""
+    """Returns the time from each moment in ``pressed``, except the last, to the first of ``chunks`` (time,
+    bytes) that changes a mark in ``column``, ms. If no chunk before the next key changes one, it is the time
+    to the next key."""
     marks = Marks(column)
     following = iter(chunks)
     chunk = next(following, None)

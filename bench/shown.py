@@ -1,6 +1,7 @@
-"""A screen to be measured: ``python -m bench.shown ours|stock ROWS HZ``, on windows made up beforehand.
+"""Shows a screen to be measured: ``python -m bench.shown ours|stock ROWS HZ``, with windows prepared
+beforehand.
 
-Nothing is traced, so that what is measured is the screen alone: reading, adding up, and painting.
+Nothing is traced, so only the screen is measured: reading, aggregating and painting.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from stalltop.tui.screen_app import RunOptions
 
 TENANTS: Final = 10
 DIFFERENT: Final = 8
-"""Windows that are made; after the last one comes the first again."""
+"""Number of prepared windows; after the last one the first one follows again."""
 STEADY_ROWS: Final = 12
-"""The first rows keep their order, so that a cursor among them moves by keys alone; below, rows change
-places at every refresh."""
+"""Number of rows at the top that keep their order, so that only keys move a cursor among them; rows below
+change places at every refresh."""
 _USED: Final = 24
-"""Counters that each histogram has in use."""
+"""Number of counters that each histogram uses."""
 _HOST: Final = "bench"
 
 
-class Prepared:
-    """A source of ``rows`` rows whose every figure is another one at every read."""
+class PreparedSource:
+    """A source of ``rows`` rows in which every figure changes at every read."""
 
     def __init__(self, rows: int, seconds: float) -> None:
         random = np.random.default_rng(1)
@@ -44,13 +45,13 @@ class Prepared:
         self._reads = itertools.count()
 
     def read(self) -> Window:
-        """The next window; they follow each other without gaps."""
+        """Returns the next window; windows follow each other without gaps."""
         number = next(self._reads)
         window = self._windows[number % DIFFERENT]
         return replace(window, start=1_700_000_000.0 + number * window.seconds)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing, because the source holds no resources."""
 
 
 def _key(number: int) -> RowKey:
@@ -62,7 +63,7 @@ def _window(keys: tuple[RowKey, ...], seconds: float, random: np.random.Generato
     rows = len(keys)
     steady = np.arange(rows) < STEADY_ROWS
     rank = np.arange(rows, 0, -1) + np.where(steady, 40.0, 20.0)
-    # Neighbours below the first rows overtake each other all the time.
+    # Below the steady rows, neighbours change places all the time.
     jitter = random.uniform(-1.0, 1.0, rows) * np.where(steady, 0.3, 8.0)
     total = (rank + jitter) * 1_000_000
     calls = random.integers(100, 100_000, rows)
@@ -122,9 +123,9 @@ def _system(random: np.random.Generator) -> System:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Show the screen until q."""
+    """Shows the screen until q is pressed."""
     kind, rows, hz = arguments[0], int(arguments[1]), float(arguments[2])
-    source = Prepared(rows, 1.0 / hz)
+    source = PreparedSource(rows, 1.0 / hz)
     if kind == "stock":
         StockApp(source, 1.0 / hz).run()
         return 0

@@ -1,4 +1,4 @@
-"""Figures of several rounds as one: the median, and where the middle half of the rounds lies."""
+"""Summarizes the figures of several rounds: the median, and the range of the middle half of the rounds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bench.figures import Measured
+from bench.figures import FigureText
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,16 +15,16 @@ class Spread:
 
     median: float
     low: float
-    """The first quartile; the lowest value of fewer than four rounds."""
+    """The first quartile; with fewer than four rounds, the lowest value."""
     high: float
-    """The third quartile; the highest value of fewer than four rounds."""
+    """The third quartile; with fewer than four rounds, the highest value."""
     rounds: int
     values: tuple[float, ...] = field(default=(), compare=False, repr=False)
-    """In the order of the rounds."""
+    """The values, in the order of the rounds."""
 
     @staticmethod
     def of(values: Iterable[float]) -> Spread:
-        """The spread of ``values``, at least one."""
+        """Returns the spread of ``values``, at least one."""
         kept = tuple(values)
         found = sorted(kept)
         if len(found) < 4:
@@ -32,16 +32,17 @@ class Spread:
         low, _, high = statistics.quantiles(found, n=4, method="inclusive")
         return Spread(statistics.median(found), low, high, len(found), kept)
 
-    def text(self, form: str = ".0f", unit: str | None = None) -> Measured:
-        """``median (low-high)``, each formatted by ``form``; ``unit`` where the column has none."""
+    def text(self, form: str = ".0f", unit: str | None = None) -> FigureText:
+        """Returns ``median (low-high)``, each formatted by ``form``; ``unit`` is needed if the column has
+        none."""
         text = f"{self.median:{form}} ({self.low:{form}}-{self.high:{form}})"
-        return Measured(text, self.values, unit)
+        return FigureText(text, self.values, unit)
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Spread | None:
-    """The spread of the quotients round by round: what slows a whole round down falls out.
+    """Returns the spread of the quotients round by round, in which the slowness of a whole round cancels out.
 
-    None where no round has a quotient (a divisor that is not above 0 gives none).
+    None if no round has a quotient; a round has none if its divisor is not above 0.
     """
     quotients = [a / b for a, b in zip(above, below, strict=True) if b > 0]
     return Spread.of(quotients) if quotients else None

@@ -1,4 +1,4 @@
-"""How long a person waits: for the launcher, for the first screen, for the first data, for the end."""
+"""Measures how long a user waits: for the launcher, the first screen, the first data, and the end."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bench.figures import Column
+from bench.figures import FigureColumn
 from bench.program import Program
 from bench.spread import Spread, ratio
-from bench.table import Table
+from bench.table import TextTable
 from bench.terminal import OnTerminal
 from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
 
 SUMMARY: Final = "seconds to the first screen, to the first data and to leave, and what the launcher adds"
 _FIRST_SCREEN: Final = "stalltop"
-"""What the header says from the first picture on."""
+"""Text of the header in the first picture."""
 _FIRST_DATA: Final = "cudaLaunchKernel"
 """An operation of the sample tenants."""
 CACHE_VARIABLE: Final = "STALLTOP_CACHE_DIR"
-"""Names the folder of compiled programs; a revision that keeps none ignores it."""
+"""Name of the variable for the folder of compiled programs; revisions without a cache ignore it."""
 
 
 @dataclass(slots=True)
 class _Waits:
-    """Seconds of one kind of start, a value a round."""
+    """Seconds of one kind of start, one value per round."""
 
     screen: list[float] = field(default_factory=list)
     data: list[float] = field(default_factory=list)
     leave: list[float] = field(default_factory=list)
 
     def cells(self, values: Sequence[float]) -> tuple[str, str]:
-        """Seconds, and how many times as long as to the first screen of the same start."""
+        """Returns the texts of ``values``, s, and of their ratio to the first screen of the same start."""
         quotient = ratio(values, self.screen)
         return Spread.of(values).text(".2f"), quotient.text(".2f") if quotient else "-"
 
 
-def run(built: Built, folder: Path, *, quick: bool, program: Program | None = None) -> list[Table]:
-    """Measure ``program`` (None: this checkout's) and give the table. Raises StalltopError."""
+def run(built: Built, folder: Path, *, quick: bool, program: Program | None = None) -> list[TextTable]:
+    """Measures ``program`` (None: that of this checkout) and returns the table. Raises StalltopError."""
     program = program or Program()
     rounds = 4 if quick else 15
     added: list[float] = []
@@ -56,10 +56,15 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
         with DemoTenants("trio", built=built):
             _start(program, kept_files, anew)
             _start(program, kept_files, kept)
-    table = Table(
+    table = TextTable(
         f"start: seconds, {rounds} rounds, median (middle half of the rounds), "
         "from the start of ./stalltop on a terminal of 120x40",
-        ("what", Column("seconds", "s"), Column("/ first screen"), Column("target", told_only=True)),
+        (
+            "what",
+            FigureColumn("seconds", "s"),
+            FigureColumn("/ first screen"),
+            FigureColumn("target", told_only=True),
+        ),
     )
     table.add("launcher, added to the program's own start", Spread.of(added).text(".3f"), "-", "0.2 s")
     table.add("first screen", Spread.of(kept.screen).text(".2f"), "-", "0.5 s")
@@ -67,19 +72,20 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
     table.add("first data, programs kept", *kept.cells(kept.data), "0.8 s, 1.5 x")
     table.add("leave (key q to the end of the process)", Spread.of(kept.leave).text(".2f"), "-", "0.5 s")
     table.notes += [
-        "compiled anew: the first start, no compiled programs are kept yet; programs kept: the one after it",
-        "/ first screen: of the same start, which is to import Textual and to draw",
+        "compiled anew: the first start, with an empty cache; programs kept: the start after it",
+        "/ first screen: relative to the first screen of the same start (import Textual and draw)",
     ]
     return [table]
 
 
 def _start(program: Program, kept_files: Path, waits: _Waits) -> None:
-    """Start, wait for data, and leave; ``kept_files`` holds what one start leaves for the next."""
+    """Starts the program, waits for data, and leaves; ``kept_files`` is the folder that one start leaves for
+    the next."""
     environment = {CACHE_VARIABLE: str(kept_files), "XDG_STATE_HOME": str(kept_files)}
     with OnTerminal([program.launcher, "live"], environment) as started:
         waits.screen.append(started.wait_for(_FIRST_SCREEN, drawn=True))
         waits.data.append(started.wait_for(_FIRST_DATA, drawn=True))
-        time.sleep(1.0)  # leave in the middle of things
+        time.sleep(1.0)  # leave while the program is at work
         waits.leave.append(started.leave())
 
 

@@ -1,4 +1,4 @@
-"""The same screen of Textual's stock widgets: what there would be without any of our own, for comparison."""
+"""Builds the same screen from Textual's stock widgets, for comparison with our own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ COLUMNS: Final = ("calls/s", "p50", "p95", "p99", "max", "total", "share", "erro
 
 
 class StockApp(App[None]):
-    """Header, bars, a table by operation above one by container, keys. Sorted by time, the longest first."""
+    """Header, bars, a table by operation above one by container, keys. Sorted by total time, the longest
+    first."""
 
     BINDINGS = [("q", "quit", "Quit"), ("question_mark", "help", "Help"), ("space", "freeze", "Freeze")]
     CSS = """
@@ -34,7 +35,7 @@ class StockApp(App[None]):
         self._collector = Collector(source, self.post_message, interval=interval)
 
     def compose(self) -> ComposeResult:
-        """Widgets from top to bottom."""
+        """Yields the widgets from top to bottom."""
         yield Static("STARTING", id="head")
         yield Static(id="system")
         yield ProgressBar(100, id="devices", show_eta=False)
@@ -44,7 +45,7 @@ class StockApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to read."""
+        """Adds the columns and starts to read."""
         for name, first in (("#main", "operation"), ("#second", "container")):
             table = self.query_one(name, DataTable)
             table.add_column(first, key="name", width=40)
@@ -54,7 +55,7 @@ class StockApp(App[None]):
         self._collector.start()
 
     async def action_quit(self) -> None:
-        """Leave."""
+        """Stops the collector and ends the app."""
         self._collector.stop(1.0)
         self.exit()
 

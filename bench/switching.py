@@ -1,7 +1,8 @@
-"""What everybody else on the host pays: two processes that nobody traces wake each other all the time.
+"""Measures what tracing costs all other programs of the host: two untraced processes wake each other all the
+time.
 
-Each has to give the CPU away for every byte that it sends: nothing switches threads more often. The monitor
-is absent, watches a host on which nothing calls CUDA, or traces another process that does.
+Each of them has to release the CPU for every byte that it sends, which switches threads as often as possible.
+The monitor is absent, watches a host on which nothing calls CUDA, or traces another process that does.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from bench.figures import Column
+from bench.figures import FigureColumn
 from bench.spread import Spread, ratio
-from bench.table import Table
+from bench.table import TextTable
 from stalltop.demo.build import Built, compiler
 from stalltop.demo.caller import Caller
 from stalltop.model.errors import StalltopError
 
-SUMMARY: Final = "what a load of nothing but thread switches loses to tracing of which it is no part"
+SUMMARY: Final = "what an untraced load of nothing but thread switches loses to tracing"
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _BURST_NS: Final = 400_000_000
 _WARM_UP_ROUNDS: Final = 20_000
@@ -32,8 +33,8 @@ _OFF, _IDLE, _TRACING = "off", "nothing traced", "another process traced"
 _STATES: Final = (_OFF, _IDLE, _TRACING)
 
 
-def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
-    """Measure and give the table. Raises StalltopError."""
+def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
+    """Measures and returns the table. Raises StalltopError."""
     rounds = 4 if quick else 15
     program = folder / "pingpong"
     subprocess.run(
@@ -61,11 +62,20 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
     return [_table(found, list(places), rounds)]
 
 
-def _table(found: dict[tuple[str, str], list[tuple[float, float]]], places: list[str], rounds: int) -> Table:
-    table = Table(
+def _table(
+    found: dict[tuple[str, str], list[tuple[float, float]]], places: list[str], rounds: int
+) -> TextTable:
+    table = TextTable(
         f"switching: a byte to and fro between two untraced processes, {rounds} interleaved rounds, "
         "median (middle half of the rounds)",
-        ("on", "stalltop", Column("ns", "ns"), Column("/ off"), Column("ns of CPU", "ns"), Column("/ off")),
+        (
+            "on",
+            "stalltop",
+            FigureColumn("ns", "ns"),
+            FigureColumn("/ off"),
+            FigureColumn("ns of CPU", "ns"),
+            FigureColumn("/ off"),
+        ),
         others=(_OFF,),
     )
     for place in places:
@@ -80,26 +90,26 @@ def _table(found: dict[tuple[str, str], list[tuple[float, float]]], places: list
             table.add(place if state == _OFF else "", state, *cells)
     table.notes += [
         "",
-        "ns: wall time of one round trip, which is two wake-ups and, on one CPU, two switches; ns of CPU:",
-        "what both processes took for it, which other load on the machine changes less",
+        "ns: wall time of one round trip: two wake-ups and, on one CPU, two switches; ns of CPU:",
+        "CPU time of both processes for it, which other load on the machine changes less",
     ]
     return table
 
 
 def _burst(program: Path, rounds: int, pair: tuple[int, int]) -> tuple[int, int]:
-    """Wall time and CPU time of ``rounds`` round trips, ns."""
+    """Returns the wall time and the CPU time of ``rounds`` round trips, ns."""
     done = subprocess.run(
         [program, str(rounds), *map(str, pair)], capture_output=True, text=True, timeout=_READY_SECONDS
     )
     if done.returncode:
-        raise StalltopError("the two processes could not play", f"exit status {done.returncode}")
+        raise StalltopError("the ping-pong program failed", f"exit status {done.returncode}")
     wall, cpu = map(int, done.stdout.split())
     return wall, cpu
 
 
 @contextlib.contextmanager
 def _host_in(state: str, built: Built) -> Iterator[None]:
-    """The monitor in ``state``, at work when the block is entered, gone when it is left."""
+    """Puts the monitor into ``state`` for the duration of the block."""
     with contextlib.ExitStack() as stack:
         if state == _TRACING:
             caller = stack.enter_context(Caller(built))
@@ -111,7 +121,7 @@ def _host_in(state: str, built: Built) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _monitor(*, wait_for_rows: bool) -> Iterator[None]:
-    """A monitor in a process of its own."""
+    """Runs a monitor in a process of its own."""
     with subprocess.Popen(
         [sys.executable, "-m", "bench.headless"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=_ROOT
     ) as process:
@@ -122,7 +132,7 @@ def _monitor(*, wait_for_rows: bool) -> Iterator[None]:
             poll.register(process.stdout, select.POLLIN)
             while True:
                 if not poll.poll(_READY_SECONDS * 1000):
-                    raise StalltopError("the monitor gives no windows")
+                    raise StalltopError(f"the monitor printed no window for {_READY_SECONDS:.0f} s")
                 line = process.stdout.readline()
                 if not line:
                     raise StalltopError("the monitor has ended")

@@ -1,4 +1,4 @@
-"""Tables as text: columns padded to their widest cell, figures to the right."""
+"""Formats tables as text: columns are padded to their widest cell, figures are aligned to the right."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from bench.figures import Figure, figures
 
 
 @dataclass
-class Table:
-    """A title, a head, rows of cells, and notes below."""
+class TextTable:
+    """A table with a title, headings, rows of cells, and notes below."""
 
     title: str
     head: Sequence[str]
-    """A `Column` heads figures; other columns name the row."""
+    """Headings: a `FigureColumn` for figures; other columns name the row."""
     rows: list[Sequence[str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     others: Collection[str] = ()
-    """Names of rows that are not of stalltop but beside it for comparison."""
+    """Names of rows that are not about stalltop but shown for comparison."""
 
     def add(self, *cells: str) -> None:
-        """Append a row. ``-`` stands for what was not measured."""
+        """Appends a row. ``-`` stands for a figure that was not measured."""
         if len(cells) != len(self.head):
             raise ValueError(f"{len(cells)} cells for {len(self.head)} columns")
         self.rows.append(cells)
 
     def figures(self) -> list[Figure]:
-        """What the rows hold, as figures."""
+        """Returns the figures in the rows."""
         return list(figures(self.title, self.head, self.rows))
 
     def text(self) -> str:
-        """The whole table, ending with a newline."""
+        """Returns the whole table as text that ends with a newline."""
         lines = [self.head, *self.rows]
         widths = [max(len(line[column]) for line in lines) for column in range(len(self.head))]
         left = {

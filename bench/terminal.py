@@ -1,4 +1,4 @@
-"""A program on a terminal of its own: what it writes is counted and searched, keys are given to it."""
+"""Runs a program on a terminal of its own: counts and searches what it writes, and types keys."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from stalltop.model.errors import StalltopError
 
 WIDTH, HEIGHT = 120, 40
 WAIT_SECONDS: Final = 120.0
-"""How long something may take to show before it counts as failed."""
+"""Longest time that something may take to appear before it counts as failed."""
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _TAKE_TERMINAL: Final = ': <>"$0"; exec "$@"'
-"""A session's first open of a terminal makes it the controlling one; then the program takes over."""
+"""Shell script: the first terminal that a session opens becomes its controlling terminal; then the program
+replaces the shell."""
 _ALTERNATE_SCREEN: Final = b"\x1b[?1049h"
-"""What a program writes before it draws a screen of its own."""
+"""Sequence that a program writes before it draws a full screen."""
 _ESCAPES: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 class OnTerminal:
-    """``command``, whose controlling terminal this is."""
+    """Runs ``command`` with a terminal of its own as its controlling terminal."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class OnTerminal:
         *,
         bytes_per_s: int | None = None,
     ) -> None:
-        """``bytes_per_s``: no more than this is taken from it, as by a slow line; None: all at once."""
+        """``bytes_per_s`` limits how fast its output is read, as by a slow line; None: no limit."""
         self._ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
         self.written_bytes = 0
@@ -77,13 +78,14 @@ class OnTerminal:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Returns its process id."""
         return self._process.pid
 
     def wait_for(self, text: str, *, drawn: bool = False) -> float:
-        """Seconds from its start until ``text`` was written. Raises StalltopError where it never is.
+        """Returns the seconds from its start until ``text`` was written. Raises StalltopError if it is not
+        written in time.
 
-        ``drawn``: on the alternate screen, not before the program took that.
+        With ``drawn``, only text on the alternate screen counts.
         """
         with self._lock:
             if not self._lock.wait_for(lambda: self._shows(text, drawn) or not self._alive, WAIT_SECONDS):
@@ -93,26 +95,26 @@ class OnTerminal:
             return time.monotonic() - self._began
 
     def press(self, keys: bytes) -> float:
-        """Type ``keys``; returns when: time.monotonic()."""
+        """Types ``keys``; returns the time of that (time.monotonic())."""
         at = time.monotonic()
         os.write(self._ours, keys)
         return at
 
     def record(self) -> list[tuple[float, bytes]]:
-        """From now on keep what it writes, with the time at which it was read (time.monotonic())."""
+        """Starts to store what it writes, with the time at which it was read (time.monotonic())."""
         with self._lock:
             self._record = []
             return self._record
 
     def leave(self) -> float:
-        """Press q; returns the seconds until the process has ended. Raises StalltopError where it does not
+        """Presses q; returns the seconds until the process has ended. Raises StalltopError if it does not
         end."""
         start = time.monotonic()
         os.write(self._ours, b"q")
         try:
             self._process.wait(timeout=WAIT_SECONDS)
         except subprocess.TimeoutExpired:
-            raise StalltopError("the program does not leave") from None
+            raise StalltopError(f"the program did not end within {WAIT_SECONDS:.0f} s of q") from None
         return time.monotonic() - start
 
     @property
@@ -130,14 +132,14 @@ class OnTerminal:
 
     @property
     def _at_once(self) -> int:
-        """Bytes that are read together: of a slow line, what comes in 20 ms."""
+        """Returns the bytes that are read together: on a slow line, what arrives in 20 ms."""
         return 1 << 16 if self._bytes_per_s is None else max(self._bytes_per_s // 50, 1)
 
     def _read(self) -> None:
         poll = select.poll()
         poll.register(self._ours, select.POLLIN)
         while True:
-            with contextlib.suppress(OSError):  # EIO: nobody has the other side open any more
+            with contextlib.suppress(OSError):  # EIO: no process has the other side open
                 poll.poll(500)
                 data = os.read(self._ours, self._at_once)
                 if data:
@@ -158,6 +160,6 @@ class OnTerminal:
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """As in a terminal of many colours, whatever this process runs in."""
+    """Returns the environment of a terminal with many colours, whatever that of this process is."""
     kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **more}

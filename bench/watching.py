@@ -1,4 +1,4 @@
-"""What the monitor itself takes while it watches: CPU, memory, bytes to the terminal."""
+"""Measures what the monitor itself takes while it watches: CPU, memory, bytes to the terminal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.cpu import cpu_ns
-from bench.figures import Column, measured
-from bench.table import Table
+from bench.figures import FigureColumn, measured
+from bench.table import TextTable
 from bench.terminal import WAIT_SECONDS, OnTerminal
 from bench.workload import OPERATIONS, TENANTS, scenario
 from stalltop.demo.build import Built
@@ -23,24 +23,25 @@ from stalltop.model.errors import StalltopError
 
 SUMMARY: Final = "CPU, memory and terminal bytes of the monitor, with and without the screen, by load"
 RATES: Final = (0, 1_000, 50_000, 500_000)
-"""Traced calls a second that are aimed at; 0: nobody to watch."""
+"""Target rates of traced calls per second; 0: there are no calls to watch."""
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _SETTLE_SECONDS: Final = 12.0
-"""Until the sliding window of ten seconds is full."""
+"""Time until the sliding window of ten seconds is full."""
 _FULL_RATE: Final = 50_000
 _FULL_SECONDS: Final = 240.0
-"""Until the past that the screen keeps has reached its bound of memory at ``_FULL_RATE``; not if quick."""
+"""Time until the past that the screen keeps has reached its memory limit at ``_FULL_RATE``; not used in quick
+runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class MonitorFigures:
     """Figures of one monitor at one load."""
 
     cpu_percent: float
     memory_mb: float
-    """Resident, with the mapped histograms."""
+    """Resident memory, including the mapped histograms."""
     own_mb: float
-    """Resident and in no file or shared mapping."""
+    """Resident memory that is neither file-backed nor shared."""
     bytes_per_s: float = 0.0
     calls_per_s: float = 0.0
     rows: int = 0
@@ -49,22 +50,22 @@ class Watched:
     probe_percent: float = 0.0
 
 
-def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
-    """Measure and give the table. Raises StalltopError."""
+def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
+    """Measures and returns the table. Raises StalltopError."""
     seconds = 10.0 if quick else 25.0
-    table = Table(
+    table = TextTable(
         f"watching: the monitor at 1 Hz, {TENANTS} tenants x {OPERATIONS} operations, {seconds:.0f} s each",
         (
             "load",
-            Column("calls/s", "1/s", ""),
-            Column("rows", "", ""),
-            Column("lost", "calls"),
+            FigureColumn("calls/s", "1/s", ""),
+            FigureColumn("rows", "", ""),
+            FigureColumn("lost", "calls"),
             "screen",
-            Column("CPU %", "%"),
-            Column("KB/s to terminal", "KB/s"),
-            Column("resident MB", "MB"),
-            Column("own MB", "MB"),
-            Column("probes CPU %", "%"),
+            FigureColumn("CPU %", "%"),
+            FigureColumn("KB/s to terminal", "KB/s"),
+            FigureColumn("resident MB", "MB"),
+            FigureColumn("own MB", "MB"),
+            FigureColumn("probes CPU %", "%"),
         ),
     )
     for rate in RATES:
@@ -93,18 +94,18 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
     table.notes.append("")
     if not quick:
         table.notes.append(
-            f"{_FULL_RATE:,} calls/s with the screen: after {_FULL_SECONDS:.0f} s, the past it keeps is full"
+            f"{_FULL_RATE:,} calls/s with the screen: after {_FULL_SECONDS:.0f} s, when its past is full"
         )
     table.notes += [
-        "load: what is aimed at; calls/s: counted, those inside others included",
-        "CPU %: of one core, the monitor's process alone",
-        "resident: with the mapped histograms, 16 KiB a row; own: without anything shared",
-        "probes CPU %: what the probes take in the watched processes, of one core, by calibration",
+        "load: the target; calls/s: counted, including nested calls",
+        "CPU %: of one core, by the monitor's process",
+        "resident: with the mapped histograms, 16 KiB per row; own: without shared memory",
+        "probes CPU %: what the probes cost the traced processes, of one core, by calibration",
     ]
     return [table]
 
 
-def _without_screen(seconds: float) -> Watched:
+def _without_screen(seconds: float) -> MonitorFigures:
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.headless"],
         stdin=subprocess.PIPE,
@@ -115,7 +116,7 @@ def _without_screen(seconds: float) -> Watched:
     assert process.stdout is not None
     try:
         if not select.select([process.stdout], [], [], WAIT_SECONDS)[0]:
-            raise StalltopError(f"the monitor gives no window within {WAIT_SECONDS:.0f} s")
+            raise StalltopError(f"the monitor printed no window within {WAIT_SECONDS:.0f} s")
         time.sleep(_SETTLE_SECONDS)
         cpu, memory = _measure(process.pid, seconds)
         output, _ = process.communicate(timeout=30.0)  # the end of stdin ends it
@@ -125,9 +126,9 @@ def _without_screen(seconds: float) -> Watched:
             process.wait()
     windows = [json.loads(line) for line in output.splitlines()][int(_SETTLE_SECONDS) :]
     if not windows:
-        raise StalltopError("the monitor gave no windows", f"exit status {process.returncode}")
+        raise StalltopError("the monitor printed no windows", f"exit status {process.returncode}")
     passed = sum(window["seconds"] for window in windows)
-    return Watched(
+    return MonitorFigures(
         cpu,
         *memory,
         calls_per_s=sum(window["calls"] for window in windows) / passed,
@@ -138,7 +139,7 @@ def _without_screen(seconds: float) -> Watched:
     )
 
 
-def _with_screen(seconds: float, settle: float) -> Watched:
+def _with_screen(seconds: float, settle: float) -> MonitorFigures:
     with OnTerminal([sys.executable, "-P", "-m", "stalltop", "live"]) as program:
         program.wait_for("LIVE")
         time.sleep(settle)
@@ -147,23 +148,23 @@ def _with_screen(seconds: float, settle: float) -> Watched:
         cpu, memory = _measure(program.pid, seconds)
         written = (program.written_bytes - before) / (time.monotonic() - began)
         program.leave()
-    return Watched(cpu, *memory, bytes_per_s=written)
+    return MonitorFigures(cpu, *memory, bytes_per_s=written)
 
 
 def _measure(pid: int, seconds: float) -> tuple[float, tuple[float, float]]:
-    """CPU in percent of a core over ``seconds``, and the memory at their end. Raises StalltopError where it
-    ends."""
+    """Returns the CPU of process ``pid`` over ``seconds``, percent of a core, and its memory at the end.
+    Raises StalltopError if it ends."""
     try:
         before, began = cpu_ns(pid), time.monotonic_ns()
         time.sleep(seconds)
         cpu = 100.0 * (cpu_ns(pid) - before) / (time.monotonic_ns() - began)
         return cpu, _memory_mb(pid)
     except OSError:
-        raise StalltopError("the monitor ended while it was measured") from None
+        raise StalltopError("the monitor ended during the measurement") from None
 
 
 def _memory_mb(pid: int) -> tuple[float, float]:
-    """Resident memory, and the anonymous part of it, in MB."""
+    """Returns resident memory, and the anonymous part of it, MB."""
     sizes = {
         name: int(value.split()[0]) * 1024 / 1e6
         for name, _, value in (

@@ -1,6 +1,6 @@
-"""A recording of a week of a host that does not exist, made quickly: as ``stalltop record`` leaves it behind.
+"""Makes a recording of a week of an invented host quickly, as ``stalltop record`` would leave it.
 
-Old windows are made as the minutes that they would have been put together to, not second by second.
+Old windows are made directly as the minutes into which they would have been merged, not second by second.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from stalltop.recordings.write.writing import Writer, create
 HOST: Final = "gpu7"
 _PROCESSES: Final = 10
 _WIDTH: Final = 320
-"""Counters of a histogram that a row's calls may reach: two and a half octaves."""
+"""Number of histogram counters that the calls of a row may fall into: two and a half octaves."""
 _KERNELS: Final = 20
 _LAUNCH: Final = "cudaLaunchKernel"
-"""What the first row of each process counts: the launches of its kernels."""
+"""Operation of the first row of each process: launches of its CUDA kernels."""
 _CALLS_A_SECOND: Final = 40
-"""Kept one by one, of each kind."""
+"""Captured calls per second, of each kind."""
 _AT_ONCE: Final = 100
 _STRIDE: Final = 8
-"""As recorders leave room between numbers of windows."""
+"""Step between numbers of windows, the room that recorders leave."""
 
 
-class Host:
-    """Gives windows of any length of a host with ``rows`` rows: the same each time."""
+class InventedHost:
+    """Makes windows of any length of a host with ``rows`` rows, the same ones each time."""
 
     def __init__(self, rows: int = 100) -> None:
         self.keys = tuple(
@@ -79,7 +79,7 @@ class Host:
         }
 
     def window(self, start: float, seconds: float) -> Window:
-        """The window from ``start`` (Unix time in seconds) for ``seconds``."""
+        """Returns the window from ``start`` (Unix time, s) that is ``seconds`` long."""
         random = np.random.default_rng(int(start))
         counts = random.poisson(self._expected * seconds)
         calls = counts.sum(axis=1).astype(np.uint64)
@@ -199,7 +199,7 @@ class Host:
         return Calls(kept, int(seconds))
 
     def _chains(self, start: float, seconds: float) -> tuple[Chain, ...]:
-        """One fault an hour, for five minutes."""
+        """Returns one fault per hour, open for five minutes."""
         since = start - start % 3_600
         if start - since >= 300:
             return ()
@@ -230,7 +230,7 @@ class Host:
 
 
 def lengths(seconds: int, tiers: Sequence[Tier] = TIERS) -> list[tuple[int, int]]:
-    """(seconds, level) of each window of a recording of ``seconds``, oldest first."""
+    """Returns (seconds, level) of each window of a recording of ``seconds``, oldest first."""
     found: list[tuple[int, int]] = []
     newer = 0
     for tier in tiers:
@@ -242,9 +242,9 @@ def lengths(seconds: int, tiers: Sequence[Tier] = TIERS) -> list[tuple[int, int]
 
 
 def make(
-    path: Path, host: Host, seconds: int, end: float = 1_750_000_000.0, tiers: Sequence[Tier] = TIERS
+    path: Path, host: InventedHost, seconds: int, end: float = 1_750_000_000.0, tiers: Sequence[Tier] = TIERS
 ) -> int:
-    """Make a recording of ``seconds`` at ``path``, which must not be there; gives its number of windows."""
+    """Makes a recording of ``seconds`` at ``path``, which must not exist; returns its number of windows."""
     made = lengths(seconds, tiers)
     start = end - sum(each for each, _ in made)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:

@@ -1,4 +1,5 @@
-"""The tenants that are watched: containers whose processes make forty operations each, at a chosen rate."""
+"""Describes the load of the benchmarks: containers whose processes make forty operations each, at a chosen
+rate."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from stalltop.demo.scenario import ProcessPlan, Scenario, TenantPlan
 
 TENANTS: Final = 10
 OPERATIONS: Final = 40
-"""Rows of every tenant."""
+"""Number of rows of each tenant."""
 
-# Twelve runtime functions with the twelve driver calls inside them, six collectives (whose launches are one
-# of those twelve), and ten driver functions that are called directly: 40 operations.
+# Twelve runtime functions with the twelve driver functions that they call, six collectives (whose launches
+# are one of those twelve), and ten driver functions that are called directly: 40 operations.
 _RUNTIME: Final = (
     "cudaLaunchKernel",
     "cudaLaunchKernelExC",
@@ -48,14 +49,15 @@ _DRIVER: Final = (
     "cuGraphLaunch",
 )
 CALLS: Final = 2 * len(_RUNTIME) + 2 * len(_NCCL) + len(_DRIVER)
-"""Traced calls of a cycle."""
+"""Traced calls per cycle."""
 CALL_NS: Final = 2500
-"""About what a traced call takes: its own time, its probes, and its books."""
+"""Approximate time of a traced call: its own time, its probes, and counting it."""
 _SHORTEST_PAUSE_US: Final = 500
 
 
 def scenario(calls_per_s: float) -> Scenario:
-    """Tenants that together make about ``calls_per_s`` traced calls a second, nested ones included."""
+    """Returns tenants that together make about ``calls_per_s`` traced calls per second, including nested
+    ones."""
     cycles_per_s = calls_per_s / TENANTS / CALLS
     repeats = 1
     while (pause := _pause_us(cycles_per_s, repeats)) < _SHORTEST_PAUSE_US and repeats < 64:
@@ -63,7 +65,7 @@ def scenario(calls_per_s: float) -> Scenario:
     names = (*_RUNTIME, *_NCCL, *_DRIVER)
     items = [_repeated(item, repeats) for item in names]
     cycle = " ".join([*items, f"~{max(pause, _SHORTEST_PAUSE_US)}"])
-    # Spread widely, as real durations are: every histogram has many counters in use.
+    # Real durations vary widely, so that every histogram uses many counters.
     latency = Latency("spin", "lognormal", 300.0, 1.0)
     latencies = {item.partition(":")[0].removesuffix("_v2"): latency for item in names}
     tenants = tuple(
@@ -74,7 +76,7 @@ def scenario(calls_per_s: float) -> Scenario:
 
 
 def _pause_us(cycles_per_s: float, repeats: int) -> int:
-    """The pause after ``repeats`` cycles, us."""
+    """Returns the pause after ``repeats`` cycles, us."""
     return int(repeats * (1e6 / cycles_per_s - CALLS * CALL_NS / 1e3))
 
 

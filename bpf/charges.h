@@ -17,6 +17,7 @@
 struct culprit {
 	u64 cgroup_id;
 	u32 tgid;               /* 0: no process that the monitor knows */
+	u32 tid;                /* 0: any of its threads */
 };
 
 /* Returns the current task as culprit. */
@@ -24,7 +25,10 @@ INLINE void current_culprit(struct culprit *culprit)
 {
 	struct numbers numbers = {};
 
-	culprit->tgid = numbers_of(bpf_get_current_pid_tgid(), &numbers) ? 0 : numbers.tgid;
+	if (!numbers_of(bpf_get_current_pid_tgid(), &numbers)) {
+		culprit->tgid = numbers.tgid;
+		culprit->tid = numbers.tid;
+	}
 	culprit->cgroup_id = bpf_get_current_cgroup_id();
 }
 
@@ -60,6 +64,8 @@ INLINE u32 charged_operation(struct thread *thread, u64 now)
 
 INLINE void charge(struct thread *thread, u32 operation, u32 part, const struct culprit *culprit, u64 ns)
 {
+	/* Waits for the CPU are charged by process: pairs of threads would be very many. */
+	u32 by_thread = part != RUNQUEUE;
 	struct charge_key key = {
 		.cgroup_id = thread->cgroup_id,
 		.culprit_cgroup_id = culprit->cgroup_id,
@@ -67,6 +73,8 @@ INLINE void charge(struct thread *thread, u32 operation, u32 part, const struct 
 		.culprit_tgid = culprit->tgid,
 		.operation = operation,
 		.part = part,
+		.tid = by_thread ? thread->shown_tid : 0,
+		.culprit_tid = by_thread ? culprit->tid : 0,
 	};
 	struct charge *charge;
 	u64 index;
@@ -98,7 +106,7 @@ INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 	/* If another task was seen to get the CPU, a switch was missed at an unknown time. */
 	if (cpu->task == (u64)leaving) {
 		struct slice *slice = slice_at(cpu, cpu->next);
-		struct culprit culprit;
+		struct culprit culprit = {};
 
 		current_culprit(&culprit);
 		slice->tgid = culprit.tgid;

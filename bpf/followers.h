@@ -11,7 +11,7 @@
 #include "gaps.h"
 #include "wakers.h"
 
-#define LONGEST_CHAIN 3             /* links: wakers of wakers of wakers */
+#define LONGEST_CHAIN 6             /* links: wakers of wakers of wakers and so on */
 #define FOLLOWED_WAIT_NS 100000     /* the waker that ends a shorter wait is not worth following */
 
 /* Flags of struct task_struct, stable (linux/sched.h). */
@@ -20,9 +20,9 @@
 
 /*
  * Returns whether the current task is one that ends waits of this kind, and not merely interrupted when the
- * wake-up came.
+ * wake-up came. `call` becomes its system call.
  */
-INLINE int current_wakes(u32 part, u32 *flags)
+INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 {
 	void *task = current_task();
 
@@ -30,7 +30,19 @@ INLINE int current_wakes(u32 part, u32 *flags)
 	    *flags & PF_KTHREAD)
 		return 0;
 	/* A task that is exiting may have been in any system call, or in none. */
-	return *flags & PF_EXITING || can_wake(current_system_call()) >> part & 1;
+	current_system_call(call);
+	return *flags & PF_EXITING || can_wake(call->number) >> part & 1;
+}
+
+/* Notes when the process of the current thread, which has the record `thread`, started. */
+INLINE void note_birth(struct thread *thread)
+{
+	u64 index = thread->index;
+	struct off_cpu *off = off_cpu.lookup(KEY(index));
+	void *leader = NULL;
+
+	if (off && !READ(leader, current_task(), TASK_LEADER))
+		READ(off->born_ns, leader, TASK_START);
 }
 
 /* Follows the current thread, which has no record, from now on, because it has woken `woken`. */
@@ -52,6 +64,7 @@ INLINE void follow_current(struct thread *woken, u64 now)
 	thread->link = woken->link + 1;
 	thread->follows = woken->tid;
 	follow_cgroup(thread);
+	note_birth(thread);
 	begin_gap(thread, now);
 }
 
@@ -76,23 +89,29 @@ INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
  */
 INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 {
+	struct system_call call = {};
 	struct culprit culprit = {};
 	struct thread *waker;
-	u32 operation, flags = 0;
+	u32 operation, flags = 0, how = thread->how;
 	int wakes;
 
 	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER)
 		return;
-	wakes = current_wakes(part, &flags);
+	wakes = current_wakes(part, &flags, &call);
+	waker = wakes ? find_thread(bpf_get_current_pid_tgid()) : NULL;
+	/* Threads that wait at one place for each other, one at a time, take turns: at a barrier all are woken. */
+	if (waker && part == LOCK && how == HOW_PLAIN && (u32)call.third == 1 && took_turns(thread, waker))
+		how = HOW_HELD;
+	if (wakes && flags & PF_EXITING)
+		how = HOW_ENDED;
 	operation = charged_operation(thread, now);
 	if (operation) {
 		if (wakes)
 			current_culprit(&culprit);
-		charge(thread, operation, part, &culprit, ns);
+		charge(thread, operation, part | how << HOW_SHIFT, &culprit, ns);
 	}
 	if (!wakes)
 		return;
-	waker = find_thread(bpf_get_current_pid_tgid());
 	if (waker)
 		work_ends(waker, thread, now);
 	else if (ns >= FOLLOWED_WAIT_NS && thread->link < LONGEST_CHAIN && !(flags & PF_EXITING))

@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#define HOST_ENTRIES 8192   /* of each hash */
+#define HOST_ENTRIES 8192   /* elements of each hash */
 
 /* Whose requests, to which disk, which way. */
 struct io_key {
@@ -38,7 +38,7 @@ struct use {
 	__u64 reclaims;
 	__u64 reclaim_ns;
 	__u64 forks;            /* by the process */
-	__u64 execs;            /* by its children, as are the exits */
+	__u64 execs;            /* by its children; the same is true of exits */
 	__u64 exits;
 };
 

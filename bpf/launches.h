@@ -6,15 +6,15 @@
 #include <linux/types.h>
 
 #define KERNELS 16384       /* counts by CUDA kernel */
-#define BUCKETS 128         /* of a CUDA kernel's durations: 32 counters each; a power of two, 4 unused */
+#define BUCKETS 128         /* buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 unused */
 #define BUCKET_SHIFT 5
-#define NAME_BYTES 256      /* kept of a CUDA kernel's name, with its zero byte; a multiple of 8 */
-#define LIKELY_KERNELS 4096 /* launches that are found without the hash; a power of two */
+#define NAME_BYTES 256      /* bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8 */
+#define LIKELY_KERNELS 4096 /* records of launches that are found without the hash; a power of two */
 #define REGISTERED_FUNCTIONS 131072 /* registered functions of programs; the oldest are evicted */
 #define LOOKED_UP_FUNCTIONS 16384 /* functions that programs looked up in modules; the oldest are evicted */
 #define REUSED 4096         /* functions whose address belonged to another CUDA kernel before */
-#define LOOKUPS 4096        /* calls that look up functions, at once */
-#define READ_NAMES 1024     /* of these, how many have returned and read the name, at once */
+#define LOOKUPS 4096        /* calls under way that look up functions */
+#define READ_NAMES 1024     /* of these, calls that have returned and whose name was read */
 #define TOLD_PROGRAMS 8192  /* programs that registered, looked up or launched CUDA kernels */
 
 /* Which launches a record counts. No padding: it is a key. */
@@ -76,7 +76,7 @@ struct lookup {
 	__u64 given;            /* address of the name, or the other function */
 };
 
-/* How a function names CUDA kernels: the lower bits of its attach cookie. */
+/* How a function names CUDA kernels: the lower bits of its attach cookie. In parentheses: its arguments. */
 enum naming {
 	NAMING_REGISTERS = 1,   /* (handle, function, ..., name) */
 	NAMING_UNLOADS = 2,     /* (handle) */

@@ -9,23 +9,24 @@
 #include <linux/types.h>
 #include "launches.h"
 
-#define COUNTERS 3968       /* of one histogram: see hdr.h */
+#define COUNTERS 3968       /* counters of one histogram: see hdr.h */
 #define SPLITS 10           /* parts that the time of a call is split into */
 #define DEPTH 16            /* nested traced calls of a thread; a power of two */
 #define CACHED 16           /* slots that a thread remembers; a power of two */
 #define ARGUMENTS 8         /* argument registers kept at entry; a power of two */
-#define TOLD 6              /* of these, kept until the call returns */
+#define TOLD 6              /* argument registers kept until the call returns */
+#define FUTEXES 4           /* places at which a thread waited that are remembered; a power of two */
 #define LIKELY_THREADS 4096 /* TIDs that are found without the hash; a power of two */
 #define FUNCTIONS 2048      /* attach cookies */
 #define KINDS 5             /* values of cudaMemcpyKind, 0 to 4 */
-#define CHARGES 8192        /* sums of off-CPU time that another process caused */
-#define SLICES 64           /* of time on a CPU that are remembered for each CPU; a power of two */
+#define CHARGES 16384       /* sums of off-CPU time that another process caused */
+#define SLICES 64           /* slices of time on a CPU remembered for each CPU; a power of two */
 #define HEAPS 1024          /* processes whose device memory is followed */
 #define ALLOCATIONS 65536   /* allocations of device memory known at once */
 #define MEMBERS 1024        /* ranks of NCCL communicators known at once */
 #define ACTIVITIES 1024     /* pairs of a process and a device whose activity is known */
 #define TICK_SHIFT 20       /* a tick of activity lasts 2 to this power, in ns: 1.05 ms */
-#define TICKS 4096          /* kept for each pair: the last 4.3 s; a power of two */
+#define TICKS 4096          /* ticks kept for each pair: the last 4.3 s; a power of two */
 #define SPAN 64             /* ticks that a long call marks together; a power of two */
 #define LAP 0x8000          /* set in each element of laps and spans, so that none is ever 0 */
 #define ENTRIES 256         /* last entries of a rank into collectives that are kept; a power of two */
@@ -34,9 +35,9 @@
 #define HOST_WORK 511       /* operation: a followed thread's time between two wake-ups that it gives */
 #define DEVICE_SHIFT 16     /* bits below the device in an operation's word: see struct thread */
 #define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but it is not known which */
-#define PROGRAM_DEVICES 16  /* of a program, whose UUIDs are known; a power of two */
+#define PROGRAM_DEVICES 16  /* devices of a program whose UUIDs are kept; a power of two */
 #define UUID_BYTES 16
-#define CONTEXTS 16         /* below a thread's current one whose devices are remembered; a power of two */
+#define CONTEXTS 16         /* contexts below a thread's current one whose devices are kept; a power of two */
 #define FILLED_AT_ONCE 256  /* free elements queued by one run: the verifier follows that loop to its end */
 #define LONGEST_GAP_NS 60000000000ULL /* a longer gap is not counted: the program is idle */
 
@@ -82,7 +83,7 @@ struct frame {
 	__u32 function;         /* attach cookie */
 	__u32 operation;        /* with NESTED */
 	__u64 object;           /* object that the call makes or frees, by enum object; 0 if none */
-	__u64 kept;             /* of a freeing call: the bytes; of an outermost launch: function; else 0 */
+	__u64 kept;             /* bytes that the call frees, or the function or handle that it launches; else 0 */
 	__u64 arguments[TOLD];
 };
 
@@ -117,7 +118,7 @@ struct thread {
 	__u32 follows;          /* tid of the thread for which it is followed, if link is above 0 */
 	__u32 scratch;          /* used by forgotten() */
 	__u8 device;            /* of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: may never have chosen */
-	__u8 device_decided;    /* 0: the device without a choice of its own was not looked up yet */
+	__u8 device_decided;    /* 0: which device it uses without choosing one was not looked up yet */
 	__u16 contexts_below;   /* below the current one, on the driver's stack of contexts */
 	__u64 born_ns;          /* of its program, as in struct told_program; 0: not looked up yet */
 	__u64 context;          /* handle of the current one, if the thread chose it by the driver; else 0 */
@@ -125,7 +126,10 @@ struct thread {
 	__u32 activity;         /* index of the struct activity found last */
 	__u32 choices;          /* calls that choose a device, by all threads that ever had this record */
 	__u8 runtime_device;    /* that it chose by the runtime, as `device`; 0: none */
-	__u8 reserved[7];
+	__u8 how;               /* enum how: more about its last wait */
+	__u8 next_futex;        /* element of futexes that is written next */
+	__u8 reserved[5];
+	__u64 futexes[FUTEXES]; /* where it last waited by a futex; 0: nowhere */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
@@ -168,17 +172,17 @@ struct choice_key {
 
 /* What such a call was given. */
 struct choice {
-	__u64 first;            /* the first argument: a context, where one is written, or an ordinal */
+	__u64 first;            /* the first argument: a context, the address where one will be written, or an ordinal */
 	__u64 device;           /* the ordinal, of a call that makes a context or returns a UUID */
 };
 
-/* How a function chooses a device: the lower bits of its attach cookie. */
+/* How a function chooses a device: the lower bits of its attach cookie. In parentheses: its arguments. */
 enum choosing {
 	CHOOSING_BEGINS = 1,        /* initializes CUDA */
 	CHOOSING_SETS_DEVICE = 2,   /* (ordinal) */
-	CHOOSING_CREATES_2 = 3,     /* (context, ...): the ordinal is argument 2; of the next two: 3 and 4 */
-	CHOOSING_CREATES_3 = 4,
-	CHOOSING_CREATES_4 = 5,
+	CHOOSING_CREATES_2 = 3,     /* (context, ..., ordinal): the ordinal is argument 2 */
+	CHOOSING_CREATES_3 = 4,     /* (context, ..., ordinal): the ordinal is argument 3 */
+	CHOOSING_CREATES_4 = 5,     /* (context, ..., ordinal): the ordinal is argument 4 */
 	CHOOSING_RETAINS = 6,       /* (context, ordinal) */
 	CHOOSING_DESTROYS = 7,      /* (context) */
 	CHOOSING_PUSHES = 8,        /* (context) */
@@ -186,24 +190,44 @@ enum choosing {
 	CHOOSING_SETS_CONTEXT = 10, /* (context) */
 	CHOOSING_TELLS = 11,        /* (ordinal of the current context) */
 	CHOOSING_TELLS_UUID = 12,   /* (UUID, ordinal) */
-	CHOOSING_TELLS_GPU = 13,    /* the same, but of the whole GPU if the device is a part of one */
+	CHOOSING_TELLS_GPU = 13,    /* the same, but the UUID of the whole GPU if the device is a part of one */
 };
 #define CHOOSING_MASK 15
 
-/* Off-CPU time of a thread, by enum part: level 0 is since its last call, level n inside its nth frame. */
+/*
+ * Off-CPU time of a thread, by enum part: level 0 is since its last call, level n inside its nth frame. `all` is
+ * all of it since since_ns, and is never reset: the monitor reads it.
+ */
 struct off_cpu {
+	__u64 all[SPLITS];
+	__u64 since_ns;         /* CLOCK_MONOTONIC: when the thread got its record */
+	__u64 born_ns;          /* when its process started; 0: not known */
 	__u64 outside[SPLITS];
 	__u64 inside[DEPTH][SPLITS];
 };
 
-/* Whose off-CPU time it is, and which process caused it: no padding. */
+/* More about a wait than its part says. */
+enum how {
+	HOW_PLAIN = 0,          /* of LOCK: a hand-over, HAND_OVER of model/thread_evidence.py; see held.h */
+	HOW_HELD = 1,           /* of LOCK: it waited for a lock that another thread held, not for something that it made */
+	HOW_STOPPED = 2,        /* of OTHER: it was stopped by a signal or by a tracer */
+	HOW_ENDED = 3,          /* it waited until the other thread had ended */
+};
+#define HOW_SHIFT 8             /* bits of charge_key.part below its enum how */
+
+/*
+ * Whose off-CPU time it is, and which process caused it. No padding: it is a key. Threads are given only for
+ * waits that another thread ends.
+ */
 struct charge_key {
 	__u64 cgroup_id;
 	__u64 culprit_cgroup_id;
 	__u32 tgid;
 	__u32 culprit_tgid;     /* 0: the Linux kernel, or a process that the monitor cannot know */
 	__u32 operation;        /* of the outermost call, HOST_GAP or HOST_WORK */
-	__u32 part;             /* enum part */
+	__u32 part;             /* enum part, and above HOW_SHIFT enum how */
+	__u32 tid;              /* 0: of all threads */
+	__u32 culprit_tid;      /* 0: no thread, or any of the process */
 };
 
 /* A sum of that time. */
@@ -296,7 +320,7 @@ struct heap {
 	__u64 cgroup_id;            /* at its last allocation or free */
 	__u32 tgid;                 /* 0 means that the record is free; written last */
 	__u32 over;                 /* the process executes another program by now */
-	__u64 allocations;          /* outermost calls that succeeded, as are frees */
+	__u64 allocations;          /* outermost calls that succeeded; frees are counted alike */
 	__u64 frees;
 	__u64 allocated_bytes;
 	__u64 freed_bytes;          /* of allocations that are known */
@@ -338,9 +362,9 @@ struct handle {
 /* What a record of a rank stands for. */
 enum member_state {
 	MEMBER_FREE = 0,
-	MEMBER_BEGINS = 1,          /* its call has not returned */
+	MEMBER_BEGINS = 1,          /* the call that joins has not returned */
 	MEMBER_LIVE = 2,
-	MEMBER_OVER = 3,            /* left; the monitor frees the record */
+	MEMBER_OVER = 3,            /* the rank has left; the monitor frees the record */
 };
 
 /* One rank of a communicator. Only threads of its process write it, one at a time as NCCL requires. */

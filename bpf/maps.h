@@ -28,7 +28,7 @@ BPF_F_TABLE("hash", u32, u32, thread_of, THREADS, 0);
 BPF_F_TABLE("array", u32, struct likely, likely_thread_of, LIKELY_THREADS, 0);
 BPF_QUEUE(free_threads, u32, THREADS);
 #ifdef WITH_SPLITS
-BPF_F_TABLE("array", u32, struct off_cpu, off_cpu, THREADS, 0);
+BPF_F_TABLE("array", u32, struct off_cpu, off_cpu, THREADS, BPF_F_MMAPABLE);
 
 /*
  * Which tasks had each CPU last, and which are charged with what. The queue holds the free elements of

@@ -11,37 +11,19 @@
 #ifndef STALLTOP_SCHEDULE_H
 #define STALLTOP_SCHEDULE_H
 
+#include "held.h"
 #include "maps.h"
 #include "threads.h"
 #include "waits.h"
 
 #ifdef WITH_SPLITS
 
-static void *(*current_task)(void) = (void *)158;          /* bpf_get_current_task_btf */
-static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs */
-
 /* States of struct task_struct, stable in all Linux kernels that have the helpers (linux/sched.h). */
 #define TASK_INTERRUPTIBLE 0x1
 #define TASK_UNINTERRUPTIBLE 0x2
+#define TASK_STOPPED 0x4
+#define TASK_TRACED 0x8
 #define TASK_ASLEEP 0x904f /* also stopped, traced, parked, waiting for a lock of an RT kernel, frozen */
-
-#if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
-#define SYSTEM_CALL_AT __builtin_offsetof(struct pt_regs, orig_ax)
-typedef s64 system_call_t;
-#else
-#define SYSTEM_CALL_AT 280 /* pt_regs.syscallno, which is not part of the struct that probes are given */
-typedef s32 system_call_t;
-#endif
-#define NO_SYSTEM_CALL (-1)
-
-/* Returns the number of the system call that the current thread is in. */
-INLINE s64 current_system_call(void)
-{
-	system_call_t number = NO_SYSTEM_CALL;
-
-	bpf_probe_read_kernel(&number, sizeof(number), task_registers(current_task()) + SYSTEM_CALL_AT);
-	return number;
-}
 
 INLINE int by_driver(struct thread *thread, u32 depth)
 {
@@ -58,19 +40,29 @@ INLINE int by_driver(struct thread *thread, u32 depth)
 /* Returns what the current thread, which is leaving the CPU, will wait for. */
 INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *task)
 {
-	s64 number;
+	struct system_call call = {};
 	u32 state = 0, part;
 
+	thread->how = HOW_PLAIN;
 	/* A state of 0 or one without these bits: it was woken before it had even left. */
 	READ(state, task, TASK_STATE);
 	if (preempted || !(state & TASK_ASLEEP))
 		return RUNQUEUE;
-	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)))
+	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE))) {
+		if (state & (TASK_STOPPED | TASK_TRACED))
+			thread->how = HOW_STOPPED;
 		return OTHER;
-	number = current_system_call();
-	if (number == NO_SYSTEM_CALL)
+	}
+	current_system_call(&call);
+	if (call.number == NO_SYSTEM_CALL)
 		return MEMORY;
-	part = waits_for(number, state & TASK_UNINTERRUPTIBLE);
+	part = waits_for(call.number, state & TASK_UNINTERRUPTIBLE);
+	if (part == LOCK) {
+		if (is_for_held_lock(&call))
+			thread->how = HOW_HELD;
+		else if (call.number == CALL_FUTEX)
+			remember_futex(thread, call.first);
+	}
 	if (part == POLLING)
 		part = by_driver(thread, thread->depth) ? GPU : NETWORK;
 	return part;
@@ -139,10 +131,12 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 		if (woken > since) {
 			BELOW(part, SPLITS);
 			parts[part] += woken - since;
+			off->all[part] += woken - since;
 			since = woken;
 		}
 	}
 	parts[RUNQUEUE] += now - since;
+	off->all[RUNQUEUE] += now - since;
 }
 
 /* `thread` waits for CPU `number` from `now` on. The task that has that CPU now got it earlier. */

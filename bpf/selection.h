@@ -23,7 +23,7 @@
  */
 #define CUDA_PROGRAMS 16384 /* programs that have chosen a device, or made a call */
 #define MADE_CONTEXTS 65536 /* contexts whose device is known */
-#define CHOICES 32768       /* calls that choose, at once */
+#define CHOICES 32768       /* calls under way that choose a device */
 #define NO_CONTEXT 0
 
 BPF_F_TABLE("lru_hash", u32, struct cuda_program, cuda_programs, CUDA_PROGRAMS, 0);

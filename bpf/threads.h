@@ -57,6 +57,28 @@ INLINE struct thread *find_thread(u32 tid)
 #define NO_SLOT (~0U)
 #define NO_CGROUP (~0ULL) /* the first call forgets the slots of the record's last owner */
 
+/* `thread` is the record of another thread now: its waits are forgotten. */
+INLINE void forget_waits(struct thread *thread)
+{
+#ifdef WITH_SPLITS
+	u64 index = thread->index;
+	struct off_cpu *off = off_cpu.lookup(KEY(index));
+	u32 i;
+
+	thread->next_futex = 0;
+#pragma unroll
+	for (i = 0; i < FUTEXES; i++)
+		thread->futexes[i] = 0;
+	if (!off)
+		return;
+#pragma unroll
+	for (i = 0; i < SPLITS; i++)
+		off->all[i] = 0;
+	off->born_ns = 0;
+	off->since_ns = bpf_ktime_get_ns();
+#endif
+}
+
 /* Returns a record for the current thread, or NULL if all are in use. */
 INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 {
@@ -81,6 +103,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->runtime_device = 0;
 	thread->contexts_below = 0;
 	thread->context = 0;
+	forget_waits(thread);
 	if (thread_of.update(KEY(key), KEY(index))) {
 		free_threads.push(KEY(index), 0);
 		return NULL;

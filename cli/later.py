@@ -1,4 +1,4 @@
-"""What is made beside the screen, so that the screen is there before tracing has begun."""
+"""Creates values and sources in threads, so that the screen appears before tracing has begun."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """Makes a value in a thread of its own, from now on."""
+    """Starts a thread at once that creates a value."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._made: list[T] = []
         self._error: BaseException | None = None
-        # A daemon: what it began in the kernel ends with the program.
+        # A daemon thread: if the program ends, the Linux kernel releases what the thread created there.
         self._thread = threading.Thread(target=self._run, name="ahead", daemon=True)
         self._thread.start()
 
     def take(self) -> T:
-        """The value, once it is there. Raises what making it raised."""
+        """Waits for the value and returns it, once only. Raises what creating it raised."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -38,7 +38,7 @@ class Ahead(Generic[T]):
 
 
 class Later:
-    """Makes the real source in the thread that reads it."""
+    """A source that creates the real source at the first read, in the thread that reads."""
 
     def __init__(self, make: Callable[[], Source]) -> None:
         self._make = make
@@ -47,7 +47,7 @@ class Later:
         self._lock = threading.Lock()
 
     def read(self) -> Window:
-        """The real source's window. Raises what making or reading it raises."""
+        """Returns the next window of the real source. Raises what creating or reading it raises."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("read after close")
@@ -56,7 +56,7 @@ class Later:
         return self._source.read()
 
     def close(self) -> None:
-        """Close the real source, if it was made; waits for its making to end."""
+        """Closes the real source if it was created; waits while it is being created."""
         with self._lock:
             self._closed = True
             source, self._source = self._source, None

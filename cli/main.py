@@ -1,7 +1,7 @@
 """The command line: ``stalltop [COMMAND] [OPTIONS]``.
 
-stdout carries data, stderr narration. Exit codes: 0 ok; 1 failed as said; 2 bad usage; 3 cannot trace here;
-130 interrupted.
+stdout carries data, stderr messages. Exit codes: 0 success; 1 error, or a condition of ``--fail-if`` is met;
+2 invalid usage; 3 this host cannot be traced; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -21,38 +22,45 @@ from stalltop.tui.terminal.interrupts import INTERRUPTED, as_keyboard_interrupt
 from stalltop.tui.terminal.streams import drop_output
 
 COMMANDS = {
-    "live": "the live screen (also without a command, on a terminal)",
-    "once": "trace for some seconds, print and exit (also without a command, in a pipe)",
-    "explain": "say what is wrong on this host, or in a saved window, why, and what helps",
-    "check": "say what this host offers for tracing and what is missing",
+    "live": "show the live screen of this host (also without a command, on a terminal)",
+    "once": "trace for some seconds, print the result and exit (also without a command, in a pipe)",
+    "explain": "print the problems of this host or of a file, with their causes and remedies",
+    "check": "check whether this host can be traced, and say what is missing",
     "record": "record this host into one file for weeks, without a screen",
-    "demo": "the live screen on sample tenants; needs no GPU",
-    "open": "look at a saved window or a recording on the same screen",
-    "diff": "what became slower or faster between two saved windows or recordings; fails a script if told to",
-    "export": "write a saved window or a recording as a table, a trace, histogram logs or a report",
-    "query": "ask a saved window or a recording in SQL",
-    "merge": "put files of several hosts into one, on one clock",
-    "serve": "the same screen in a web page, for browsers on this host or elsewhere",
-    "config": "where the settings of the screen are, what is in force, and what is wrong with them",
+    "demo": "show the live screen with sample tenants; needs no GPU",
+    "open": "show a saved window or a recording on the same screen",
+    "diff": "compare two saved windows or recordings; with --fail-if, for scripts",
+    "export": "convert a saved window or a recording to a table, a trace, histogram logs or a report",
+    "query": "query a saved window or a recording in SQL",
+    "merge": "merge files of several hosts into one, with corrected clocks",
+    "serve": "show the screen in a web page, to browsers on this host or elsewhere",
+    "config": "print the path of the config file, print the settings, or validate the file",
 }
-"""Every command with what the help says of it; each is a module of that name in ``cli.commands``."""
+"""Every command with its summary in the help; each is a module of that name in ``cli.commands``."""
+
+NEW_OBJECTS = 50_000
+"""Growth in objects that starts a collection of cycles. With Python's own 700, collections that find next to
+nothing take an eighth of the time to import the screen."""
 
 
 class _Version(argparse.Action):
-    """``--version``: looked up only when asked for."""
+    """``--version``: reads the version only when it is asked for, because that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         parser.exit(message=f"stalltop {program_version()}\n")
 
 
 def parser(commands: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
-    """The command line as a parser. Only ``commands`` get their options, which takes importing them."""
+    """Builds the parser of the command line. Only ``commands`` get their options, because importing all is
+    slow."""
     top = argparse.ArgumentParser(
         prog="stalltop",
-        description="Live terminal monitor for GPU stalls: who is slow, in which call, and how much.",
-        epilog="Without COMMAND: live on a terminal, once elsewhere, with that command's options "
-        "(stalltop live --help). Exit codes: 0 ok, 1 failed as said, 2 bad usage, 3 cannot trace here, "
-        "130 interrupted.",
+        description="Live terminal monitor for GPU stalls: which tenants are slow, in which calls, and why.",
+        epilog="Without COMMAND, stalltop runs live on a terminal and once elsewhere, with the options "
+        "of that "
+        "command (stalltop live --help). Exit codes: 0 success, 1 error (see stderr), 2 invalid usage, 3 "
+        "this host "
+        "cannot be traced, 130 interrupted.",
         allow_abbrev=False,
     )
     top.add_argument(
@@ -70,11 +78,11 @@ def parser(commands: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of one command. What it does not know is told in its own name, with its own usage."""
+    """Parses the arguments of a command. Errors about unknown options show the usage of that command."""
     arguments = _joined(arguments)
     options, unknown = parser(arguments[:1]).parse_known_args(arguments)
     if unknown:
-        # It may be that an option stands between two arguments, which argparse takes as it is only if asked.
+        # An option may be between two positional arguments, which argparse accepts only in this mode.
         own = options.parser.parse_intermixed_args(arguments[arguments.index(options.command) + 1 :])
         own.command = options.command
         return cast(argparse.Namespace, own)
@@ -82,7 +90,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
-    """``--at -2h`` as ``--at=-2h``: argparse would take what begins with a sign for an option."""
+    """Replaces ``--at -2h`` by ``--at=-2h``: argparse takes arguments that begin with a minus for options."""
     joined: list[str] = []
     for argument in arguments:
         option = joined[-1] if joined else ""
@@ -95,7 +103,7 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 
 
 def program_version() -> str:
-    """The installed version, or that of this checkout."""
+    """Returns the version of the installed package, or of this checkout."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -109,14 +117,14 @@ def program_version() -> str:
 
 
 def shows_a_screen() -> bool:
-    """Whether stdout is a terminal that can show more than lines."""
+    """Returns True if stdout is a terminal that can show a screen."""
     return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
 def with_command(arguments: Sequence[str], *, terminal: bool) -> list[str]:
-    """``arguments`` with the command that is meant where none is named.
+    """Inserts the default command (``live`` or ``once``) if ``arguments`` have none.
 
-    Raises UsageError for what is nearly one.
+    Raises UsageError for a misspelled command.
     """
     arguments = list(arguments)
     if arguments and (arguments[0] in COMMANDS or arguments[0] in ("-h", "--help", "-V", "--version")):
@@ -126,13 +134,14 @@ def with_command(arguments: Sequence[str], *, terminal: bool) -> list[str]:
     if arguments and not arguments[0].startswith("-"):
         close = get_close_matches(arguments[0], COMMANDS, 2, 0.6)
         if close:
-            raise UsageError(f'there is no command "{arguments[0]}"', f"did you mean {' or '.join(close)}?")
-        return arguments  # the parser says which there are
+            raise UsageError(f'unknown command "{arguments[0]}"', f"did you mean {' or '.join(close)}?")
+        return arguments  # the parser's error lists all commands
     return ["live" if terminal else "once", *arguments]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Runs one command and returns its exit code."""
+    gc.set_threshold(NEW_OBJECTS)
     _open_standard_streams()
     try:
         options = parsed(
@@ -146,18 +155,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _told(str(told), told.exit_code)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader has had enough (`| head`)
+    except BrokenPipeError:  # the reader has closed the pipe (`| head`)
         drop_output()
         return 0
     except Exception as error:
-        if sys.flags.dev_mode:  # python -X dev -m stalltop: all of it, for whoever looks for the mistake
+        if sys.flags.dev_mode:  # python -X dev -m stalltop: shows the traceback, for debugging
             raise
         text = described(error)
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            text = "no more files can be opened here\n  allow more: ulimit -n 4096"
+            text = f"cannot open a file: {error.strerror}\n  raise the limit and start again: ulimit -n 4096"
         _told(text, StalltopError.exit_code)
         if isinstance(error, OSError):
-            drop_output()  # it may be that stdout takes nothing, and would say so again at the end
+            drop_output()  # if stdout cannot be written, Python would report that again at the exit
         return StalltopError.exit_code
 
 
@@ -168,11 +177,11 @@ def _told(text: str, code: int) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Let streams that were closed (``>&-``) lead nowhere: else later files were taken for them."""
+    """Opens /dev/null for standard streams that are closed (``>&-``): later files would get their numbers."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115

@@ -1,4 +1,4 @@
-"""Keeps what is normal on this host from run to run, beside the thread that reads windows."""
+"""Keeps the baseline of this host (in code and files: normals) from run to run, without delaying windows."""
 
 from __future__ import annotations
 
@@ -20,35 +20,49 @@ from stalltop.files.normals_file import (
 from stalltop.model.window import Window
 
 SAVE_SECONDS = 180.0
-"""How often normals are written while windows are read."""
+"""Seconds between two writes of the baseline."""
 LEAVE_SECONDS = 0.15
-"""How long closing waits for the last write. A disk that needs longer costs what was learned since the one
-before."""
+"""Maximum time that closing waits for the last write. If the disk is slower, what was learned since the write
+before is lost."""
 
 
 def load(path: Path, say: Callable[[str], None]) -> tuple[Normals, bool]:
-    """The normals in ``path``, or new ones, and whether they may be written there; what is wrong is said."""
+    """Reads the baseline from ``path``; a new baseline if there is none or it cannot be read.
+
+    Returns the baseline, and True if it may be written to ``path`` later. ``say`` gets a line if something is
+    wrong.
+    """
     try:
         plain = read_normals(path)
         return (Normals() if plain is None else Normals.from_plain(plain)), True
     except NormalsNewerError as reason:
-        say(f"{path} is of a newer stalltop ({reason}): what is normal here is learned anew, and not kept")
+        say(
+            f"{path} is from a newer stalltop ({reason}): this run starts with an empty baseline and "
+            "does not save it"
+        )
         return Normals(), False
     except (NormalsDamagedError, ValueError) as reason:
         try:
             aside = put_aside(path)
         except OSError as error:
-            say(f"{path} is damaged ({reason}) and cannot be moved: {error.strerror or error}")
+            say(
+                f"the baseline {path} is damaged ({reason}) and cannot be renamed: "
+                f"{error.strerror or error}; "
+                "this run starts with an empty baseline and does not save it"
+            )
             return Normals(), False
-        say(f"{path} is damaged ({reason}): it is now {aside.name}, and what is normal here is learned anew")
+        say(f"the baseline {path} is damaged ({reason}): renamed to {aside.name}, starting with an empty one")
         return Normals(), True
     except OSError as error:
-        say(f"what is normal here cannot be read from {path}: {error.strerror or error}")
+        say(
+            f"cannot read the baseline {path}: {error.strerror or error}; "
+            "this run starts with an empty baseline and does not save it"
+        )
         return Normals(), False
 
 
 class BaselineKeeper:
-    """Gives the windows of ``source``, and writes to ``path`` what it has learned. Used from one thread."""
+    """Yields the windows of ``source`` and writes its baseline to ``path`` regularly. Used by one thread."""
 
     def __init__(
         self,
@@ -67,14 +81,14 @@ class BaselineKeeper:
         self._closed = False
 
     def read(self) -> Window:
-        """The next window of the source."""
+        """Returns the next window of the source."""
         window = self._source.read()
         if self._clock() - self._saved_at >= SAVE_SECONDS:
             self._save()
         return window
 
     def close(self) -> None:
-        """Close the source and write for the last time. May be called twice."""
+        """Writes for the last time and closes the source. May be called twice."""
         if not self._closed:
             self._closed = True
             self._save()
@@ -83,7 +97,8 @@ class BaselineKeeper:
             self._writing.join(LEAVE_SECONDS)
 
     def _save(self) -> None:
-        """Begin to write, unless a write is still under way: a disk that hangs holds nothing up."""
+        """Starts a write in a thread, so that a disk that hangs delays nothing; skips it if one is under
+        way."""
         self._saved_at = self._clock()
         if not len(self._normals) or (self._writing is not None and self._writing.is_alive()):
             return
@@ -95,5 +110,5 @@ class BaselineKeeper:
 
 
 def _write(path: Path, plain: dict[str, object]) -> None:
-    with contextlib.suppress(OSError, ValueError):  # nobody is there to be told; the next run learns again
+    with contextlib.suppress(OSError, ValueError):  # the screen may be gone: the next run learns again
         write_normals(path, plain)

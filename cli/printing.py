@@ -1,4 +1,4 @@
-"""How text for a person is printed on this stdout."""
+"""Determines what stdout can show: width, colours and Unicode."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ import shutil
 import sys
 from typing import NamedTuple
 
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
+
 
 class PrintStyle(NamedTuple):
-    """What stdout shows."""
+    """Abilities of stdout."""
 
     width: int
-    """Columns."""
+    """Number of columns."""
     colour: bool
-    unicode: bool
+    glyphs: Glyphs
 
 
 def style() -> PrintStyle:
-    """Colours on a terminal that has them, unless ``NO_COLOR`` says otherwise (empty says nothing)."""
+    """Determines the abilities of stdout. A ``NO_COLOR`` that is not empty turns colours off
+    (no-color.org)."""
     from stalltop.tui.terminal.abilities import speaks_unicode
 
     colour = (
@@ -27,4 +30,4 @@ def style() -> PrintStyle:
         and os.environ.get("TERM", "") not in ("", "dumb")
     )
     unicode = speaks_unicode() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return PrintStyle(shutil.get_terminal_size((100, 24)).columns, colour, unicode)
+    return PrintStyle(shutil.get_terminal_size((100, 24)).columns, colour, UNICODE if unicode else ASCII)

@@ -1,4 +1,4 @@
-"""How far something has come that takes a while, on stderr."""
+"""Progress of long operations on stderr."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from time import monotonic
 from typing import Final
 
 _QUIET_SECONDS: Final = 0.5
-"""What is done sooner tells nothing."""
+"""Operations shorter than this show no progress."""
 _EVERY_SECONDS: Final = (0.1, 5.0)
-"""How often it is told: on a terminal, elsewhere."""
+"""Minimum seconds between two messages: on a terminal, elsewhere."""
 
 
 class ProgressLine:
-    """Tells how many of ``what`` are done; ``ended`` takes it off the terminal."""
+    """Shows how many of ``what`` are done, such as ``window 5 of 90``; ``ended`` erases the line."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -22,7 +22,7 @@ class ProgressLine:
         self._shown = False
 
     def at(self, count: int, whole: int) -> None:
-        """``count`` of ``whole`` are done."""
+        """Reports that ``count`` of ``whole`` are done."""
         now = monotonic()
         pause = _EVERY_SECONDS[0 if self._terminal else 1]
         if now - self._began < _QUIET_SECONDS or now - self._told < pause:
@@ -36,7 +36,7 @@ class ProgressLine:
             print(text, file=sys.stderr)  # noqa: T201
 
     def ended(self) -> None:
-        """Take it off the terminal."""
+        """Erases the line on a terminal."""
         if self._shown:
             self._shown = False
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201

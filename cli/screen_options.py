@@ -1,4 +1,4 @@
-"""The options that every command with a screen shares, and how they meet the config file."""
+"""Options of all commands with a screen, and their combination with the config file."""
 
 from __future__ import annotations
 
@@ -16,50 +16,52 @@ if TYPE_CHECKING:
     from stalltop.tui.screen_app import RunOptions
 
 LEAVE_SECONDS = 0.15
-"""How long leaving waits for the choices to be written. A disk that needs longer costs those of this run."""
+"""Maximum time that leaving waits for the settings to be written. If the disk is slower, this run's changes
+are lost."""
 
 
 def theme(text: str) -> str:
-    """An argparse type: the name of a theme; empty for what suits the terminal."""
+    """An argparse type: the name of a theme; '' means ``auto``."""
     if text in ("", AUTO):
         return AUTO
     if text not in THEMES:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join((AUTO, *THEMES))}")
+        raise argparse.ArgumentTypeError(f"unknown theme {text!r}; use one of {', '.join((AUTO, *THEMES))}")
     return text
 
 
 def length(text: str) -> float | None:
-    """An argparse type: a length of the window in seconds, or ``start``."""
+    """An argparse type: a length of the window in seconds, or ``start``, which yields None."""
     if text == SINCE_START:
         return None
     with contextlib.suppress(ValueError):
         if float(text) in LENGTHS:
             return float(text)
     known = ", ".join(f"{one:g}" for one in LENGTHS if one is not None)
-    raise argparse.ArgumentTypeError(f"{text!r} is none of {known}, {SINCE_START}")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a window length; use one of {known}, {SINCE_START}")
 
 
 def add_screen_options(parser: argparse.ArgumentParser) -> None:
-    """How the screen looks and how often it changes. What is not given is not among the parsed options."""
-    group = parser.add_argument_group("screen (docs/config.md: the same and more in a file)")
+    """Adds the options of the screen. Those that are not given are absent from the parsed options."""
+    group = parser.add_argument_group("screen (these and more settings can be in a file: docs/config.md)")
 
     def add(name: str, help_: str, **more: Any) -> None:
         group.add_argument(name, default=argparse.SUPPRESS, help=help_, **more)
 
     seconds = number(float, LEAST_INTERVAL, MOST_INTERVAL)
-    add("--interval", "time between two looks (default: 1)", type=seconds, metavar="SECONDS")
-    add("--window", "what the figures stand for: 1, 10, 60, 300, start (default: 10)", type=length)
+    add("--interval", "time between two samples (default: 1)", type=seconds, metavar="SECONDS")
+    add("--window", "seconds that the figures cover: 1, 10, 60, 300, start (default: 10)", type=length)
     add("--ascii", "draw with ASCII only", action="store_true")
-    add("--theme", f"colours: {', '.join((AUTO, *THEMES))}; the key t shows them in turn", type=theme)
+    add("--theme", f"colours: {', '.join((AUTO, *THEMES))}; the key t switches between them", type=theme)
     add("--no-mouse", "leave the mouse to the terminal", action="store_false", dest="mouse")
-    add("--low-bandwidth", "draw less, for slow lines; the key b does it, too", action="store_true")
-    group.add_argument("--no-config", dest="config", action="store_false", help="leave the config file aside")
+    add("--low-bandwidth", "draw less, for slow connections; also the key b", action="store_true")
+    group.add_argument("--no-config", dest="config", action="store_false", help="ignore the config file")
 
 
 def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
-    """How the screen runs: by the options, else the config file, else as it was left, else by default.
+    """Combines the settings of the screen, by precedence: options, config file, state of the last run,
+    defaults.
 
-    Raises UsageError where the config file is wrong.
+    Raises UsageError if the config file is invalid.
     """
     from stalltop.tui.screen_app import RunOptions
     from stalltop.tui.settings.theme import many_colours
@@ -72,7 +74,7 @@ def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
     given = {name: value for name, value in vars(options).items() if name in FLAGS}
     began = {**left, **fixed, **given}
     if "theme" not in {**fixed, **given} and not many_colours():
-        began["theme"] = AUTO  # it was chosen on a terminal with more of them
+        began["theme"] = AUTO  # the last run's theme may need more colours than this terminal has
 
     def keep(chosen: Mapping[str, Any]) -> None:
         changed = {
@@ -88,12 +90,12 @@ def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
 
 
 FLAGS = ("interval", "window", "ascii", "theme", "mouse", "low_bandwidth")
-"""Settings that have an option."""
+"""Settings that have a command-line option."""
 
 
 def _write_within(seconds: float, values: Mapping[str, Any]) -> None:
     def write() -> None:
-        with contextlib.suppress(OSError):  # nobody is there to be told; the next run starts as this one
+        with contextlib.suppress(OSError):  # the screen is gone: the next run starts with the old settings
             save_left(left_path(), values)
 
     thread = threading.Thread(target=write, name="stalltop-left", daemon=True)

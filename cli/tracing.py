@@ -1,4 +1,4 @@
-"""The options that every tracing command shares."""
+"""Options of all commands that trace, and what these commands share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stalltop.probes.tracer.kernel_side import KernelSide
 
 BEGIN_SECONDS = 1.0
-"""How long a screen waits for tracing to begin before it is made."""
+"""Maximum time that the screen's creation waits for tracing to begin."""
 
 
 def number(kind: type[int] | type[float], least: float, most: float) -> type:
@@ -29,48 +29,52 @@ def number(kind: type[int] | type[float], least: float, most: float) -> type:
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
         if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not between {least:g} and {most:g}")
+            raise argparse.ArgumentTypeError(f"{text} is out of range: use {least:g} to {most:g}")
         return value
 
     return read  # type: ignore[return-value]  # argparse takes any callable
 
 
 def add_tracing_options(parser: argparse.ArgumentParser) -> None:
-    """How to trace: for the commands that do."""
+    """Adds the options that say how to trace."""
     group = parser.add_argument_group("tracing")
     group.add_argument(
         "--attach",
         choices=("auto", "multi", "perf"),
         default="auto",
-        help="uprobe_multi links, or a perf event a probe as on kernels before 6.6 (default: what works)",
+        help="how to attach probes: multi (uprobe_multi links, Linux 6.6 or newer), perf (one perf event "
+        "per probe), "
+        "or auto, which takes the first that works (default: %(default)s)",
     )
     group.add_argument(
         "--slots",
         type=number(int, 16, 65536),
         default=4096,
-        help="histograms in the kernel, 16 KiB each: one per operation and process (default: %(default)s)",
+        help="maximum number of histograms in the Linux kernel, one per operation, process and device, "
+        "16 KiB each "
+        "(default: %(default)s)",
     )
 
 
 def monitor_options(options: argparse.Namespace) -> MonitorOptions:
-    """The options as the monitor takes them; what takes seconds is said to a person."""
+    """Converts the options to those of the monitor; steps that take seconds are reported on a terminal."""
     from stalltop.model.progress import Progress
     from stalltop.probes.options import MonitorOptions
 
-    class Said(Progress):
+    class NarratedProgress(Progress):
         def begin(self, text: str, usual_seconds: float = 0.0) -> None:
             super().begin(text, usual_seconds)
-            if usual_seconds and sys.stderr.isatty():  # a script does not wonder
-                say(f"{text} (some {max(usual_seconds, 1.0):.0f} s)")
+            if usual_seconds and sys.stderr.isatty():  # only a person wonders what takes so long
+                say(f"{text} (about {max(usual_seconds, 1.0):.0f} s)")
 
-    return MonitorOptions(attach=options.attach, slots=int(options.slots), progress=Said())
+    return MonitorOptions(attach=options.attach, slots=int(options.slots), progress=NarratedProgress())
 
 
 def begun(options: argparse.Namespace, progress: Progress) -> MonitorOptions:
-    """Begin the kernel's part now, beside other work; gives what a monitor goes on with.
+    """Starts to load the BPF programs in a thread; returns options for a monitor that uses the result.
 
-    Returns once the kernel or the compiler has work: until then a second thread of Python would only hinder
-    the first.
+    Returns once the Linux kernel or the compiler is at work: until then both Python threads would compete for
+    the GIL.
     """
     from stalltop.cli.later import Ahead
 
@@ -86,25 +90,27 @@ def begun(options: argparse.Namespace, progress: Progress) -> MonitorOptions:
 
 
 def add_state_options(parser: argparse.ArgumentParser) -> None:
-    """What is remembered: for the commands that look for causes on this host."""
+    """Adds ``--no-state``, for the commands that diagnose this host."""
     parser.add_argument(
         "--no-state",
         dest="state",
         action="store_false",
-        help="neither use nor keep what earlier runs left: what is normal here, how the screen was set",
+        help="neither read nor write the state kept between runs: the baseline of this host and the "
+        "settings of the "
+        "screen",
     )
 
 
 def say(line: str) -> None:
-    """Tell the user something beside the data."""
+    """Prints a message for the user on stderr."""
     print(f"stalltop: {line}", file=sys.stderr)  # noqa: T201
 
 
 def diagnosed(source: Source, *, keep: bool = False, tell: Callable[[str], None] = say) -> Source:
-    """``source`` with windows that say what is wrong.
+    """Adds diagnosis to ``source``: its windows contain chains.
 
-    With ``keep``, what is normal on this host comes from earlier runs and goes to later ones; ``tell`` gets
-    a line where that fails.
+    With ``keep``, the baseline of this host is read from earlier runs and saved for later ones; ``tell`` gets
+    a line if that fails.
     """
     from stalltop.diagnosis.diagnosed import Diagnosed
     from stalltop.diagnosis.engine import Diagnosis

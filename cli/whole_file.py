@@ -1,4 +1,4 @@
-"""A file as one window: the one that was saved, or all of a recording added up."""
+"""Reads a file as one window: a saved window, or the sum of a recording."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from stalltop.widgets.strips import printable
 
 
 def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
-    """The window of a file, and the causes that were seen in it, each as it was when it was worst.
+    """Returns the window of a file and its chains; those of a recording as they were at their worst.
 
-    What could not be read is told on stderr. Raises UsageError where nothing can be.
+    Parts that cannot be read are reported on stderr. Raises UsageError if nothing can be read.
     """
     from stalltop.recordings.read.reading import open_file
 
@@ -43,7 +43,8 @@ def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
 
 
 def chains_of(window: Window) -> Sequence[Chain]:
-    """The chains of ``window``: those followed while it was traced, else what its own evidence says."""
+    """Returns the chains of ``window``: those found while it was traced, else those that its evidence
+    shows."""
     from stalltop.diagnosis.engine import explain
 
     return window.chains or explain(window)

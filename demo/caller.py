@@ -27,7 +27,7 @@ class CallerError(Exception):
 
 
 @dataclass(slots=True)
-class Made:
+class CallsMade:
     """Calls that a process made of one function, as counted and timed by the process itself."""
 
     calls: int = 0
@@ -151,12 +151,12 @@ class Caller:
         self.do("finish", seconds)
         self.start(items, threads=threads)
 
-    def report(self) -> dict[str, Made]:
+    def report(self) -> dict[str, CallsMade]:
         """Returns the calls made so far, by symbol (with its variant)."""
-        found: dict[str, Made] = {}
+        found: dict[str, CallsMade] = {}
         for line in self.do("report")[:-1]:
             _, symbol, *words = line.split(" ")
-            made = found.setdefault(symbol, Made())
+            made = found.setdefault(symbol, CallsMade())
             calls, errors, size, total_ns, max_ns = map(int, words[:5])
             made.calls += calls
             made.errors += errors

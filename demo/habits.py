@@ -39,18 +39,29 @@ class Habit:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A tenant of the simulated host. ``path`` may contain ``{id}``, its container id."""
+    """A tenant of the simulated host."""
 
     name: str
     habit: str
-    kind: Kind
-    runtime: str
-    path: str
+    where: str
+    """A key of ``PLACES``, and after a colon what is in its path in place of a container id, if anything."""
     pod: str = ""
     namespace: str = ""
     container: str = ""
     """Its name within the pod."""
 
+
+_PODS = "/kubepods.slice/kubepods-"
+PLACES: dict[str, tuple[Kind, str]] = {
+    "docker": ("container", "/system.slice/docker-{}.scope"),
+    "podman": ("container", "/machine.slice/libpod-{}.scope"),
+    "containerd": ("pod", f"{_PODS}burstable.slice/cri-containerd-{{}}.scope"),
+    "cri-o": ("pod", f"{_PODS}besteffort.slice/crio-{{}}.scope"),
+    "slurm": ("job", "/system.slice/slurmstepd.scope/{}/step_0"),
+    "systemd": ("unit", "/system.slice/{}"),
+    "user": ("session", "/user.slice/user-1003.slice/{}.scope"),
+}
+"""What tenants are, and the paths of their cgroups, by the runtime that makes them."""
 
 _TRAINER = (
     Act("runtime", "cudaLaunchKernel", 9000, 4_600, 0.3, nested="cuLaunchKernel"),
@@ -83,7 +94,7 @@ _NOTEBOOK = (
     Act("runtime", "cudaDeviceSynchronize", 18, 12_000_000, 0.9, nested="cuCtxSynchronize"),
     Act("driver", "cuModuleLoadData", 0.02, 46_000_000, 0.5),
 )
-_OTHERS = (
+OTHERS = (
     Act("driver", "cuMemcpyDtoDAsync", 30, 5_200, 0.3, 1 << 20),
     Act("driver", "cuMemcpyPeerAsync", 12, 9_100, 0.4, 2 << 20),
     Act("driver", "cuMemPrefetchAsync", 2, 88_000, 0.5, 16 << 20),
@@ -113,6 +124,7 @@ _OTHERS = (
     Act("nccl", "ncclSend", 12, 29_000, 0.5, 3 << 20),
     Act("nccl", "ncclRecv", 12, 30_000, 0.5, 3 << 20),
 )
+"""Further operations for tenants that are to have more than their habit has."""
 
 _ALONE = tuple(act for act in _TRAINER if act.layer != "nccl")
 
@@ -122,49 +134,23 @@ HABITS = {
     "inference": Habit("python3 serve.py", _INFERENCE, period_seconds=40, quiet=0.35),
     "notebook": Habit("ipykernel", _NOTEBOOK, period_seconds=50, quiet=0.05),
 }
-OTHERS = _OTHERS
-"""Further operations for tenants that are to have more than their habit has."""
 
 PEOPLE = (
-    Person("bert-trainer", "trainer", "container", "docker", "/system.slice/docker-{id}.scope"),
-    Person(
-        "chat-server",
-        "inference",
-        "pod",
-        "containerd",
-        "/kubepods.slice/kubepods-burstable.slice/cri-containerd-{id}.scope",
-        "chat-server-6c9f7d5b88-x2kqp",
-        "serving",
-    ),
-    Person("notebook-anna", "notebook", "container", "podman", "/machine.slice/libpod-{id}.scope"),
-    Person("job 4711.0", "trainer", "job", "slurm", "/system.slice/slurmstepd.scope/job_4711/step_0"),
-    Person(
-        "embedder",
-        "inference",
-        "pod",
-        "cri-o",
-        "/kubepods.slice/kubepods-besteffort.slice/crio-{id}.scope",
-        "embedder-0",
-        "search",
-    ),
-    Person("notebook-ben", "notebook", "container", "docker", "/system.slice/docker-{id}.scope"),
-    Person("triton.service", "inference", "unit", "systemd", "/system.slice/triton.service"),
-    Person("job 4712.0", "trainer", "job", "slurm", "/system.slice/slurmstepd.scope/job_4712/step_0"),
-    Person("carla (session)", "notebook", "session", "user", "/user.slice/user-1003.slice/session-7.scope"),
-    Person("reranker", "inference", "container", "docker", "/system.slice/docker-{id}.scope"),
+    Person("bert-trainer", "trainer", "docker"),
+    Person("chat-server", "inference", "containerd", "chat-server-6c9f7d5b88-x2kqp", "serving"),
+    Person("notebook-anna", "notebook", "podman"),
+    Person("job 4711.0", "trainer", "slurm:job_4711"),
+    Person("embedder", "inference", "cri-o", "embedder-0", "search"),
+    Person("notebook-ben", "notebook", "docker"),
+    Person("triton.service", "inference", "systemd:triton.service"),
+    Person("job 4712.0", "trainer", "slurm:job_4712"),
+    Person("carla (session)", "notebook", "user:session-7"),
+    Person("reranker", "inference", "docker"),
 )
-
-
-def _pod(habit: str, namespace: str, pod: str, container: str) -> Person:
-    """Returns a container of a pod."""
-    path = "/kubepods.slice/kubepods-burstable.slice/cri-containerd-{id}.scope"
-    return Person(f"{pod}/{container}", habit, "container", "containerd", path, pod, namespace, container)
-
-
 PODS = (
-    _pod("trainer alone", "research", "trainer-0", "train"),
-    _pod("inference", "serving", "chat-0", "server"),
-    _pod("inference", "search", "embedder-0", "main"),
-    _pod("notebook", "research", "notebook-anna", "jupyter"),
+    Person("trainer-0/train", "trainer alone", "containerd", "trainer-0", "research", "train"),
+    Person("chat-0/server", "inference", "containerd", "chat-0", "serving", "server"),
+    Person("embedder-0/main", "inference", "containerd", "embedder-0", "search", "main"),
+    Person("notebook-anna/jupyter", "notebook", "containerd", "notebook-anna", "research", "jupyter"),
 )
 """Four pods of one node."""

@@ -88,9 +88,9 @@ class Scenario:
     about: str
     tenants: tuple[TenantPlan, ...]
     files: Mapping[str, int] = field(default_factory=dict)
-    """Sizes in MiB, by name."""
+    """Sizes of the files that its items read, MiB, by file name."""
     gpu: Mapping[str, str] = field(default_factory=dict)
-    """What a stand-in of the driver shows; if empty, the driver of this host is asked."""
+    """Settings of the stand-in for NVML; if empty, the driver of this host is read."""
 
 
 def scenario_names() -> list[str]:

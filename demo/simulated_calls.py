@@ -1,17 +1,41 @@
-"""Generates captured calls for simulated windows: each is one that its row has counted."""
+"""Generates what simulated windows say of single calls and of CUDA kernels: parts of what their rows have
+counted."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Final
 
+import numpy as np
+
 from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.cuda_kernels import BUCKETS, KernelCount, bucket_highest_ns, bucket_lowest_ns
 from stalltop.model.evidence import HOST_LAYER
-from stalltop.model.histograms.hdr import lowest_ns
+from stalltop.model.histograms.hdr import COUNTERS, lowest_ns
 from stalltop.model.window import Rows
 
 SLOW_A_SECOND: Final = 14
 SAMPLES_A_SECOND: Final = 6
+_TRAINER: Final = (
+    (0.42, "gemm(float const*, float const*, float*, int, int, int)"),
+    (0.21, "void nn::layer_norm<float>(float*, float const*, float const*, int)"),
+    (0.15, "void nn::adam_step<float>(float*, float*, float*, float const*, float)"),
+    (0.12, "void nn::attention_forward<128, true>(float*, float const*, nn::Tile<128, true>)"),
+    (0.06, "void nn::softmax<float, 1024>(float*, float const*)"),
+)
+_INFERENCE: Final = (
+    (0.55, "void nn::attention_forward<128, true>(float*, float const*, nn::Tile<128, true>)"),
+    (0.25, "gemm(float const*, float const*, float*, int, int, int)"),
+    (0.15, "embedding_lookup(long const*, float const*, float*, unsigned long)"),
+)
+_NOTEBOOK: Final = (
+    (0.6, "void resize<unsigned char>(unsigned char const*, unsigned char*, int, int)"),
+    (0.2, "(anonymous namespace)::histogram(unsigned char const*, unsigned int*)"),
+    (0.1, "scale(float*, float, int)"),
+)
+KERNELS: Final = {"python3 train.py": _TRAINER, "python3 serve.py": _INFERENCE, "ipykernel": _NOTEBOOK}
+"""By program: shares of its launches, and CUDA kernels. The remaining launches are of unnamed CUDA
+kernels."""
 
 
 def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Calls:
@@ -28,50 +52,39 @@ def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Call
     called.sort(key=lambda row: -int(rows.max_ns[row]))
     slow = called[: n // 2] + random.sample(called[n // 2 :], n - n // 2)
     others = random.sample(called, min(max(round(SAMPLES_A_SECOND * seconds), 1), len(called)))
-    kept = [_call(rows, row, int(rows.max_ns[row]), "slow", start, seconds, random) for row in slow]
-    for row in others:
-        first, end = rows.histograms.start[row : row + 2].tolist()
-        duration_ns = int(lowest_ns(rows.histograms.index[random.randrange(first, end)]))
-        kept.append(_call(rows, row, duration_ns, "sample", start, seconds, random))
+    kept = []
+    for at, row in enumerate(slow + others):
+        duration_ns = int(rows.max_ns[row])
+        if at >= len(slow):
+            entry = random.randrange(*rows.histograms.start[row : row + 2].tolist())
+            duration_ns = int(lowest_ns(rows.histograms.index[entry]))
+        key = rows.keys[row]
+        begin_ns = int(start * 1e6) * 1000 + random.randrange(max(int(seconds * 1e9) - duration_ns, 1))
+        kept.append(
+            KeptCall(
+                *(key.tenant, key.pid, key.process, key.layer, key.operation, key.nested),
+                tid=key.pid + random.randrange(3),
+                start_ns=begin_ns,
+                duration_ns=duration_ns,
+                split_ns=_split(rows, row, duration_ns),
+                bytes=int(rows.bytes[row]) // int(rows.calls[row]),
+                returned=0,
+                arguments=_arguments(key.operation, key.pid),
+                kernel="",
+                why="slow" if at < len(slow) else "sample",
+                device=key.device,
+            )
+        )
     return Calls(sorted(kept, key=lambda call: (call.start_ns, call.tid)))
 
 
-def _call(
-    rows: Rows, row: int, duration_ns: int, why: str, start: float, seconds: float, random: Random
-) -> KeptCall:
-    key = rows.keys[row]
-    calls = int(rows.calls[row])
-    after_ns = random.randrange(max(int(seconds * 1e9) - duration_ns, 1))
-    return KeptCall(
-        key.tenant,
-        key.pid,
-        key.process,
-        key.layer,
-        key.operation,
-        key.nested,
-        tid=key.pid + random.randrange(3),
-        start_ns=int(start * 1e6) * 1000 + after_ns,
-        duration_ns=duration_ns,
-        split_ns=_split(rows, row, duration_ns),
-        bytes=int(rows.bytes[row]) // calls,
-        returned=0,
-        arguments=_arguments(key.operation, key.pid),
-        kernel="",
-        why="slow" if why == "slow" else "sample",
-        device=key.device,
-    )
-
-
-def _split(rows: Rows, row: int, duration_ns: int) -> tuple[int, ...] | None:
+def _split(rows: Rows, row: int, duration_ns: int) -> tuple[int, ...]:
     """Returns ``duration_ns`` divided in the proportions of all calls of the row; the remainder is
     running."""
-    if rows.split_ns is None:
-        return None
-    parts = rows.split_ns[row].tolist()
-    whole = sum(parts) or 1
-    divided = [duration_ns * part // whole for part in parts]
-    divided[0] += duration_ns - sum(divided)
-    return tuple(divided)
+    assert rows.split_ns is not None
+    _, *parts = rows.split_ns[row].tolist()
+    divided = [duration_ns * part // int(rows.total_ns[row]) for part in parts]
+    return duration_ns - sum(divided), *divided
 
 
 def _arguments(operation: str, pid: int) -> str:
@@ -84,3 +97,32 @@ def _arguments(operation: str, pid: int) -> str:
     if name.startswith(("nccl", "cudaStream", "cuStream")) or name.endswith("Async"):
         return stream
     return ""
+
+
+def kernels_of(rows: Rows) -> tuple[KernelCount, ...]:
+    """Returns launches of ``rows`` by CUDA kernel."""
+    found: list[KernelCount] = []
+    for row, key in enumerate(rows.keys):
+        known = KERNELS.get(key.process, _TRAINER)
+        if key.nested or "Launch" not in key.operation or "Graph" in key.operation or not rows.calls[row]:
+            continue
+        entries = slice(*rows.histograms.start[row : row + 2].tolist())
+        index, count = rows.histograms.index[entries], rows.histograms.count[entries].astype(np.int64)
+        calls = np.bincount(index // (COUNTERS // BUCKETS), count, BUCKETS).astype(np.int64)
+        mean_ns = int(rows.total_ns[row]) // int(rows.calls[row])
+        for share, name in known:
+            own = (calls * share).astype(np.int64)
+            used = np.flatnonzero(own)
+            if not len(used):
+                continue
+            top, launches = int(used[-1]), int(own.sum())
+            longest = min(int(rows.max_ns[row]), bucket_highest_ns(top))
+            found.append(
+                KernelCount(
+                    *(key.tenant, key.pid, key.process, key.layer, key.operation, key.nested, name),
+                    *(launches, 0, launches * mean_ns, max(longest, bucket_lowest_ns(top))),
+                    tuple(zip(used.tolist(), own[used].tolist(), strict=True)),
+                    key.device,
+                )
+            )
+    return tuple(found)

@@ -1,19 +1,27 @@
-"""Generates the devices of the simulated host, the processes on them, and what its scheduler gave to pods."""
+"""Generates the devices of the simulated host, the processes on them and when they were active, and what its
+scheduler gave to pods."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import numpy as np
 
 from stalltop.demo.simulated_host import Plot
+from stalltop.model.devices.activity import ToldActivity, told_activity
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
+from stalltop.model.evidence import HOST_LAYER
 from stalltop.model.tenant import Tenant
+from stalltop.model.window import Rows
 
 _TOTAL_BYTES: Final = 80 << 30
+_TICK_NS: Final = 1 << 20
+_STEP_TICKS: Final = 40
+"""Ticks of the shortest step of a program."""
 _OTHERS: Final[dict[str, Any]] = {
     "pcie_generation": 5,
     "pcie_generation_max": 5,
@@ -111,3 +119,20 @@ def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]
         for number, tenant in enumerate(tenants)
         if tenant.pod
     )
+
+
+def activity(rows: Rows, seconds: float, random: np.random.Generator) -> ToldActivity:
+    """Returns when tenants were active: in a part of each step of a process, as large as the part of the time
+    that its calls took. Steps of two processes differ, so that they overlap now and then."""
+    ticks = max(int(seconds * 1e9) // _TICK_NS, 1)
+    called_ns: Counter[tuple[str, str, int]] = Counter()
+    for key, total_ns in zip(rows.keys, rows.total_ns.tolist(), strict=True):
+        if key.outermost and key.layer != HOST_LAYER and total_ns:
+            called_ns[key.device, key.tenant, key.pid] += total_ns
+    active: dict[tuple[str, str], int] = {}
+    for (device, tenant, pid), ns in called_ns.items():
+        step = _STEP_TICKS + pid % 29
+        place = (np.arange(ticks) + random.integers(step)) % step
+        bits = np.packbits(place < ns / (ticks * _TICK_NS) * step, bitorder="little")
+        active[device, tenant] = active.get((device, tenant), 0) | int.from_bytes(bits.tobytes(), "little")
+    return told_activity(active, _TICK_NS)

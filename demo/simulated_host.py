@@ -7,9 +7,10 @@ or let one of the trainer's ranks come late all the time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,6 @@ DISK_LOADED: Final = (60.0, 80.0)
 """Beginning and end of the part of a period in which the trainer is short of data, s."""
 CPUS: Final = 32
 DISK: Final = "nvme0n1"
-_SECOND_NS: Final = 1_000_000_000
 _CHARGED: Final = 0.95
 """Part of a wait that has a known culprit."""
 
@@ -72,9 +72,8 @@ LATE_NS: Final = 18_000_000
 """Time by which a late rank enters each collective after the first one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Someone:
-    """A process that makes no traced call, and its tenant's id."""
+class Someone(NamedTuple):
+    """A process, by its tenant's id."""
 
     tenant: str
     pid: int
@@ -83,8 +82,8 @@ class Someone:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Tenants and processes by their roles. A role is None if the host has too few tenants for it: then its
-    part never happens."""
+    """Tenants and processes by their roles. A role is None if the host has too few tenants for it, or if its
+    part is not played now."""
 
     trainer: str
     """Tenant id, as in ``server``."""
@@ -98,22 +97,12 @@ class Cast:
     late_rank: bool = False
     """Whether the trainer's second rank comes late."""
 
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """What happens at one time."""
-
-    cpu_taken: bool
-    disk_loaded: bool
-
-
-def moment(age: float, cast: Cast) -> Moment:
-    """Returns what happens ``age`` seconds after the start."""
-    within = age % PERIOD_SECONDS
-    return Moment(
-        cpu_taken=cast.hog is not None and CPU_TAKEN[0] <= within < CPU_TAKEN[1],
-        disk_loaded=cast.copier is not None and DISK_LOADED[0] <= within < DISK_LOADED[1],
-    )
+    def at(self, age: float) -> Cast:
+        """Returns those whose part is played ``age`` seconds after the start."""
+        within = age % PERIOD_SECONDS
+        hog = self.hog if CPU_TAKEN[0] <= within < CPU_TAKEN[1] else None
+        copier = self.copier if DISK_LOADED[0] <= within < DISK_LOADED[1] else None
+        return replace(self, hog=hog, copier=copier)
 
 
 def _shares(**shares: float) -> NDArray[np.float64]:
@@ -151,34 +140,28 @@ RATE_WITHOUT_CPU: Final = 0.6
 RATE_WITHOUT_DATA: Final = 0.45
 
 
-def call_shares(key: RowKey, cast: Cast, now: Moment) -> NDArray[np.float64]:
-    """Returns the shares of a call's time."""
-    shares = next(found for part, found in _CALLS if part in key.operation)
-    if now.cpu_taken and key.tenant == cast.server:
-        shares = shares * (1.0 - _CALL_WITHOUT_CPU)
-        shares[SPLITS.index("runqueue")] += _CALL_WITHOUT_CPU
-    return shares
+def shares(key: RowKey, cast: Cast) -> NDArray[np.float64]:
+    """Returns the shares of a row's time."""
+    if key.operation == HOST_WORK:
+        return _WORK_WITHOUT_DISK if cast.copier else _WORK
+    if key.operation == HOST_GAP:
+        if key.tenant == cast.trainer:
+            return _GAP_WITHOUT_DATA if cast.copier else _GAPS["trainer"]
+        if key.tenant == cast.server:
+            return _GAP_WITHOUT_CPU if cast.hog else _GAPS["server"]
+        return _GAPS["other"]
+    found = next(found for part, found in _CALLS if part in key.operation)
+    if cast.hog and key.tenant == cast.server:
+        found = found * (1.0 - _CALL_WITHOUT_CPU)
+        found[SPLITS.index("runqueue")] += _CALL_WITHOUT_CPU
+    return found
 
 
-def gap_shares(tenant: str, cast: Cast, now: Moment) -> NDArray[np.float64]:
-    """Returns the shares of the time between calls."""
-    if tenant == cast.trainer:
-        return _GAP_WITHOUT_DATA if now.disk_loaded else _GAPS["trainer"]
-    if tenant == cast.server:
-        return _GAP_WITHOUT_CPU if now.cpu_taken else _GAPS["server"]
-    return _GAPS["other"]
-
-
-def work_shares(now: Moment) -> NDArray[np.float64]:
-    """Returns the shares of the data worker's time."""
-    return _WORK_WITHOUT_DISK if now.disk_loaded else _WORK
-
-
-def rate(tenant: str, cast: Cast, now: Moment) -> float:
+def rate(tenant: str, cast: Cast) -> float:
     """Returns the part of its usual work that a tenant gets done."""
-    if now.cpu_taken and tenant == cast.server:
+    if cast.hog and tenant == cast.server:
         return RATE_WITHOUT_CPU
-    return RATE_WITHOUT_DATA if now.disk_loaded and tenant == cast.trainer else 1.0
+    return RATE_WITHOUT_DATA if cast.copier and tenant == cast.trainer else 1.0
 
 
 def divided(total_ns: U64, shares: NDArray[np.float64]) -> U64:
@@ -201,152 +184,97 @@ def work_key(host: str, worker: Someone) -> RowKey:
     return RowKey(host, worker.tenant, worker.pid, worker.process, HOST_LAYER, HOST_WORK)
 
 
-def evidence(
-    keys: Sequence[RowKey], calls: U64, split_ns: U64, seconds: float, cast: Cast, now: Moment
-) -> Evidence:
+def evidence(keys: Sequence[RowKey], calls: U64, split_ns: U64, seconds: float, cast: Cast) -> Evidence:
     """Returns what else was measured, for complete rows."""
-    processes = _processes(keys, split_ns, seconds, cast, now)
+    processes = _processes(keys, split_ns, seconds, cast)
+    cpu_ns: Counter[str] = Counter()
+    for process in processes:
+        cpu_ns[process.tenant] += process.cpu_ns
     return Evidence(
-        charges=tuple(_charges(keys, split_ns, cast, now)),
-        block_io=tuple(_block_io(keys, split_ns, seconds, cast, now)),
-        tenants=tuple(_tenants(processes)),
+        charges=tuple(_charges(keys, split_ns, cast)),
+        block_io=tuple(_block_io(keys, split_ns, seconds, cast)),
+        tenants=tuple(
+            TenantUse(tenant, cpu_ns=ns, memory_used_bytes=24 << 30, memory_limit_bytes=64 << 30)
+            for tenant, ns in cpu_ns.items()
+        ),
         processes=tuple(processes),
         ranks=tuple(_ranks(keys, calls, cast)),
     )
 
 
-def _charges(keys: Sequence[RowKey], split_ns: U64, cast: Cast, now: Moment) -> list[Charge]:
-    found = []
-
-    def charge(at: int, part: str, culprit: Someone, times: int) -> None:
-        ns = int(int(split_ns[at, SPLITS.index(part)]) * _CHARGED)
-        key = keys[at]
-        if ns:
-            found.append(
-                Charge(
-                    key.tenant,
-                    key.pid,
-                    key.process,
-                    key.layer,
-                    key.operation,
-                    part,
-                    *_who(culprit),
-                    ns,
-                    times,
-                    key.device,
-                )
-            )
-
-    for at, key in enumerate(keys):
+def _charges(keys: Sequence[RowKey], split_ns: U64, cast: Cast) -> Iterator[Charge]:
+    trainer = next(key for key in keys if key.tenant == cast.trainer)
+    for key, parts in zip(keys, split_ns, strict=True):
         if key.nested:
             continue
-        if key.tenant == cast.server and now.cpu_taken and cast.hog is not None:
-            charge(at, "runqueue", cast.hog, 200)
-        elif key.tenant == cast.trainer and key.operation == HOST_GAP:
-            charge(at, "process", cast.worker, 20)
+        if cast.hog and key.tenant == cast.server:
+            part, culprit, times = "runqueue", cast.hog, 200
         elif key.operation == HOST_WORK:
-            trainer = next(
-                other for other in keys if other.tenant == cast.trainer and other.layer != HOST_LAYER
-            )
-            charge(at, "process", Someone(trainer.tenant, trainer.pid, trainer.process), 20)
-    return found
+            part, culprit, times = "process", Someone(trainer.tenant, trainer.pid, trainer.process), 20
+        elif key.tenant == cast.trainer and key.operation == HOST_GAP:
+            part, culprit, times = "process", cast.worker, 20
+        else:
+            continue
+        whose = key.tenant, key.pid, key.process, key.layer, key.operation
+        if ns := int(int(parts[SPLITS.index(part)]) * _CHARGED):
+            yield Charge(*whose, part, *culprit, ns, times, key.device)
 
 
-def _who(someone: Someone) -> tuple[str, int, str]:
-    return someone.tenant, someone.pid, someone.process
-
-
-def _block_io(
-    keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast, now: Moment
-) -> list[BlockIo]:
-    """Returns block I/O: the worker's requests take as long as its row says; the copier's keep the device
+def _block_io(keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast) -> Iterator[BlockIo]:
+    """Gives block I/O: the worker's requests take as long as its row says; the copier's keep the device
     busy."""
 
     def requests(who: Someone, per_s: float, size: int, each_ns: int, *, write: bool = False) -> BlockIo:
         count = max(int(per_s * seconds), 1)
-        queued = each_ns // 8
-        return BlockIo(
-            *_who(who),
-            device=DISK,
-            write=write,
-            requests=count,
-            bytes=count * size,
-            queued_ns=count * queued,
-            service_ns=count * (each_ns - queued),
-            max_ns=4 * each_ns,
-        )
+        queued_ns = each_ns // 8
+        waits = count * queued_ns, count * (each_ns - queued_ns), 4 * each_ns
+        return BlockIo(*who, DISK, write, count, count * size, *waits)
 
-    at = next(i for i, key in enumerate(keys) if key.operation == HOST_WORK)
-    waited = int(split_ns[at, SPLITS.index("disk")]) / seconds
-    per_s = 120.0 if now.disk_loaded else 400.0
-    found = [requests(cast.worker, per_s, 256 << 10, int(waited / per_s))]
-    if now.disk_loaded and cast.copier is not None:
-        found.append(requests(cast.copier, 5200.0, 512 << 10, 6_100_000))
-        found.append(requests(cast.copier, 900.0, 1 << 20, 7_400_000, write=True))
-    return found
+    work = next(parts for key, parts in zip(keys, split_ns, strict=True) if key.operation == HOST_WORK)
+    per_s = 120.0 if cast.copier else 400.0
+    waited_ns = int(work[SPLITS.index("disk")]) / seconds
+    yield requests(cast.worker, per_s, 256 << 10, int(waited_ns / per_s))
+    if cast.copier:
+        yield requests(cast.copier, 5200.0, 512 << 10, 6_100_000)
+        yield requests(cast.copier, 900.0, 1 << 20, 7_400_000, write=True)
 
 
-def _tenants(processes: Sequence[ProcessUse]) -> list[TenantUse]:
-    """Returns what the tenants' processes used, including those that make no traced call."""
-    cpu: dict[str, int] = {}
-    for process in processes:
-        cpu[process.tenant] = cpu.get(process.tenant, 0) + process.cpu_ns
-    return [
-        TenantUse(tenant, cpu_ns=cpu_ns, memory_used_bytes=24 << 30, memory_limit_bytes=64 << 30)
-        for tenant, cpu_ns in cpu.items()
-    ]
-
-
-def _processes(
-    keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast, now: Moment
-) -> list[ProcessUse]:
-    cpu: dict[tuple[str, int, str], int] = {}
+def _processes(keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast) -> list[ProcessUse]:
+    cpu_ns: Counter[Someone] = Counter()
     for key, parts in zip(keys, split_ns, strict=True):
-        who = (key.tenant, key.pid, key.process)
         if not key.nested:
-            cpu[who] = cpu.get(who, 0) + int(parts[SPLITS.index("running")])
+            cpu_ns[Someone(key.tenant, key.pid, key.process)] += int(parts[SPLITS.index("running")])
     found = [
         ProcessUse(
             *who,
-            cpu_ns=cpu_ns,
+            cpu_ns=ns,
             minor_faults=int(40 * seconds),
-            link=1 if who == _who(cast.worker) else 0,
             threads=8,
-            allowed_cpus=CPUS,
-            allowed=f"0-{CPUS - 1}",
             rss_bytes=6 << 30,
-            held_bytes=None if who == _who(cast.worker) else 20 << 30,
-            held=0 if who == _who(cast.worker) else 900,
+            link=int(who == cast.worker),
+            held_bytes=None if who == cast.worker else 20 << 30,
+            held=0 if who == cast.worker else 900,
         )
-        for who, cpu_ns in cpu.items()
+        for who, ns in cpu_ns.items()
     ]
-    others = ((cast.hog, now.cpu_taken, 46, 28.0), (cast.copier, now.disk_loaded, 9, 1.1))
-    for someone, active, threads, cpus in others:
-        if someone is not None and active:
-            found.append(
-                ProcessUse(
-                    *_who(someone),
-                    cpu_ns=int(cpus * seconds * _SECOND_NS),
-                    threads=threads,
-                    allowed_cpus=CPUS,
-                    allowed=f"0-{CPUS - 1}",
-                    rss_bytes=2 << 30,
-                )
-            )
-    return found
+    if cast.hog:
+        found.append(ProcessUse(*cast.hog, cpu_ns=int(28e9 * seconds), threads=46, rss_bytes=2 << 30))
+    if cast.copier:
+        found.append(ProcessUse(*cast.copier, cpu_ns=int(1.1e9 * seconds), threads=9, rss_bytes=2 << 30))
+    return [replace(process, allowed_cpus=CPUS, allowed=f"0-{CPUS - 1}") for process in found]
 
 
-def _ranks(keys: Sequence[RowKey], calls: U64, cast: Cast) -> list[Rank]:
-    """Returns the trainer's processes as the ranks of one communicator, which keep together."""
+def _ranks(keys: Sequence[RowKey], calls: U64, cast: Cast) -> Iterator[Rank]:
+    """Gives the trainer's processes as the ranks of one communicator, which keep together."""
     entered = [
         (key, int(count))
         for key, count in zip(keys, calls, strict=True)
         if key.tenant == cast.trainer and key.operation == "ncclAllReduce" and count
     ]
-    joined = min((count for _, count in entered), default=0) if len(entered) > 1 else 0
-    late = 1 if cast.late_rank else None
-    return [
-        Rank(
+    joined = min(count for _, count in entered) if len(entered) > 1 else 0
+    for rank, (key, count) in enumerate(entered):
+        late = cast.late_rank and rank == 1
+        yield Rank(
             communicator="51e0a7b3c4d2f901",
             tenant=key.tenant,
             pid=key.pid,
@@ -356,9 +284,7 @@ def _ranks(keys: Sequence[RowKey], calls: U64, cast: Cast) -> list[Rank]:
             local_ranks=len(entered),
             collectives=count,
             joined=joined,
-            late_ns=joined * (LATE_NS if late == rank else 21_000 if rank % 2 else 17_000),
-            last=joined // 2 if late is None else joined if late == rank else 0,
+            late_ns=joined * (LATE_NS if late else 21_000 if rank % 2 else 17_000),
+            last=joined * late if cast.late_rank else joined // 2,
             since_entry_ns=4_000_000,
         )
-        for rank, (key, count) in enumerate(entered)
-    ]

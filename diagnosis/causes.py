@@ -44,6 +44,21 @@ _LIST: Final = (
         "loader_cpu", "data loading is short of CPU", "the GPU waits for workers that compute all the time"
     ),
     Cause("loader_lock", "data loading waits for a lock", "the GPU waits for workers that wait for a lock"),
+    Cause(
+        "loader_sleep",
+        "data loading sleeps",
+        "the GPU waits for workers that sleep by themselves, as for a rate limit",
+    ),
+    Cause(
+        "workers_restarted",
+        "data loading workers are started again and again",
+        "the GPU waits while worker processes end and new ones start",
+    ),
+    Cause(
+        "remote_service",
+        "a service answers slowly",
+        "the program or its workers wait for a server, of this host or of another one",
+    ),
     Cause("slow_disk", "slow block device", "threads wait for a device that is slow, or loaded by others"),
     Cause(
         "reclaim", "memory is reclaimed", "threads have to free memory, or read pages back, before they go on"
@@ -60,6 +75,16 @@ _LIST: Final = (
         stays_seconds=60.0,
     ),
     Cause("lock_contention", "threads wait for a lock", "a lock is held by another thread or process"),
+    Cause(
+        "gil",
+        "Python's interpreter lock is held",
+        "another Python thread of the process computes while the calling one waits to run Python code",
+    ),
+    Cause(
+        "stopped",
+        "stopped by a signal or a freezer",
+        "SIGSTOP, a debugger or the cgroup freezer stops threads of the tenant",
+    ),
     Cause(
         "tcp_retransmits",
         "TCP segments sent again",

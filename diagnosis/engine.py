@@ -17,6 +17,7 @@ from stalltop.diagnosis.verdict import chain_of, main_ones, severity_of, suspici
 from stalltop.model.chain import Chain, worst_first
 from stalltop.model.merge.merging import merge
 from stalltop.model.row_key import RowKey
+from stalltop.model.thread_evidence import ThreadEvidence
 from stalltop.model.window import Window
 
 LOOK_SECONDS: Final = 3.0
@@ -91,7 +92,8 @@ class Diagnosis:
             newest = _joined(self._parts)
             self._parts.clear()
             self._look(newest)
-        return replace(window, chains=self._chains(), normals=self._normals_seen)
+        evidence = replace(window.evidence, threads=ThreadEvidence())
+        return replace(window, evidence=evidence, chains=self._chains(), normals=self._normals_seen)
 
     def _look(self, newest: Window) -> None:
         if self._recent and newest.host != self._recent[-1].host:

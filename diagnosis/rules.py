@@ -1,4 +1,7 @@
-"""Lists all rules."""
+"""Lists all rules.
+
+`waits` finds every cause of ``host.waits.DESCRIBED``, `gpu_causes` those of ``gpu.causes``.
+"""
 
 from __future__ import annotations
 

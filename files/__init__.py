@@ -1,1 +1,1 @@
-"""Writes files that are complete or not there, and reads what programs keep in them."""
+"""Writes files that are complete or absent, and reads the small files that stalltop keeps between runs."""

@@ -1,4 +1,4 @@
-"""Writing files that are complete or not there at all, and that only their user may read (mode 0600)."""
+"""Writes files that are complete or absent, and that only their owner may read (mode 0600)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from typing import BinaryIO, Final
 from stalltop.model.errors import StalltopError, UsageError
 
 _LOGS: Final = ("-wal", "-journal")
-"""Beside a SQLite file that was not closed. SQLite takes them for those of any file that has the name."""
+"""Endings of the logs beside a SQLite file that was not closed. SQLite applies a log to whatever file has the
+name."""
 
 
 class PathTakenError(UsageError):
-    """There is a file of that name already."""
+    """A file of that name exists."""
 
 
 class FileInUseError(StalltopError):
@@ -26,7 +27,7 @@ class FileInUseError(StalltopError):
 
 
 def write(content: bytes, path: Path, *, overwrite: bool = False) -> Path:
-    """Write ``content`` to ``path`` and return it, as ``opened`` does and with what it raises."""
+    """Write ``content`` to ``path`` as ``opened`` does and return ``path``. Raises the same errors."""
     with opened(path, overwrite=overwrite) as file:
         file.write(content)
     return path
@@ -34,12 +35,11 @@ def write(content: bytes, path: Path, *, overwrite: bool = False) -> Path:
 
 @contextlib.contextmanager
 def opened(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]:
-    """A file to write: it is at ``path`` once the block has ended well, and nowhere where it has not.
+    """Open a file to write. It appears at ``path`` when the block ends; an exception leaves nothing there.
 
-    Missing folders are made, no link is followed. Raises PathTakenError where ``path`` exists, or the log
-    of a recording of that name, and ``overwrite`` is not set; UsageError where it is to be overwritten but
-    is no regular file, FileInUseError where it is being recorded to, and StalltopError where it cannot be
-    written.
+    Creates missing folders and follows no link. Raises PathTakenError if ``path``, or the log of a recording
+    of that name, exists and ``overwrite`` is not set; UsageError if the file to overwrite is no regular file;
+    FileInUseError if a process records to it; StalltopError if it cannot be written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -72,25 +72,24 @@ def _refuse_to_lose_a_log(path: Path) -> None:
 
 
 def _remove_logs(path: Path) -> None:
-    """Remove what would be taken for a part of the file that gets the name."""
+    """Remove logs of a former file, which SQLite would apply to the new one."""
     for ending in (*_LOGS, "-shm"):
         path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def _not_recorded_to(path: Path) -> Iterator[None]:
-    """Keep recorders from writing the file (``recordings.write.hold``). Raises FileInUseError where one
-    did."""
+    """Lock the file against recorders (``recordings.write.hold``). Raises FileInUseError if one has it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FileInUseError(
-                f"a stalltop records to {path}", "name another file, or stop that one first"
+                f"another stalltop records to {path}", "name another file, or stop that stalltop"
             ) from None
         except OSError:
-            pass  # a file system without locks, or without those of files that are only read
+            pass  # the file system has no locks, or none for files opened read-only
         yield
     finally:
         os.close(descriptor)
@@ -98,7 +97,7 @@ def _not_recorded_to(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _opened(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
-    """Written beside ``path``, then put in place at once."""
+    """Open a file beside ``path``, and move it to ``path`` in one step when the block ends."""
     beside = path.parent / f".{path.name[:200]}.{secrets.token_hex(6)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(beside, flags, 0o600)
@@ -118,24 +117,24 @@ def _opened(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
 
 
 def sync_folder(path: Path) -> None:
-    """Let the names in a folder be on disk. Raises OSError where it cannot be opened."""
+    """Flush the names in a folder to disk. Raises OSError if the folder cannot be opened."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
     except OSError:
-        pass  # some file systems cannot; the file itself is on disk
+        pass  # some file systems cannot flush folders; the file itself is on disk
     finally:
         os.close(folder)
 
 
 def _place_new(beside: Path, path: Path) -> None:
-    """Give the file its name, which nobody may have taken meanwhile."""
+    """Rename ``beside`` to ``path``. Raises PathTakenError if another file has that name meanwhile."""
     try:
         os.link(beside, path, follow_symlinks=False)
     except FileExistsError:
         raise PathTakenError(f"{path} exists") from None
     except OSError:
-        # A file system without hard links: reserve the name, then replace what reserved it.
+        # The file system has no hard links: create an empty file, which reserves the name, and replace it.
         try:
             os.close(
                 os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""A folder of files that is complete or not there at all."""
+"""Writes folders of files that are complete or absent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stalltop.model.errors import StalltopError, UsageError
 
 @contextlib.contextmanager
 def filled(path: Path, *, replaces: Callable[[Path], bool] | None = None) -> Iterator[Path]:
-    """A folder (mode 0700) to fill: it is at ``path`` once the block has ended well, and nowhere where not.
+    """Open a folder (mode 0700) to fill. It appears at ``path`` when the block ends; an exception leaves
+    nothing there.
 
-    Missing folders above it are made. What is at ``path`` already is replaced only where ``replaces`` is
-    given and says that it may be: all of it goes then. Raises PathTakenError where something is there and
-    ``replaces`` is None, UsageError where it may not be replaced, and StalltopError where it cannot be
-    written.
+    Creates missing folders above it. An existing folder is replaced as a whole, but only if ``replaces``
+    returns True for it. Raises PathTakenError if ``path`` exists and ``replaces`` is None, UsageError if
+    ``path`` may not be replaced, and StalltopError if it cannot be written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def _refuse_to_replace(path: Path, replaces: Callable[[Path], bool] | None) -> N
     if replaces is None:
         raise PathTakenError(f"{path} exists")
     if not (stat.S_ISDIR(path.lstat().st_mode) and replaces(path)):
-        raise UsageError(f"{path} holds something else: nothing there is replaced", "name another folder")
+        raise UsageError(f"{path} holds files that stalltop did not export", "name another folder")
 
 
 def _place(beside: Path, path: Path) -> None:

@@ -1,7 +1,7 @@
-"""What is normal on a host, in a file between runs: JSON that only its user may read.
+"""Keeps the baseline of a host between runs: a JSON file that only its owner may read.
 
-The file is replaced as a whole, under a lock, so that two stalltops at once leave one that is complete: that
-of whoever wrote last.
+The file is replaced as a whole, under a lock. Of two stalltops that write at once, the file of the later one
+stays.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ MOST_BYTES: Final = 16 << 20
 
 
 class NormalsDamagedError(Exception):
-    """The file is not what was written."""
+    """The file is damaged, or stalltop did not write it."""
 
 
 class NormalsNewerError(Exception):
-    """The file is of a later stalltop, and is left to it."""
+    """A later version of stalltop wrote the file."""
 
 
 def normals_path(host: str, directory: Path | None = None) -> Path:
-    """Where the normals of ``host`` are: a home may be shared by many hosts."""
+    """Return the path of the baseline of ``host``. The name has the host: hosts may share a home
+    directory."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", host).strip("._-")[:64] or "host"
     return (state_directory() if directory is None else directory) / f"normals-{name}.json"
 
 
 def read_normals(path: Path) -> object | None:
-    """What ``write_normals`` was given; None where there is no file.
+    """Return the baseline that ``write_normals`` wrote, unchecked; None if there is no file.
 
-    Raises NormalsDamagedError or NormalsNewerError with the reason, and OSError where the file cannot be
-    read.
+    Raises NormalsDamagedError or NormalsNewerError with the reason, and OSError if the file cannot be read.
     """
     try:
         content = read_regular(path, MOST_BYTES)
@@ -51,33 +51,35 @@ def read_normals(path: Path) -> object | None:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise NormalsDamagedError(f"it is no JSON ({type(error).__name__})") from None
+        raise NormalsDamagedError(f"it is not JSON ({type(error).__name__})") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise NormalsDamagedError("it does not say that stalltop wrote it")
+        raise NormalsDamagedError("stalltop did not write it")
     version = found.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise NormalsDamagedError("it has no version")
     if version > VERSION:
-        raise NormalsNewerError(f"version {version}, known up to {VERSION}")
+        raise NormalsNewerError(f"it has version {version}; this stalltop reads up to {VERSION}")
     normals: object = found.get("normals")
     return normals
 
 
 def write_normals(path: Path, normals: Mapping[str, Any]) -> None:
-    """Put ``normals`` in place of what ``path`` holds; mode 0600. Raises OSError where that fails.
+    """Replace the file at ``path`` with ``normals``; mode 0600.
 
-    Raises ValueError where they are too large, or are not plain finite values.
+    Raises OSError if that fails, and ValueError if ``normals`` is too large or has a value that JSON does not
+    have.
     """
     content = json.dumps(
         {"format": FORMAT, "version": VERSION, "normals": normals}, allow_nan=False, separators=(",", ":")
     ).encode("ascii")
     if len(content) > MOST_BYTES:
-        raise ValueError(f"normals of {len(content) >> 20} MiB are too large")
+        raise ValueError(f"the baseline is too large: {len(content) >> 20} MiB")
     replace_file(path, content)
 
 
 def put_aside(path: Path) -> Path:
-    """Rename a file that cannot be used, so that it can be looked at; the one put aside before is lost."""
+    """Rename a damaged file so that a person can look at it, and return its new path. Replaces an earlier
+    one."""
     aside = path.with_name(path.name + ".damaged")
     os.replace(path, aside)
     return aside

@@ -1,4 +1,4 @@
-"""Where saved windows go: the XDG state directory. Asking for a path creates nothing."""
+"""Paths of saved windows and recordings, in the XDG state directory. Asking for a path creates nothing."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from pathlib import Path
 from stalltop.model.window import Window
 
 SUFFIX = ".stalltop"
-"""File name ending of saved windows."""
+"""The ending of the names of saved windows and recordings."""
 
 
 def state_directory() -> Path:
-    """``$XDG_STATE_HOME/stalltop``, or ``~/.local/state/stalltop`` where that is unset or not absolute."""
+    """Return ``$XDG_STATE_HOME/stalltop``, or ``~/.local/state/stalltop`` if that is unset or not
+    absolute."""
     given = os.environ.get("XDG_STATE_HOME", "")
     if os.path.isabs(given):
         return Path(given) / "stalltop"
     home = os.path.expanduser("~")
-    # Without HOME and without an entry in the user database nothing better is known.
+    # A user without HOME and without an entry in the user database has no home directory.
     base = Path(home) if os.path.isabs(home) else Path.cwd()
     return base / ".local" / "state" / "stalltop"
 
 
 def window_name(window: Window) -> str:
-    """What files of ``window`` are called, by host and local time: ``gpu7-20260504-031245``."""
+    """Return the name, without ending, of a file of ``window``: host and local time of its end, such as
+    ``gpu7-20260504-031245``."""
     return f"{_in_a_name(window.host)}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(window.end))}"
 
 
 def recording_path(host: str | None = None) -> Path:
-    """Where ``host``, or this one, is recorded to where nothing else is said: hosts may share a home."""
+    """Return the default path of the recording of ``host``, or of this host if None."""
     return state_directory() / f"recording-{_in_a_name(host or platform.node())}{SUFFIX}"
 
 
@@ -40,8 +42,8 @@ def _in_a_name(host: str) -> str:
 
 
 def free(path: Path) -> Path:
-    """``path``, or where that exists the first of its name with a number behind: ``name-2.csv``. A name that
-    a recording's log still has is not free."""
+    """Return ``path`` if it is free, else the first free name with a number: ``name-2.csv``. A name is not
+    free while the log of a recording has it."""
     found, number = path, 2
     while os.path.lexists(found) or os.path.lexists(f"{found}-wal"):
         found = path.with_name(f"{path.stem}-{number}{path.suffix}")

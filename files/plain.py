@@ -1,7 +1,7 @@
-"""Dataclasses to plain JSON values and back, strictly: what comes back has the types its fields declare.
+"""Converts dataclasses to plain JSON values and back. Values that are read have the types of their fields.
 
-Files come from other people, so nothing is taken on trust: numbers of the wrong kind, missing fields and
-NaN are refused, and characters that are not printable are taken out of every text.
+Files may come from strangers. So numbers of the wrong type, missing fields and NaN are refused, and
+characters that are not printable are removed from every text.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from stalltop.model.evidence import Signed
 T = TypeVar("T")
 
 MOST_TEXT = 4096
-"""Longest text taken from a file, in characters."""
+"""Longest text that is read from a file, in characters; longer text is cut."""
 _MOST_INTEGER = (1 << 64) - 1
 
 
 def to_plain(value: object, *, sparse: bool = False) -> Any:
-    """``value`` (a dataclass, tuple, mapping, text, number or None) as dicts, lists, strings and numbers.
+    """Return ``value`` (a dataclass, tuple, mapping, text, number or None) as dicts, lists, strings and
+    numbers.
 
-    ``sparse``: without the fields of dataclasses that are None where nobody says otherwise.
+    NaN and infinity become None. ``sparse`` leaves out fields that are None and whose default is None.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {
@@ -42,16 +43,17 @@ def to_plain(value: object, *, sparse: bool = False) -> Any:
 
 
 def from_plain(kind: type[T], plain: object, where: str) -> T:
-    """The dataclass ``kind`` that ``plain`` describes. Raises ValueError naming ``where`` it is wrong.
+    """Return the dataclass ``kind`` that ``plain`` describes. Raises ValueError, which names ``where`` it is
+    wrong.
 
-    Fields that ``kind`` does not have are passed over, so that files of later programs can be read.
+    Ignores fields that ``kind`` does not have: files of later versions have more.
     """
     if not isinstance(plain, dict):
-        raise ValueError(f"{where} is no object")
+        raise ValueError(f"{where} is not an object")
     values: dict[str, Any] = {}
     for name, hint, required in _fields(kind):
         if plain.get(name) is None and not required:
-            continue  # not known, or not in this file: the default says so
+            continue  # the default stands for a field that is not known or missing
         if name in plain:
             values[name] = value(hint, plain[name], f"{where}.{name}")
         elif required:
@@ -63,7 +65,8 @@ _known: dict[type[Any], tuple[tuple[str, Any, bool], ...]] = {}
 
 
 def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
-    """Name, type and whether a value is needed, of every field: worked out once."""
+    """Return name, type and whether it is required, of every field of ``kind``. Caches them: hints are
+    slow."""
     if kind not in _known:
         hints = get_type_hints(kind, include_extras=True)
         _known[kind] = tuple(
@@ -74,7 +77,7 @@ def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
 
 
 def value(hint: Any, plain: object, where: str) -> Any:
-    """What ``plain`` is in a field of type ``hint``. Raises ValueError naming ``where`` it is wrong."""
+    """Convert ``plain`` to the type ``hint``. Raises ValueError, which names ``where`` it is wrong."""
     if hint == Signed:
         return integer(plain, where, signed=True)
     origin = get_origin(hint)
@@ -108,7 +111,7 @@ def value(hint: Any, plain: object, where: str) -> Any:
 
 def _tuple(parts: Sequence[Any], plain: object, where: str) -> tuple[Any, ...]:
     if not isinstance(plain, list):
-        raise ValueError(f"{where} is no list")
+        raise ValueError(f"{where} is not a list")
     if len(parts) == 2 and parts[1] is ...:
         return tuple(value(parts[0], item, f"{where}[{at}]") for at, item in enumerate(plain))
     if len(parts) != len(plain):
@@ -120,12 +123,12 @@ _known_tuples: dict[Any, tuple[Any, ...]] = {}
 
 
 def named_tuple(kind: Any, plain: object, where: str) -> Any:
-    """The named tuple ``kind`` from a list. Raises ValueError naming ``where`` it is wrong.
+    """Return the named tuple ``kind`` from a list. Raises ValueError, which names ``where`` it is wrong.
 
-    Elements of later programs are passed over, what has a default may be missing.
+    Ignores further elements, which files of later versions have. Elements with a default may be missing.
     """
     if not isinstance(plain, list):
-        raise ValueError(f"{where} is no list")
+        raise ValueError(f"{where} is not a list")
     if kind not in _known_tuples:
         hints = get_type_hints(kind, include_extras=True)
         _known_tuples[kind] = tuple(hints[name] for name in kind._fields)
@@ -136,17 +139,18 @@ def named_tuple(kind: Any, plain: object, where: str) -> Any:
 
 
 def text(plain: object, where: str, most: int | None = MOST_TEXT) -> str:
-    """``plain`` where it is text, without unprintable characters, cut to ``most``. Raises ValueError else."""
+    """Return the text ``plain`` without unprintable characters, cut to ``most``. Raises ValueError if it is
+    no text."""
     if not isinstance(plain, str):
-        raise ValueError(f"{where} is no text")
+        raise ValueError(f"{where} is not text")
     if plain.isprintable():
         return plain[:most]
     return "".join(character for character in plain if character.isprintable())[:most]
 
 
 def integer(plain: object, where: str, most: int = _MOST_INTEGER, *, signed: bool = False) -> int:
-    """``plain`` where it is an integer from 0 to ``most``, or from -``most`` if ``signed``. Raises ValueError
-    else."""
+    """Return the integer ``plain``. Raises ValueError unless it is from 0 to ``most``, or from -``most`` if
+    ``signed``."""
     least = -most if signed else 0
     if not isinstance(plain, int) or isinstance(plain, bool) or not least <= plain <= most:
         raise ValueError(f"{where} is no {'integer' if signed else 'count'}")
@@ -154,13 +158,13 @@ def integer(plain: object, where: str, most: int = _MOST_INTEGER, *, signed: boo
 
 
 def number(plain: object, where: str) -> float:
-    """``plain`` where it is a finite number. Raises ValueError else."""
+    """Return the number ``plain`` as a float. Raises ValueError if it is not a finite number."""
     if isinstance(plain, bool) or not isinstance(plain, (int, float)):
-        raise ValueError(f"{where} is no number")
+        raise ValueError(f"{where} is not a number")
     try:
         value = float(plain)
     except OverflowError:
         raise ValueError(f"{where} is too large") from None
     if not math.isfinite(value):
-        raise ValueError(f"{where} is no finite number")
+        raise ValueError(f"{where} is not finite")
     return value

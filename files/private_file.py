@@ -1,4 +1,4 @@
-"""Small files that only their user may read, replaced as a whole: readers see the old one or the new one."""
+"""Reads and replaces small files that only their owner may read. Readers see the old file or the new one."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LOCK_SECONDS = 5.0
-"""How long a writer waits for another one."""
+"""How long a writer waits for another writer."""
 
 
 class UnsuitableFileError(Exception):
-    """What stands there is no file of ours: a pipe, a device, or too large."""
+    """The path names a pipe or a device, or a file that is too large."""
 
 
 def read_regular(path: Path, most_bytes: int, *, follow: bool = False) -> bytes | None:
-    """All of a regular file of at most ``most_bytes``; None where there is none.
+    """Return the content of a regular file of at most ``most_bytes``; None if there is no file.
 
-    A symbolic link is followed only with ``follow``. Raises UnsuitableFileError, and OSError where it
-    cannot be read.
+    Follows a symbolic link only with ``follow``. Raises UnsuitableFileError, and OSError if it cannot be
+    read.
     """
-    # Without O_NONBLOCK a pipe of that name would be waited on for ever.
+    # Without O_NONBLOCK, opening a pipe of that name waits for a writer for ever.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         descriptor = os.open(path, flags)
@@ -40,14 +40,14 @@ def read_regular(path: Path, most_bytes: int, *, follow: bool = False) -> bytes 
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put ``content`` in place of what ``path`` holds; mode 0600. Raises OSError where that fails.
+    """Replace the file at ``path`` with ``content``; mode 0600. Raises OSError if that fails.
 
-    Of two writers at once the later one wins as a whole. Folders that are missing are made, mode 0700.
+    Of two writers at once, the later one's content stays. Creates missing folders, mode 0700.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".new")
     with locked(path.with_name(path.name + ".lock")):
-        # What a writer that was killed left there goes first. No fsync: what is lost is made again.
+        # A writer that was killed may have left its file. No fsync: lost content is made again.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(beside)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -58,7 +58,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with its process. Raises TimeoutError where another writer keeps it."""
+    """Hold a lock that ends with the process. Raises TimeoutError if another writer holds it for too long."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     try:

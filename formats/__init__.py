@@ -1,1 +1,1 @@
-"""A window written or served: JSON, text, saved file."""
+"""Formats of windows: JSON, text, HTML, tables, traces and histogram logs."""

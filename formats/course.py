@@ -1,4 +1,4 @@
-"""How a host fared over time: the figures of its stretches, and all of them added up. What a report draws."""
+"""Figures of a host over time, which a report draws: for each stretch of time, and for all time together."""
 
 from __future__ import annotations
 
@@ -15,42 +15,41 @@ from stalltop.model.rows.pivot import Dimension, pivot
 from stalltop.model.window import Window
 
 MOST_SLOW: Final = 2_000
-"""Slow calls that are kept of a whole recording, the slowest ones."""
+"""Captured calls of a recording that a report uses: the slowest ones."""
 Name = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CourseFigures:
-    """What was counted of something in a stretch."""
+    """Counts of one operation, container or host in one stretch of time."""
 
     calls_per_s: float
     p50_ns: int | None
-    """None where nothing returned, as all that follow."""
+    """None if no call returned; so are the figures below."""
     p99_ns: int | None
     max_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Figures of one stretch of time."""
+    """Figures of one stretch of time; times are Unix seconds."""
 
     start: float
     end: float
-    """Unix time, seconds."""
     outermost: CourseFigures
-    """All calls but those inside others."""
+    """Figures of all outermost calls."""
     errors_per_s: float
     operations: dict[Name, CourseFigures]
-    """By operation and layer."""
+    """Figures by operation and layer."""
     containers: dict[Name, CourseFigures]
-    """By the key of the container."""
+    """Figures by container."""
     system: System | None
     devices: tuple[Device, ...]
 
 
 @dataclass(slots=True)
 class Course:
-    """One host."""
+    """Figures of one host over time."""
 
     host: str
     stretches: list[Stretch] = field(default_factory=list)
@@ -58,10 +57,10 @@ class Course:
     slow: list[KeptCall] = field(default_factory=list)
     windows: int = 0
     covered_s: float = 0.0
-    """Seconds that windows cover."""
+    """Sum of the lengths of the windows, in seconds."""
 
     def window(self, episodes: Episodes) -> Window:
-        """All of it as one window, with every tenant that was seen and every chain as it was known last."""
+        """Return all windows merged, with every tenant and the last state of every chain."""
         tenants = {name: tenant for (host, name), tenant in episodes.tenants.items() if host == self.host}
         whole = self.whole.window
         calls = Calls(
@@ -72,13 +71,16 @@ class Course:
 
 
 def latest(episodes: Iterable[Episode], host: str) -> list[Episode]:
-    """Of the chains of ``host``, each once, as it was known last."""
+    """Return the last episode of each chain of ``host``."""
     found = {one.chain.identity: one for one in episodes if one.host == host}
     return list(found.values())
 
 
 def courses(windows: Iterable[Window], seconds: float) -> tuple[list[Course], Episodes]:
-    """The course of every host, by stretches of ``seconds``, and every chain; windows in order of time."""
+    """Return the course of every host, in stretches of ``seconds``, and the episodes of all chains.
+
+    Windows come in order of time.
+    """
     found: dict[str, Course] = {}
     episodes = Episodes()
 

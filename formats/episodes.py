@@ -1,4 +1,4 @@
-"""Every chain that windows tell of, each once, as it was when it was worst."""
+"""Collects the chains of many windows: each once for each time it is open, with its worst state."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from stalltop.model.window import Window
 
 
 def badness(chain: Chain) -> tuple[int, float]:
-    """Sort key, the worst first: by severity, then by loss, whether it still goes on or not."""
+    """Return a sort key for chains, the worst first: severity, then lost time."""
     return SEVERITIES.index(chain.severity), -chain.lost_ms_per_s
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A chain from when it was first seen until it was over, or until nothing more is known."""
+    """One period in which a chain is open."""
 
     host: str
     chain: Chain
-    """As it was when it was worst; when it was seen, and whether it goes on, as it was known last."""
+    """The chain in its worst state; ``seen`` and ``open`` are those of its last state."""
 
     @property
     def end(self) -> float:
-        """Unix time, seconds: when it was last seen."""
+        """When the chain was last seen, Unix seconds."""
         return max(self.chain.seen, self.chain.since)
 
 
 class Episodes:
-    """Collects them from windows that come in order of time."""
+    """Collects episodes and tenants from windows that come in order of time."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, float], Episode] = {}
         self.tenants: dict[tuple[str, str], Tenant] = {}
-        """Of all windows, by host and id."""
+        """The tenants of all windows, by host and id."""
         self.lost_ms: dict[tuple[str, str], float] = {}
-        """What chains cost in all, by host and identity."""
+        """Time that each chain cost in all windows, in ms, by host and identity."""
 
     def add(self, window: Window) -> None:
-        """Take in what ``window`` says."""
+        """Add the chains and tenants of ``window``."""
         for chain in window.chains:
             fault = window.host, chain.identity
             if chain.open:
@@ -54,10 +54,10 @@ class Episodes:
             self.tenants[window.host, tenant.id] = tenant
 
     def all(self) -> list[Episode]:
-        """All of them, by when they began."""
+        """Return all episodes, ordered by their beginning."""
         return sorted(self._found.values(), key=lambda one: (one.chain.since, one.end, one.chain.id))
 
     def name(self, host: str, tenant: str) -> str:
-        """What a person calls a tenant."""
+        """Return the name of a tenant, or its id if it has no name."""
         found = self.tenants.get((host, tenant))
         return (found.name if found is not None else "") or tenant

@@ -1,13 +1,13 @@
-"""Histogram logs: for every row a file of its intervals, as HdrHistogram's own tools read them.
+"""Writes histogram logs, which HdrHistogram's own tools read: a file for every row, an interval for every
+window.
 
-The format is HdrHistogram's log, version 1.3: an interval is its start and length in seconds, its longest
-call in milliseconds, and a compressed V2 payload of nanoseconds. ``index.csv`` says which file is whose.
+The format is version 1.3 of HdrHistogram's log. An interval has its start and length in seconds, its longest
+call in milliseconds, and a compressed V2 payload of nanoseconds. ``index.csv`` names the row of each file.
 """
 
 from __future__ import annotations
 
 import base64
-import csv
 import os
 import re
 import time
@@ -22,7 +22,7 @@ from stalltop.model.errors import StalltopError
 from stalltop.model.histograms.payload import payloads
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.text.csv_cells import text_cell
+from stalltop.model.text.csv_lines import Cell, write_lines
 from stalltop.model.text.figures import printable
 from stalltop.model.window import Window
 
@@ -31,26 +31,26 @@ HEADS: Final = (
     *("file", "host", "container", "tenant", "process", "pid", "layer", "operation", "inside"),
     *("intervals", "calls", "errors", "max_ns", "total_ns", "device"),
 )
-"""Columns of the index."""
+"""Columns of ``index.csv``."""
 SUFFIX: Final = ".hlog"
 MOST_FILES: Final = 10_000
-"""Rows that get a file."""
+"""Largest number of rows that an export may have: each gets a file."""
 _HELD: Final = 16 << 20
-"""Characters that are kept until they are written: files are opened seldom, however many there are."""
+"""Characters that are buffered before files are opened to append them, so that each file is opened seldom."""
 _PART: Final = 48
-"""Characters of a file's name that each name of its row gets at most."""
+"""Longest part of a file name, in characters. A part stands for one name of the row."""
 _RATIO: Final = 1e6
-"""Nanoseconds in the unit of an interval's longest call."""
+"""Nanoseconds in a millisecond, the unit of an interval's longest call."""
 
 
 @dataclass(slots=True)
 class _Log:
-    """One row's file."""
+    """The file of one row."""
 
     name: str
     container: str
     pieces: list[str] = field(default_factory=list)
-    """What is not written yet."""
+    """Lines that are not written yet."""
     intervals: int = 0
     calls: int = 0
     errors: int = 0
@@ -59,7 +59,7 @@ class _Log:
 
 
 def ours(folder: Path) -> bool:
-    """Whether ``folder`` holds an earlier export, or nothing, and nothing else."""
+    """Return whether ``folder`` is empty or holds the files of an earlier export only."""
     names = [file.name for file in folder.iterdir()]
     return not names or (INDEX in names and all(name == INDEX or name.endswith(SUFFIX) for name in names))
 
@@ -67,9 +67,9 @@ def ours(folder: Path) -> bool:
 def write(windows: Iterable[Window], span: tuple[float, float], folder: Path) -> None:
     """Write a log for every row of ``windows``, and the index, into an empty folder.
 
-    None of them begins before ``span`` does (Unix seconds): the clock may have been set back between two,
-    and readers take nothing that is before a log's beginning. Raises StalltopError where there are too many
-    rows, and OSError.
+    ``span`` is the time from the earliest beginning of a window to the latest end (Unix seconds). Logs begin
+    with it, since readers ignore intervals before the beginning of a log, and the clock may have been set
+    back. Raises StalltopError if there are too many rows, and OSError.
     """
     logs: dict[RowKey, _Log] = {}
     taken: set[str] = {INDEX}
@@ -81,20 +81,15 @@ def write(windows: Iterable[Window], span: tuple[float, float], folder: Path) ->
             held = 0
     _flush(folder, logs)
     with open(folder / INDEX, "x", encoding="utf-8", newline="", opener=_private) as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(HEADS)
-        for key, log in logs.items():
-            names = (log.name, key.host, log.container, key.tenant, key.process)
-            lines.writerow(
-                [
-                    *(text_cell(name) for name in names),
-                    key.pid,
-                    *(text_cell(name) for name in (key.layer, key.operation)),
-                    int(key.nested),
-                    *(log.intervals, log.calls, log.errors, log.max_ns, log.total_ns),
-                    text_cell(key.device),
-                ]
-            )
+        write_lines(file, [HEADS, *(_index_line(key, log) for key, log in logs.items())])
+
+
+def _index_line(key: RowKey, log: _Log) -> list[Cell]:
+    """Return the values of ``HEADS`` for a row."""
+    return [
+        *(log.name, key.host, log.container, key.tenant, key.process, key.pid, key.layer, key.operation),
+        *(key.nested, log.intervals, log.calls, log.errors, log.max_ns, log.total_ns, key.device),
+    ]
 
 
 def _private(path: str, flags: int) -> int:
@@ -110,7 +105,8 @@ def _flush(folder: Path, logs: dict[RowKey, _Log]) -> None:
 
 
 def _add(window: Window, begin: float, logs: dict[RowKey, _Log], taken: set[str]) -> int:
-    """The intervals of ``window``, by the time since ``begin``; how many characters they have."""
+    """Add the intervals of ``window``, whose times count from ``begin``. Returns their number of
+    characters."""
     rows = window.rows
     empty = (np.diff(rows.histograms.start) == 0).tolist()
     counts = zip(
@@ -142,7 +138,8 @@ def _add(window: Window, begin: float, logs: dict[RowKey, _Log], taken: set[str]
 def _new(key: RowKey, window: Window, taken: set[str]) -> _Log:
     if len(taken) > MOST_FILES:
         raise StalltopError(
-            f"there are more than {MOST_FILES:,} rows, each of which gets a file", "narrow them"
+            f"an export as histogram logs has a file for each row, at most {MOST_FILES:,}",
+            "export fewer rows: --container, --from, --until",
         )
     tenant = window.tenants.get(key.tenant, Tenant(key.tenant, ""))
     container = tenant.name or key.tenant
@@ -150,7 +147,7 @@ def _new(key: RowKey, window: Window, taken: set[str]) -> _Log:
     names += [f"gpu{key.device}"] * bool(key.device) + ["inside"] * key.nested
     stem = ".".join(map(_safe, names))
     name, number = stem + SUFFIX, 1
-    # Some file systems take large and small letters for the same.
+    # Some file systems do not distinguish large and small letters.
     while name.casefold() in taken:
         number += 1
         name = f"{stem}~{number}{SUFFIX}"
@@ -159,7 +156,7 @@ def _new(key: RowKey, window: Window, taken: set[str]) -> _Log:
 
 
 def _safe(name: str) -> str:
-    """``name`` in characters that every file system and shell takes as they are."""
+    """Return ``name`` with ``_`` for characters that a file system or a shell may treat specially."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")[:_PART] or "unnamed"
 
 

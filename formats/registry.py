@@ -1,6 +1,6 @@
-"""The formats that windows are written in: by ``w`` on the screen, by ``export``, and in the documents.
+"""The table of all formats, for the key ``w``, for ``export`` and for their documents.
 
-A format is one entry here and the module that writes it, which is imported when it is used.
+Each format has one entry here and one module that writes it, which is imported when it is used.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.filter import Filter
 from stalltop.model.text.figures import moment
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 
 if TYPE_CHECKING:
@@ -25,101 +26,107 @@ if TYPE_CHECKING:
 
 Windows = Iterable[Window]
 Span = tuple[float, float]
-"""Between which times (Unix seconds) windows lie: all of each."""
+"""The earliest beginning and the latest end of windows, Unix seconds."""
 
 
-class Shown(Protocol):
-    """A screen at one moment."""
+class ScreenToSave(Protocol):
+    """The screen at one moment, as ``w`` saves it."""
 
     @property
     def window(self) -> Window:
-        """What it shows."""
+        """The window that the screen shows."""
         ...
 
     @property
     def sheet(self) -> Sheet:
-        """The table that has the keys, with all its rows."""
+        """The table that has the focus, with all its rows."""
         ...
 
     @property
     def lines(self) -> Sequence[Strip]:
-        """The screen, line by line."""
+        """The lines of the screen."""
         ...
 
     @property
     def width(self) -> int:
-        """Cells of the terminal."""
+        """Width of the terminal, in cells."""
         ...
 
     @property
-    def unicode(self) -> bool:
-        """Whether it can show more than ASCII."""
+    def glyphs(self) -> Glyphs:
+        """The characters to draw with."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format: of what a screen shows, of any number of windows, or of both."""
+    """One format. It can save a screen, export any number of windows, or both."""
 
     name: str
-    """As ``export --to`` takes it."""
+    """The value of ``export --to``."""
     suffix: str
-    """What file names end in."""
+    """The ending of file names."""
     label: str = ""
-    """What the dialogue of ``w`` calls it."""
+    """The name in the dialogue of ``w``."""
     saved: str = ""
     """What ``w`` saves, in a few words."""
     saved_in_full: str = ""
     """The same, for docs/saving.md."""
-    save: Callable[[Shown], bytes] | None = None
-    """Makes the file of a screen. Raises StalltopError where it cannot."""
+    save: Callable[[ScreenToSave], bytes] | None = None
+    """Returns the content of the file of a screen. Raises StalltopError."""
     exported: str = ""
     """What ``export`` writes, in a few words."""
     use: str = ""
-    """Who reads that."""
+    """Programs that read the exported file."""
     write: Callable[[Windows, Span, BinaryIO], None] | None = None
-    """Writes one file of windows. Raises StalltopError where it cannot, and OSError."""
+    """Exports windows to one file. Raises StalltopError and OSError."""
     fill: Callable[[Windows, Span, Path], None] | None = None
-    """Writes several, into an empty folder."""
+    """Exports windows to several files in an empty folder. Raises StalltopError and OSError."""
     replaces: Callable[[Path], bool] | None = None
-    """Whether a folder is an earlier export."""
+    """Returns whether a folder is an earlier export, which a new one may replace."""
     binary: bool = False
-    """Whether a terminal shows nothing of it."""
+    """Whether the format is binary, so that it is never written to a terminal."""
     problem: Callable[[], str] = str
-    """Says why ``save`` is not possible here, and what helps; empty where it is."""
+    """Returns why ``save`` is not possible here, and what to install; '' if it is possible."""
 
 
-def _save_window(shown: Shown) -> bytes:
+def _save_window(shown: ScreenToSave) -> bytes:
     from stalltop.recordings.write.saving import dump
 
     return dump(shown.window)
 
 
-def _save_text(shown: Shown) -> bytes:
+def _save_text(shown: ScreenToSave) -> bytes:
     from stalltop.formats.text.report import report
 
-    return report(shown.window, shown.sheet, width=shown.width, unicode=shown.unicode).encode()
+    return report(shown.window, shown.sheet, width=shown.width, glyphs=shown.glyphs).encode()
 
 
-def _save_html(shown: Shown) -> bytes:
+def _save_html(shown: ScreenToSave) -> bytes:
     from stalltop.formats.html.page import html_page
 
     return html_page(shown.window, shown.sheet).encode()
 
 
-def _save_csv(shown: Shown) -> bytes:
+def _save_csv(shown: ScreenToSave) -> bytes:
     from stalltop.formats.tables.csv_table import csv_table
 
     return csv_table(shown.sheet, shown.window).encode()
 
 
-def _svg(shown: Shown) -> str:
+def _save_markdown(shown: ScreenToSave) -> bytes:
+    from stalltop.formats.text.markdown import screen
+
+    return screen(shown.window, shown.sheet, shown.glyphs).encode()
+
+
+def _svg(shown: ScreenToSave) -> str:
     from stalltop.formats.html.picture import svg
 
     return svg(shown.lines, shown.width, f"stalltop {shown.window.host} {moment(shown.window.end)}")
 
 
-def _save_png(shown: Shown) -> bytes:
+def _save_png(shown: ScreenToSave) -> bytes:
     from stalltop.formats.html.picture import png
 
     return png(_svg(shown))
@@ -140,6 +147,12 @@ def _write_report(windows: Windows, span: Span, file: BinaryIO) -> None:
     from stalltop.formats.html import report
 
     file.write(report.page(windows, *span).encode())
+
+
+def _write_markdown(windows: Windows, span: Span, file: BinaryIO) -> None:
+    from stalltop.formats.text import markdown
+
+    file.write(markdown.export(windows, *span).encode())
 
 
 def _write_csv(windows: Windows, _: Span, file: BinaryIO) -> None:
@@ -280,22 +293,36 @@ FORMATS: Final = (
         save=_save_png,
         problem=_png_problem,
     ),
+    Format(
+        "markdown",
+        ".md",
+        label="Markdown",
+        saved="the report with tables to paste into an issue or a chat",
+        saved_in_full=(
+            "the report as Markdown, to paste into an issue or a chat: tables, and what is wrong as code "
+            "blocks; names are code, so that none of them is a link or a mention"
+        ),
+        save=_save_markdown,
+        exported="a report with tables, all windows together",
+        use="issues and chats that show Markdown",
+        write=_write_markdown,
+    ),
 )
-"""All of them, in the order in which documents and dialogues name them."""
+"""All formats, in the order of documents and dialogues."""
 SAVED: Final = tuple(one for one in FORMATS if one.save is not None)
-"""What ``w`` offers; the first is meant where nothing is chosen."""
+"""Formats of ``w``; the first one is the default."""
 EXPORTED: Final = {one.name: one for one in FORMATS if one.write is not None or one.fill is not None}
-"""What ``export --to`` takes, by name."""
+"""Formats of ``export --to``, by name."""
 
 
 def saved_markdown() -> str:
-    """What ``w`` offers, as a table for docs/saving.md."""
+    """Return the formats of ``w`` as a table for docs/saving.md."""
     lines = ["| format | ending | what one gets |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| {one.label} | `{one.suffix}` | {one.saved_in_full} |" for one in SAVED)])
 
 
 def exported_markdown() -> str:
-    """What ``export --to`` takes, as a table for docs/export.md."""
+    """Return the formats of ``export --to`` as a table for docs/export.md."""
     lines = ["| `--to` | what one gets | for |", "|---|---|---|"]
     return "\n".join(
         [*lines, *(f"| `{one.name}` | {one.exported} | {one.use} |" for one in EXPORTED.values())]
@@ -303,8 +330,8 @@ def exported_markdown() -> str:
 
 
 def narrowed(window: Window, by: Filter) -> Window:
-    """``window`` with only the rows that pass, and of these only: open calls, CUDA kernels, captured calls,
-    and what is wrong. What is wrong with the whole host stays."""
+    """Return ``window`` with only the rows that pass ``by``, and with only their open calls, CUDA kernels,
+    captured calls and chains. Chains of the whole host stay."""
     if not by:
         return window
     passes = by.of(window)
@@ -323,5 +350,5 @@ def narrowed(window: Window, by: Filter) -> Window:
 
 
 def _row_of(chain: Chain, host: str) -> RowKey:
-    """What a chain that names no rows is about."""
+    """Return a row key made from the fields of a chain that names no rows."""
     return RowKey(host, chain.tenant, chain.pid, chain.process, chain.layer, chain.operation)

@@ -1,4 +1,4 @@
-"""Windows added up to longer ones as they come: a week in minutes, a recording in the points of a chart."""
+"""Merges windows to longer ones as they come, such as to minutes, or to the points of a chart."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from stalltop.model.merge.merging import merge
 from stalltop.model.window import Window
 
 _AT_ONCE: Final = 32
-"""Windows that wait to be added up."""
+"""Windows that are collected before they are merged, which bounds memory."""
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """What is added up of one host."""
+    """The open stretch of one host."""
 
     number: int
-    """Which one of the stretches it is, counted from the beginning of Unix time."""
+    """The number of the stretch, counted from Unix time 0."""
     windows: list[Window] = field(default_factory=list)
 
     def add(self, window: Window) -> None:
@@ -29,10 +29,10 @@ class _Stretch:
 
 
 def stretches(windows: Iterable[Window], seconds: float) -> Iterator[Window]:
-    """``windows`` added up by stretches of ``seconds``, which begin at multiples of it.
+    """Yield ``windows`` merged by stretches of ``seconds``, which begin at multiples of ``seconds``.
 
-    Windows come in order of time; a window is part of the stretch that its middle is in. Every host has
-    stretches of its own. Nothing is averaged: see ``model.merge.merging.merge``.
+    Windows come in order of time; the middle of a window decides which stretch it belongs to. Every host has
+    its own stretches. Percentiles are exact, not averages: see ``model.merge.merging.merge``.
     """
     open_ones: dict[str, _Stretch] = {}
     for window in windows:

@@ -1,1 +1,2 @@
-"""The values that flow through stalltop: histograms, rows, tenants, windows and their history."""
+"""Value types that all other packages share: histograms, rows, tenants, devices, windows and their
+history."""

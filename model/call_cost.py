@@ -1,4 +1,4 @@
-"""What calls of a library cost: how often, how long, how many failed. For the readiness check."""
+"""Counts and durations of the calls to one library function, for ``stalltop check --verbose``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CallCost:
-    """One function, over all the devices it was asked of."""
+    """Statistics of one function, over all devices that it was called for."""
 
     name: str
     calls: int
     failures: int
-    """Of these, those that gave no answer: not supported, not permitted, lost."""
+    """How many of ``calls`` returned no value: not supported, not permitted, or device lost."""
     median_ns: int
-    """Of the latest calls (``probes.nvml.asking.LATEST``), as the two that follow."""
+    """Median duration of the latest calls (``probes.nvml.asking.LATEST``); ``p99_ns`` and ``max_ns`` cover
+    the same calls."""
     p99_ns: int
     max_ns: int
     every_seconds: float | None = None
-    """How often it is asked of each device at this cost; 0: at each look. None: once, or as needed."""
+    """Seconds between two calls for a device; 0: one call in each sample. None: called once, or when
+    needed."""

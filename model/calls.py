@@ -1,7 +1,7 @@
-"""Calls kept one by one: the slowest of each row, and a few taken at random.
+"""Captured calls: the slowest calls of each row, and a random sample.
 
-The rows of a window count every call; what is kept here are examples of them, each with its time, its split
-and its arguments. How many are kept is bounded, and how many slow ones were not is told.
+The rows of a window count every call. A captured call is one of these calls with its start, duration, split
+and arguments. A window keeps a bounded number of them, and counts the slow calls that it dropped.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 MOST_KEPT: Final = 1024
-"""Slow calls that a window keeps, and calls taken at random, so many of each."""
+"""Maximum number of slow calls in a window, and also of randomly sampled calls."""
 
 Why = Literal["slow", "sample"]
 
 
 class KeptCall(NamedTuple):
-    """One call, which is also counted in its row (``tenant`` to ``nested``, and ``device``)."""
+    """One captured call. Its row (``tenant`` to ``nested``, and ``device``) counts it as well."""
 
     tenant: str
     pid: int
@@ -28,38 +28,39 @@ class KeptCall(NamedTuple):
     operation: str
     nested: bool
     tid: int
-    """The thread that made it."""
+    """Thread that made the call."""
     start_ns: int
     """Unix time, ns."""
     duration_ns: int
     split_ns: tuple[int, ...] | None
-    """Where its time went, by ``model.window.SPLITS``: adds up to ``duration_ns``. None: not measured."""
+    """Its time by ``model.window.SPLITS``; the parts add up to ``duration_ns``. None: not measured."""
     bytes: int
-    """0 where it moves none, or none can be told."""
+    """Bytes copied; 0 if the call copies nothing or the size is unknown."""
     returned: int
-    """What the function returned: 0 is success."""
+    """Return value of the function; 0 is success."""
     arguments: str
-    """Those worth telling, such as ``stream=0x7f2c10 blocks=128x1x1``; empty where there are none."""
+    """Selected arguments, such as ``stream=0x7f2c10 blocks=128x1x1``; '' if none."""
     kernel: str
-    """Name of the kernel that it launched; empty where that is not known or it launched none."""
+    """Name of the CUDA kernel that it launched; '' if none or unknown."""
     why: Why
-    """``slow``: it took longer than nearly all calls of its row did lately. ``sample``: taken at random."""
+    """``slow``: the call took longer than nearly all recent calls of its row. ``sample``: chosen at
+    random."""
     device: str = ""
-    """Label of the device that it ran on; empty where that is not known."""
+    """Label of the device that it ran on; '' if unknown."""
 
     @property
     def row(self) -> tuple[str, int, str, str, str, bool, str]:
-        """The row that it is counted in: its ``RowKey`` without the host."""
+        """Key of the row that counts the call: its ``RowKey`` without the host."""
         return (*self[:6], self.device)
 
     @property
     def end_ns(self) -> int:
-        """Unix time, ns."""
+        """Unix time in ns at which the call returned."""
         return self.start_ns + self.duration_ns
 
 
 class Calls:
-    """The calls of a window that are kept one by one. It never changes."""
+    """The captured calls of a window. Immutable."""
 
     __slots__ = ("_kept", "_parts", "_passed_over")
 
@@ -70,20 +71,20 @@ class Calls:
 
     @staticmethod
     def later(parts: Callable[[], Iterable[Calls]]) -> Calls:
-        """``added_calls`` of what ``parts`` gives, worked out once somebody asks for it."""
+        """Returns ``added_calls(parts())``, computed at the first access."""
         calls = Calls()
         calls._parts = parts
         return calls
 
     @property
     def kept(self) -> tuple[KeptCall, ...]:
-        """They, by time: at most ``MOST_KEPT`` slow ones and as many taken at random."""
+        """Captured calls in order of time: at most ``MOST_KEPT`` slow ones and ``MOST_KEPT`` sampled ones."""
         self._work_out()
         return self._kept
 
     @property
     def passed_over(self) -> int:
-        """Calls as slow as those kept that were not kept: there were too many. They are in their rows."""
+        """Number of slow calls that were dropped because there were too many. Their rows count them."""
         self._work_out()
         return self._passed_over
 
@@ -111,11 +112,11 @@ class Calls:
 
 
 def added_calls(parts: Iterable[Calls]) -> Calls:
-    """The calls of several windows as those of one.
+    """Merges the captured calls of several windows.
 
-    Slow ones that find no room count as passed over: first each row keeps its slowest, then its second, and
-    so on. Which of those taken at random stay is left to chance, by the same order of rows. The order in
-    which windows are added does not matter.
+    Where there are too many slow calls, each row keeps its slowest one first, then its second slowest, and
+    so on; the others count as ``passed_over``. Sampled calls are thinned out at random in the same order of
+    rows. The order of ``parts`` does not matter.
     """
     some = [part for part in parts if part]
     if len(some) == 1:
@@ -124,7 +125,10 @@ def added_calls(parts: Iterable[Calls]) -> Calls:
 
 
 def bounded(kept: Iterable[KeptCall], passed_over: int = 0, most: int | None = None) -> Calls:
-    """As many of these calls as a window keeps, by time; ``most``: so many slow ones, and as many others."""
+    """Keeps at most ``most`` slow and ``most`` sampled calls (default: ``MOST_KEPT``), sorted by time.
+
+    ``passed_over`` is the number of calls dropped before; calls dropped here add to it.
+    """
     most = MOST_KEPT if most is None else most
     slow: list[KeptCall] = []
     taken: list[KeptCall] = []
@@ -138,7 +142,8 @@ def bounded(kept: Iterable[KeptCall], passed_over: int = 0, most: int | None = N
 def _first(
     calls: list[KeptCall], weight: Callable[[KeptCall], tuple[int, ...]], most: int
 ) -> Sequence[KeptCall]:
-    """Those of ``calls`` that there is room for: the heaviest of each row, then the second of each ..."""
+    """Selects at most ``most`` calls: first the one of greatest ``weight`` in each row, then the second,
+    etc."""
     if len(calls) <= most:
         return calls
     rows: dict[tuple[Any, ...], list[KeptCall]] = {}
@@ -157,7 +162,8 @@ def _slowness(call: KeptCall) -> tuple[int, ...]:
 
 
 def _chance(call: KeptCall) -> tuple[int, ...]:
-    # A multiplicative hash (Knuth, The Art of Computer Programming 3, 6.4) of the moment: the same each time.
+    # Multiplicative hash (Knuth, The Art of Computer Programming 3, 6.4) of start and TID: random but
+    # repeatable.
     return (call.start_ns + call.tid) * 0x9E3779B97F4A7C15 >> 32 & 0xFFFFFFFF, call.start_ns, call.tid
 
 
@@ -166,12 +172,12 @@ def _by_time(call: KeptCall) -> tuple[int, ...]:
 
 
 def with_call_tenants(calls: Calls, renamed: Callable[[str], str]) -> Calls:
-    """``calls`` with other ids of tenants."""
+    """Replaces each tenant id in ``calls`` by ``renamed(id)``."""
     return Calls([call._replace(tenant=renamed(call.tenant)) for call in calls.kept], calls.passed_over)
 
 
 def pack_calls(calls: Calls) -> bytes:
-    """``calls`` as a few compressed bytes for a while in memory; none where there are none."""
+    """Compresses ``calls`` for storage in memory; b"" if there are none."""
     if not calls:
         return b""
     columns = tuple(zip(*calls.kept, strict=True))
@@ -179,7 +185,7 @@ def pack_calls(calls: Calls) -> bytes:
 
 
 def unpack_calls(packed: bytes) -> Calls:
-    """What ``pack_calls`` gave these bytes for."""
+    """Reverses ``pack_calls``."""
     if not packed:
         return Calls()
     columns, passed_over = pickle.loads(zlib.decompress(packed))

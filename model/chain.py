@@ -1,4 +1,4 @@
-"""A causal chain: what was lost, by what, whose fault that is, and what to do about it."""
+"""Causal chains: what is slow, where its time goes, which process or tenant causes it, and what helps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stalltop.model.row_key import RowKey
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
-"""The worst first. ``info`` is no fault: what a workload is bound by."""
+"""Severities, worst first. ``info`` is not a fault: it says what bounds a workload."""
 
 Role = Literal["effect", "mechanism", "culprit", "reason", "factor"]
 
@@ -20,25 +20,26 @@ class Link:
     """One step of a chain, from the effect to its root."""
 
     role: Role
-    """effect: what is slow; mechanism: where its time went; culprit: who took it; reason: why that one was
-    held up in its turn; factor: what makes it worse."""
+    """effect: what is slow; mechanism: where its time goes; culprit: who causes that; reason: why the culprit
+    itself is delayed; factor: what makes the loss worse."""
     text: str
-    """One line for a person, without the figures below where these say it all."""
+    """One line for a person. It leaves out figures that the fields below hold."""
     share: float | None = None
-    """Part of the effect's loss that goes this way, 0 to 1; None where it is not measured."""
+    """Part of the effect's loss that this step explains, 0 to 1; None if not measured."""
     ns_per_s: float | None = None
-    """Time it stands for, ns a second."""
+    """Loss that this step explains, in ns per second."""
     tenant: str = ""
-    """Id of the tenant that the step speaks of; empty for the host itself."""
+    """Id of the tenant that the step is about; '' for the host itself."""
     pid: int = 0
     process: str = ""
     device: str = ""
-    """Block device, GPU or network that it speaks of."""
+    """Block device, GPU or network that the step is about."""
     depth: int = 1
-    """Steps from the effect (0): links of one depth stand side by side below the one before them."""
+    """Number of steps from the effect, which has 0. Links of equal depth are siblings under the link
+    before."""
 
     def plus(self, other: Link) -> Link:
-        """This step with what ``other`` stands for besides: the same step, of another loss."""
+        """Adds the share and the time of ``other``, the same step of another loss."""
         share, ns_per_s = self.share, self.ns_per_s
         if share is not None and other.share is not None:
             share = min(share + other.share, 1.0)
@@ -49,64 +50,65 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Something that helps."""
+    """A remedy for a problem."""
 
     text: str
-    """What to do, one line; names the actual process, cgroup, CPU set, device or setting."""
+    """What to do, in one line; names the actual process, cgroup, CPU set, device or setting."""
     command: str = ""
-    """To type on this host, where there is one."""
+    """Shell command to type on this host; '' if there is none."""
     look: bool = False
-    """Whether the command only shows more about the fault, and changes nothing."""
+    """True if the command only shows more about the problem and changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """One fault, or one thing to know, followed over time."""
+    """One problem, or one fact about a workload (severity ``info``), followed over time."""
 
     id: str
-    """Stays the same as long as the chain is open and when it opens again: cause, tenant, and what is hit."""
+    """Made of cause, tenant and what is slow: a chain that opens again has the same id. The id of the
+    earlier, closed occurrence then gets the suffix ``@since``."""
     cause: str
     """A key of ``diagnosis.causes.CAUSES``."""
     title: str
     """The cause in a few words."""
     severity: Severity
     summary: str
-    """One line: who loses what to whom."""
+    """One line: which tenant loses time, where, and to whom."""
     tenant: str
-    """Id of the tenant that loses; empty where the whole host does."""
+    """Id of the tenant that loses time; '' if the whole host does."""
     pid: int
     process: str
     layer: str
     operation: str
-    """What it loses it in; empty where it is no operation."""
+    """Operation that is slow; '' if the loss is not in one operation."""
     lost_ms_per_s: float
     confidence: float
-    """0 to 1: how much of the loss the links account for, and how sure their signal is."""
+    """0 to 1: how much of the loss the links explain, and how reliable their evidence is."""
     links: tuple[Link, ...]
     fixes: tuple[Fix, ...]
     unknown: tuple[str, ...] = ()
-    """What is not known about it, one line each."""
+    """What could not be determined about it, one line each."""
     p99_ns: int | None = None
     normal_p99_ns: int | None = None
-    """Learned from healthy windows; None before."""
+    """Baseline p99, learned from windows without problems; None until it is learned."""
     calls: int = 0
     rows: tuple[RowKey, ...] = ()
-    """The rows it speaks of."""
+    """Keys of the rows that the chain is about."""
     since: float = 0.0
-    """Unix time in seconds: when it was first seen."""
+    """Unix time in seconds at which it was first seen."""
     seen: float = 0.0
-    """When it was last seen."""
+    """Unix time in seconds at which it was last seen."""
     open: bool = True
-    """Whether it still goes on."""
+    """False once the problem is over."""
 
     @property
     def identity(self) -> str:
-        """Its id, without what is put behind that of an earlier time once the chain has opened again."""
+        """The id without the suffix ``@since``: the same for all occurrences of a chain."""
         return self.id.removesuffix(f"@{self.since:.0f}")
 
     @property
     def culprits(self) -> tuple[Link, ...]:
-        """Who is to blame, each once, the first one most; may be empty."""
+        """Links of role ``culprit``, each culprit once, the greatest loss first; may be empty."""
         found: dict[tuple[str, int, str, str], Link] = {}
         told = 0
         for link in self.links:
@@ -114,19 +116,22 @@ class Chain:
                 told += 1
                 key = link.tenant, link.pid, link.process, link.device
                 found[key] = found[key].plus(link) if key in found else link
-        several = len(found) < told  # of several losses: then they have no order yet
+        several = len(found) < told  # links of several losses were merged, so their order is lost
         return tuple(sorted(found.values(), key=lambda link: -(link.ns_per_s or 0.0) if several else 0.0))
 
 
 def worst_first(chain: Chain) -> tuple[bool, int, int, float, str]:
-    """Sort key, the same wherever chains are listed or judged: open ones first, by severity, by steps of loss
-    (``loss_step``), the newest first. Then those that are over, the last one first."""
+    """Sort key for lists of chains: open chains first, by severity, then ``loss_step``, then the newest
+    first; then closed chains, the one seen last first."""
     if not chain.open:
         return True, 0, 0, -chain.seen, chain.id
     return False, SEVERITIES.index(chain.severity), -loss_step(chain.lost_ms_per_s), -chain.since, chain.id
 
 
 def loss_step(lost_ms_per_s: float) -> int:
-    """A loss in half decades: below 1 ms a second 0, to 3.2 ms 1, to 10 ms 2, and so on. Measured again, the
-    same loss mostly stays in its step; one that is four times as large never does."""
+    """Rounds a loss to half decades: 0 below 1 ms/s, 1 up to 3.2 ms/s, 2 up to 10 ms/s, and so on.
+
+    The step keeps the order of a list steady: noise rarely changes it, a loss four times as large always
+    does.
+    """
     return math.floor(2 * math.log10(lost_ms_per_s)) + 1 if 1 <= lost_ms_per_s < math.inf else 0

@@ -1,4 +1,4 @@
-"""Sets of CPUs as the kernel writes them: ``0-3,8``."""
+"""CPU lists in the format of the Linux kernel, such as ``0-3,8`` (cpuset(7), "List format")."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 _MOST_CPUS: Final = 8192
-"""As many as a kernel can be built for (``NR_CPUS``): a range beyond that is damaged text."""
+"""Largest ``NR_CPUS`` that a Linux kernel for x86 can be built with. Longer ranges come from damaged text
+and are cut off."""
 
 
 def cpus_of(text: str) -> frozenset[int]:
-    """The CPUs of a list as the kernel writes it, such as ``0-3,8``; none where it is none."""
+    """Parses a CPU list such as ``0-3,8``. Parts that are not numbers or ranges are ignored."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -20,7 +21,7 @@ def cpus_of(text: str) -> frozenset[int]:
 
 
 def list_of(cpus: Iterable[int]) -> str:
-    """CPUs as the kernel lists them."""
+    """Formats CPU numbers as a CPU list, such as ``0-3,8``."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and cpu == runs[-1][1] + 1:

@@ -1,8 +1,8 @@
-"""Launches told apart by their kernel: how often each was launched, and how long the launching calls took.
+"""Launches by CUDA kernel: how often each CUDA kernel was launched, and how long the launching calls took.
 
-A kernel's durations are counted in buckets coarser than those of its row: four to an octave, each made of
-32 neighbouring counters of the row's histogram (``model.histograms.hdr``). So the buckets of all kernels of
-a row, and those of its launches of unknown kernels, add up to the row's own.
+Durations are counted in buckets that are coarser than those of the row: four to an octave, each made of 32
+neighbouring counters of the row's histogram (``model.histograms.hdr``). The buckets of all CUDA kernels of
+a row, together with those of its launches of unknown CUDA kernels, therefore add up to the row's histogram.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_OF_INDEX, index_of
 
 _COUNTERS_OF_BUCKET: Final = 32
 BUCKETS: Final = COUNTERS // _COUNTERS_OF_BUCKET
-"""Buckets that there are: 124."""
+"""Number of buckets: 124."""
 MOST_KERNELS: Final = 4096
-"""Counts that a sum without end keeps. Above that, those of processes that are gone are added up under
-process id 0, and of what is still too much those with most time are kept."""
+"""Maximum number of counts in a sum since the first window. Above that, counts of ended processes are added
+up under PID 0; if there are still too many, those with the most time are kept."""
 
 LAUNCHING: Final = frozenset(
     (
@@ -28,7 +28,7 @@ LAUNCHING: Final = frozenset(
         *("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"),
     )
 )
-"""Operations that launch one kernel: a graph has many, and is none of these."""
+"""Operations that launch exactly one CUDA kernel. Graph launches are not among them."""
 
 _HIGHEST: Final[tuple[int, ...]] = tuple(
     HIGHEST_OF_INDEX[_COUNTERS_OF_BUCKET - 1 :: _COUNTERS_OF_BUCKET].tolist()
@@ -36,10 +36,10 @@ _HIGHEST: Final[tuple[int, ...]] = tuple(
 
 
 class KernelCount(NamedTuple):
-    """Launches of one kernel, of one row (``tenant`` to ``nested``, and ``device``) of a window.
+    """Launches of one CUDA kernel in one row (``tenant`` to ``nested``, and ``device``) of a window.
 
-    Launches of the row that are in no KernelCount are of unknown kernels. Only outermost calls are told
-    apart: a launch by the driver within a launch by the runtime is the same launch.
+    Launches of a row that no KernelCount counts are launches of unknown CUDA kernels. Only outermost calls
+    are counted by CUDA kernel: a driver launch inside a runtime launch is the same launch.
     """
 
     tenant: str
@@ -49,49 +49,51 @@ class KernelCount(NamedTuple):
     operation: str
     nested: bool
     kernel: str
-    """Its name, demangled: ``void scale<float>(float*, int)``. Empty where it is not known."""
+    """Demangled name: ``void scale<float>(float*, int)``; '' if unknown."""
     calls: int
     errors: int
     total_ns: int
-    """Time in the launching calls, not on the device."""
+    """Duration of the launching calls, not of the CUDA kernel on the device."""
     max_ns: int
     buckets: tuple[tuple[int, int], ...]
-    """(bucket, calls), rising; only buckets with calls."""
+    """(bucket, calls) in ascending order, only buckets with calls."""
     device: str = ""
-    """Label of the device that they ran on; empty where that is not known."""
+    """Label of the device that they ran on; '' if unknown."""
 
     @property
     def row(self) -> tuple[str, int, str, str, str, bool, str]:
-        """The row that they are counted in: its ``RowKey`` without the host."""
+        """Key of the row that counts these launches: its ``RowKey`` without the host."""
         return (*self[:6], self.device)
 
     @property
     def key(self) -> tuple[tuple[str, int, str, str, str, bool, str], str]:
-        """What tells counts apart: row and kernel."""
+        """Identifies the count: row and CUDA kernel."""
         return self.row, self.kernel
 
 
 def bucket_of(duration_ns: int) -> int:
-    """The bucket that a call of ``duration_ns`` is counted in."""
+    """Returns the bucket that counts a call of ``duration_ns``."""
     return index_of(duration_ns) // _COUNTERS_OF_BUCKET
 
 
 def bucket_lowest_ns(bucket: int) -> int:
-    """The lowest duration (ns) counted in ``bucket``. Raises IndexError where there is no such bucket."""
+    """Returns the lowest duration (ns) that ``bucket`` counts. Raises IndexError if there is no such
+    bucket."""
     if not 0 <= bucket < BUCKETS:
         raise IndexError(f"there is no bucket {bucket}")
     return _HIGHEST[bucket - 1] + 1 if bucket else 0
 
 
 def bucket_highest_ns(bucket: int) -> int:
-    """The highest duration (ns) counted in ``bucket``. Raises IndexError where there is no such bucket."""
+    """Returns the highest duration (ns) that ``bucket`` counts. Raises IndexError if there is no such
+    bucket."""
     if not 0 <= bucket < BUCKETS:
         raise IndexError(f"there is no bucket {bucket}")
     return _HIGHEST[bucket]
 
 
 def added_kernels(parts: Iterable[Iterable[KernelCount]]) -> tuple[KernelCount, ...]:
-    """The counts of several windows as those of one, in order of first appearance."""
+    """Adds up the counts of several windows by row and CUDA kernel, in order of first appearance."""
     some = [tuple(part) for part in parts]
     if sum(map(bool, some)) <= 1:
         return next(filter(None, some), ())
@@ -104,42 +106,43 @@ def added_kernels(parts: Iterable[Iterable[KernelCount]]) -> tuple[KernelCount, 
 def with_kernel_tenants(
     kernels: Iterable[KernelCount], renamed: Callable[[str], str]
 ) -> tuple[KernelCount, ...]:
-    """``kernels`` with other ids of tenants."""
+    """Replaces each tenant id in ``kernels`` by ``renamed(id)``."""
     return tuple([kernel._replace(tenant=renamed(kernel.tenant)) for kernel in kernels])
 
 
-class _Sum:
-    """The counts of one kernel."""
+class _KernelSum:
+    """Sum of the counts of one CUDA kernel in one row."""
 
     __slots__ = ("buckets", "built", "calls", "errors", "largest", "total_ns", "windows")
 
     def __init__(self) -> None:
         self.calls = self.errors = self.total_ns = 0
         self.windows = 0
-        """How many windows have a count of it."""
+        """Number of windows that have a count of it."""
         self.buckets: dict[int, int] = {}
         self.largest: deque[tuple[int, int]] = deque()
-        """(number of a window, its ``max_ns``), falling: those that are, or may become, the largest one."""
+        """Monotonic queue for the sliding maximum: (number of a window, its ``max_ns``), values
+        descending."""
         self.built: KernelCount | None = None
-        """The sum, as long as nothing changes."""
+        """Cached sum; None after a change."""
 
 
 class MovingKernels:
-    """The sum of counts of windows that come and go, kept up to date by what changes."""
+    """Sum of the counts of a sliding range of windows, updated incrementally."""
 
     def __init__(self) -> None:
         self._coming = self._leaving = 0
-        """Numbers of the windows that come and leave next."""
-        self._sums: dict[tuple[Any, ...], _Sum] = {}
+        """Numbers of the next window to add and of the next one to remove."""
+        self._sums: dict[tuple[Any, ...], _KernelSum] = {}
 
     def add(self, kernels: Iterable[KernelCount]) -> None:
-        """Take in the counts of the newest window."""
+        """Adds the counts of the newest window."""
         for count in kernels:
             self._add(count)
         self._coming += 1
 
     def remove(self, kernels: Iterable[KernelCount]) -> None:
-        """Take away the counts of the oldest window, just as they were added."""
+        """Subtracts the counts of the oldest window, which must equal those that were added."""
         for count in kernels:
             key = count.key
             found = self._sums[key]
@@ -159,11 +162,12 @@ class MovingKernels:
         self._leaving += 1
 
     def sum(self) -> tuple[KernelCount, ...]:
-        """All of it as that of one window."""
+        """Returns the sum as the counts of one window."""
         return tuple([_built(key, found) for key, found in self._sums.items()])
 
     def bound(self, alive: set[int]) -> None:
-        """Keep a sum that nothing leaves from growing without end; ``alive`` are the processes of now."""
+        """Limits the size of a sum from which nothing is removed (``MOST_KERNELS``); ``alive``: PIDs still
+        running."""
         if len(self._sums) <= MOST_KERNELS:
             return
         folded = MovingKernels()
@@ -179,7 +183,7 @@ class MovingKernels:
         key = count.key
         found = self._sums.get(key)
         if found is None:
-            found = self._sums[key] = _Sum()
+            found = self._sums[key] = _KernelSum()
             found.built = count
         else:
             found.built = None
@@ -195,7 +199,7 @@ class MovingKernels:
         found.largest.append((self._coming, count.max_ns))
 
 
-def _built(key: tuple[Any, ...], found: _Sum) -> KernelCount:
+def _built(key: tuple[Any, ...], found: _KernelSum) -> KernelCount:
     if found.built is None:
         buckets = tuple(sorted([item for item in found.buckets.items() if item[1]]))
         longest = found.largest[0][1] if found.largest else 0
@@ -206,7 +210,7 @@ def _built(key: tuple[Any, ...], found: _Sum) -> KernelCount:
 
 
 def kernels_by_row(kernels: Iterable[KernelCount]) -> Mapping[tuple[Any, ...], list[KernelCount]]:
-    """``kernels`` by their ``row``, those with most time first."""
+    """Groups ``kernels`` by ``row``, those with the most time first."""
     found: dict[tuple[Any, ...], list[KernelCount]] = {}
     for count in kernels:
         found.setdefault(count.row, []).append(count)

@@ -1,4 +1,4 @@
-"""Failures that a person is told about: what happened, and what to do."""
+"""Errors that are reported to the user: what happened, and what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import traceback
 
 
 class StalltopError(Exception):
-    """Ends the program with one clear message and a documented exit code, never a traceback."""
+    """Ends the program with a message and a documented exit code, without a traceback.
+
+    ``reason`` says what happened to what; ``remedy`` says what to do and is printed on a line of its own.
+    """
 
     exit_code = 1
 
@@ -21,23 +24,25 @@ class StalltopError(Exception):
 
 
 class UsageError(StalltopError):
-    """An option or file that makes no sense."""
+    """Invalid option, argument or config file."""
 
     exit_code = 2
 
 
 class TracingError(StalltopError):
-    """This host, kernel or user cannot trace; the rest of the program works."""
+    """Tracing is impossible on this host, with this Linux kernel or for this user; other functions still
+    work. `Monitor` keeps it in ``cannot_trace``: ``live`` and ``serve`` then show the rest, other commands
+    exit."""
 
     exit_code = 3
 
 
 class UnsafeTracingError(TracingError):
-    """Tracing would harm the programs that are traced: no other way of attaching is tried."""
+    """Tracing would harm the traced programs: no other attach method is tried."""
 
 
 def described(error: BaseException) -> str:
-    """One line on an error that nobody expected: what it is, and where it was raised."""
+    """Describes an unexpected error in one line: its class, its message, and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
     text = " ".join(str(error).split())

@@ -1,34 +1,37 @@
-"""What was measured besides the calls themselves: who took the time, and what the host did to its tenants.
+"""Evidence: what was measured besides the calls themselves, such as charges, quotas, I/O, reclaim and ranks.
 
-Every record is of one window. Fields are of one of two sorts, and adding windows (``added``) follows them:
-what happened within the window (``_ns``, counts) adds up; what is true at a moment (a limit, a size) is the
-last one's.
+Every record belongs to one window. Its fields are of two sorts: counts and times of events within the window,
+which add up when windows are added (``added``), and gauges (a limit, a size), of which the sum takes the last
+value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
+from stalltop.model import thread_evidence
 from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap, overlap
+from stalltop.model.thread_evidence import ThreadEvidence
 
 Signed = Annotated[int, "may be below zero"]
-"""An integer that is no count."""
+"""An integer that is not a count."""
 
 HOST_LAYER: Final = "host"
 """The layer of the two operations below."""
 HOST_GAP: Final = "host gap"
-"""The time of a thread between two of its outermost traced calls: an operation like others, with a split."""
+"""Time of a thread between two of its outermost traced calls. It is an operation with a split, like
+others."""
 HOST_WORK: Final = "host work"
-"""The time of a followed thread (one that wakes those that call) between two of the wake-ups it gives."""
+"""Time of a followed thread (one that wakes threads that make traced calls) between two of its wake-ups."""
 
 LONGEST_GAP_NS: Final = 60_000_000_000
-"""A longer gap is a program that is idle: it is not counted."""
+"""Longer gaps are not counted: the program is idle."""
 
 
 class Charge(NamedTuple):
-    """Time off the CPU of one row (``tenant`` to ``operation``) that one other process is the cause of."""
+    """Time that one row (``tenant`` to ``operation``) lost off the CPU, charged to one other process."""
 
     tenant: str
     pid: int
@@ -37,78 +40,81 @@ class Charge(NamedTuple):
     operation: str
     """The outermost call, ``HOST_GAP`` or ``HOST_WORK``."""
     kind: str
-    """A name of ``model.window.SPLITS``. runqueue: the culprit had the CPU; else: it gave the wake-up."""
+    """A name of ``model.window.SPLITS``. runqueue: the culprit held the CPU; else: the culprit sent the
+    wake-up."""
     culprit_tenant: str
     culprit_pid: int
     culprit_process: str
     ns: int
     times: int
     device: str = ""
-    """Label of the device of its row; empty: of all rows of that operation, whatever their device."""
+    """Label of the row's device; '': all rows of that operation, whatever their device."""
 
     @property
     def nested(self) -> bool:
-        """Never: the calls that charges are of are the outermost ones."""
+        """Always False: only outermost calls have charges."""
         return False
 
     @property
     def row(self) -> tuple[str, int, str, str, str, bool, str]:
-        """The row that lost it: its ``RowKey`` without the host."""
+        """Key of the row that lost the time: its ``RowKey`` without the host."""
         return (*self[:5], False, self.device)
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells charges apart: all of it but ``ns`` and ``times``."""
+        """Identifies the charge: all fields but ``ns`` and ``times``."""
         return (*self[:9], self.device)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockIo:
-    """Requests of one process to one block device."""
+    """Requests of one process to one block device, reads or writes."""
 
     tenant: str
     pid: int
     process: str
-    """Who submitted it; pid 0 with the tenant's id where only the cgroup is known (writeback)."""
+    """Process that submitted them; PID 0 if only the tenant's cgroup is known (writeback)."""
     device: str
-    """The kernel's name, such as ``nvme0n1``."""
+    """Name of the block device, such as ``nvme0n1``."""
     write: bool
     requests: int
     bytes: int
     queued_ns: int
-    """From submission until the device got them: throttling by the cgroup, and the scheduler's queue."""
+    """Time from submission until the device got the requests: cgroup throttling and the I/O scheduler's
+    queue."""
     service_ns: int
-    """From there until they were done."""
+    """Time from then until they were complete."""
     max_ns: int
-    """The longest, from submission to its end. The largest, where windows add."""
+    """Longest time of one request from submission to completion. A sum of windows takes the largest."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantUse:
-    """What a tenant's cgroup used, and what it was denied."""
+    """Resources that a tenant's cgroup used, and how often its limits were hit."""
 
     tenant: str
     cpu_ns: int = 0
     periods: int = 0
-    """Periods of the CFS quota in which it ran."""
+    """CFS quota periods in which it ran."""
     throttled_periods: int = 0
     throttled_ns: int = 0
     reclaims: int = 0
     reclaim_ns: int = 0
-    """Time its threads spent in direct reclaim, of the host's or of its own limit."""
+    """Time its threads spent in direct reclaim, caused by the host's memory or by a cgroup limit."""
     oom_kills: int = 0
     refaults: int = 0
-    """Pages of files that it read again soon after they had been dropped for lack of room."""
+    """File pages that it read again soon after the Linux kernel had evicted them."""
     limit_hits: int = 0
-    """Allocations that met the limit of its cgroup or of an ancestor, and had to free memory first."""
+    """Allocations that hit the memory limit of its cgroup or of an ancestor and had to reclaim first."""
     limit_kills: int = 0
-    """Of ``oom_kills``, those for such a limit and not for want of memory in the whole host."""
+    """Those of ``oom_kills`` that such a limit caused; the host ran out of memory for the others."""
     forks: int = 0
     execs: int = 0
     exits: int = 0
-    """Processes, not threads."""
+    """``forks``, ``execs`` and ``exits`` count processes, not threads."""
     cpu_quota: float | None = None
-    """CPUs it may use; None without a quota. A moment, as all that follow. The tightest of its ancestors'."""
+    """CPUs it may use, the lowest quota of its cgroup and the ancestors; None without a quota. This field
+    and all below are gauges."""
     quota_cgroup: str = ""
     """Path of the cgroup that has this quota."""
     memory_used_bytes: int | None = None
@@ -116,20 +122,20 @@ class TenantUse:
     memory_cgroup: str = ""
     """Path of the cgroup that has this limit."""
     cpu_folder: str = ""
-    """Directory whose files set the quota, such as ``/sys/fs/cgroup/cpu/docker/ab``: of ``quota_cgroup``, or
-    without a quota of the tenant's own cgroup. Empty where it has none."""
+    """Directory whose files set the quota, such as ``/sys/fs/cgroup/cpu/docker/ab``: that of
+    ``quota_cgroup``, or that of the tenant's own cgroup if it has no quota. '' if there is none."""
     cpu_version: int = 0
-    """1 or 2, of cgroups: which files these are. 0 without a directory."""
+    """cgroup version of ``cpu_folder``, 1 or 2; 0 without a directory."""
     memory_folder: str = ""
-    """The same for the limit of memory."""
+    """Directory whose files set the memory limit, as ``cpu_folder`` for the quota."""
     memory_version: int = 0
     cpuset: str = ""
-    """CPUs that its cgroup may use, as the kernel lists them; empty where that is not known."""
+    """CPU list of its cgroup, such as ``0-3,8``; '' if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """One process that calls, is followed, or is charged with others' time."""
+    """Resources of one process that makes traced calls, is followed, or is charged with time of others."""
 
     tenant: str
     pid: int
@@ -138,59 +144,61 @@ class ProcessUse:
     minor_faults: int = 0
     major_faults: int = 0
     retransmits_v4: int = 0
-    """TCP segments sent again."""
+    """TCP segments retransmitted over IPv4."""
     retransmits_v6: int = 0
     allocations: int = 0
-    """Device memory, by outermost calls that succeeded."""
+    """Allocations of device memory by outermost calls that succeeded."""
     frees: int = 0
     allocated_bytes: int = 0
     freed_bytes: int = 0
     link: Signed = -1
-    """0: makes traced calls; 1: wakes such; 2, 3: wakes those; -1: neither. A moment, as all that follow."""
+    """Distance in the chain of wake-ups. 0: makes traced calls; 1: wakes such a process; 2, 3: wakes one of
+    the distance before; -1: none of these. This field and all below are gauges."""
     threads: int = 0
     allowed_cpus: int = 0
-    """CPUs that its main thread may run on; 0 where unknown."""
+    """Number of CPUs that its main thread may run on; 0 if unknown."""
     allowed: str = ""
-    """The same as the kernel lists them: ``0-3,8``."""
+    """These CPUs as a CPU list: ``0-3,8``."""
     nice: Signed = 0
     rss_bytes: int = 0
     swap_bytes: int = 0
     held_bytes: int | None = None
-    """Device memory allocated and not freed, of what was allocated while it was traced."""
+    """Device memory that it allocated while traced and has not freed."""
     held: int = 0
-    """The same, allocations."""
+    """Number of these allocations."""
     parent_pid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process's place in one NCCL communicator, and how it keeps up with the others on this host."""
+    """One rank of an NCCL communicator: which process it is, and how far it lags behind the other local
+    ranks."""
 
     communicator: str
-    """The unique id's hash in hex: the same for all its ranks."""
+    """Hash of the communicator's unique id in hex, the same for all its ranks."""
     tenant: str
     pid: int
     process: str
     rank: int
     ranks: int
-    """In the whole communicator."""
+    """Number of ranks in the whole communicator."""
     local_ranks: int
-    """Of these traced on this host."""
+    """Number of these that are traced on this host."""
     collectives: int = 0
-    """Entered in the window."""
+    """Collectives that it entered in the window."""
     joined: int = 0
-    """Of these compared with the other local ranks."""
+    """Number of these that were compared with the other local ranks."""
     late_ns: int = 0
-    """Sum over the compared ones: how long after the first local rank this one entered."""
+    """Total time from the first local rank's entry to this one's, over the ``joined`` collectives."""
     last: int = 0
-    """Of the compared ones, how often it was the last to enter."""
+    """Number of ``joined`` collectives that it was the last to enter."""
     behind: int = 0
-    """Collectives that the most advanced local rank has entered and this one has not. A moment."""
+    """Collectives that the most advanced local rank has entered and this one has not. A gauge."""
     since_entry_ns: int = 0
-    """Age of its last entry. A moment."""
+    """Time since its last entry. A gauge."""
     entered: int = 0
-    """Collectives entered since it was made. The n-th of one rank is the n-th of all, on whatever host. A
-    moment."""
+    """Collectives entered since the communicator was created; the n-th of one rank is the n-th of all
+    ranks, on any host. A gauge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +217,12 @@ class Event:
 
 
 MOST_EVENTS: Final = 200
-"""Events that a window keeps, the newest ones."""
+"""Maximum number of events in a window; the newest are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All of it. What could not be measured is named in ``unknown``."""
+    """All evidence of a window."""
 
     charges: tuple[Charge, ...] = ()
     block_io: tuple[BlockIo, ...] = ()
@@ -223,14 +231,16 @@ class Evidence:
     ranks: tuple[Rank, ...] = ()
     events: tuple[Event, ...] = ()
     swap_in_bytes: int = 0
-    """By the whole host."""
+    """Bytes that the whole host read from swap."""
     swap_out_bytes: int = 0
     unknown: tuple[str, ...] = ()
-    """What is not measured here and why, one line each. A moment."""
+    """What could not be measured here and why, one line each. A gauge."""
     activity: tuple[DeviceActivity, ...] = ()
-    """When tenants had work on devices; none where that is not measured."""
+    """How long tenants had work on devices; empty if not measured."""
     overlaps: tuple[DeviceOverlap, ...] = ()
-    """When two tenants had work on one device at once; a pair without a record never had."""
+    """How long two tenants had work on one device at the same time; a pair without a record: never."""
+    threads: ThreadEvidence = field(default_factory=ThreadEvidence)
+    """Dropped once the window is diagnosed."""
 
 
 _Record = TypeVar("_Record", BlockIo, TenantUse, ProcessUse, Rank, DeviceActivity, DeviceOverlap)
@@ -243,7 +253,7 @@ KEYS: Final[dict[type, tuple[str, ...]]] = {
     DeviceActivity: ("device", "tenant"),
     DeviceOverlap: ("device", "tenant", "other"),
 }
-"""What tells the records of each kind apart."""
+"""Fields that identify a record, by class."""
 SUMS: Final[dict[type, tuple[str, ...]]] = {
     BlockIo: ("requests", "bytes", "queued_ns", "service_ns"),
     TenantUse: (
@@ -258,11 +268,11 @@ SUMS: Final[dict[type, tuple[str, ...]]] = {
     DeviceActivity: ("active_ns",),
     DeviceOverlap: ("ns",),
 }
-"""Their fields that add up. All others are of a moment, but for ``BlockIo.max_ns``."""
+"""Fields that add up, by class. All others are gauges, except ``BlockIo.max_ns``, which is a maximum."""
 
 
 def added(parts: Iterable[Evidence]) -> Evidence:
-    """Evidence of windows that follow each other, oldest first, as that of one window."""
+    """Adds the evidence of consecutive windows, oldest first."""
     parts = tuple(parts)
     if len(parts) == 1:
         return parts[0]
@@ -280,11 +290,12 @@ def added(parts: Iterable[Evidence]) -> Evidence:
         unknown=parts[-1].unknown,
         activity=_records(record for part in parts for record in part.activity),
         overlaps=_records(record for part in parts for record in part.overlaps),
+        threads=thread_evidence.added(part.threads for part in parts),
     )
 
 
 def tenants_of(evidence: Evidence) -> set[str]:
-    """Ids of all tenants that ``evidence`` names."""
+    """Returns the ids of all tenants that occur in ``evidence``."""
     found = {charge.culprit_tenant for charge in evidence.charges}
     found |= {overlap.other for overlap in evidence.overlaps}
     for name in RECORDS:
@@ -293,7 +304,7 @@ def tenants_of(evidence: Evidence) -> set[str]:
 
 
 def with_tenants(evidence: Evidence, renamed: Callable[[str], str]) -> Evidence:
-    """``evidence`` with other ids of tenants."""
+    """Replaces each tenant id in ``evidence`` by ``renamed(id)``."""
 
     def other(record: Any) -> Any:
         if isinstance(record, Charge):
@@ -350,4 +361,4 @@ RECORDS: Final[dict[str, type]] = {
     "activity": DeviceActivity,
     "overlaps": DeviceOverlap,
 }
-"""The lists of ``Evidence`` by name, and what each holds."""
+"""Fields of ``Evidence`` that are lists of records, with the class of each."""

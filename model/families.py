@@ -1,7 +1,8 @@
-"""What an operation does, by its name: the families that causes are told apart by.
+"""Families of operations (launch, copy, sync, …), derived from their names. Diagnosis tells causes apart by
+them.
 
-Names are those of ``cuda.h``, ``cuda_runtime_api.h`` and ``nccl.h`` without their variants, with the
-direction of a copy after them (``cudaMemcpyAsync HtoD``), as rows carry them.
+An operation is a function of ``cuda.h``, ``cuda_runtime_api.h`` or ``nccl.h`` without its variant suffix;
+copies carry their direction (``cudaMemcpyAsync HtoD``).
 """
 
 from __future__ import annotations
@@ -15,26 +16,28 @@ from stalltop.model.evidence import HOST_LAYER
 
 
 class Family(StrEnum):
-    """What a call does."""
+    """Family of an operation: what a call of it does."""
 
     LAUNCH = "launch"
     GRAPH_LAUNCH = "graph launch"
     GRAPH_CAPTURE = "graph capture"
-    """Begin and end of capturing."""
+    """Begins or ends a stream capture."""
     GRAPH_INSTANTIATE = "graph instantiate"
+    GRAPH_UPDATE = "graph update"
+    """Replaces the parameters of a graph that can be launched, or uploads it to the device."""
     ALLOC = "alloc"
-    """Memory of the device, from the driver."""
+    """Allocates device memory from the driver."""
     FREE = "free"
     POOL_ALLOC = "pool alloc"
-    """In stream order, from a pool: ``cudaMallocAsync``."""
+    """Allocates from a memory pool in stream order: ``cudaMallocAsync``."""
     POOL_FREE = "pool free"
     HOST_ALLOC = "host alloc"
-    """Pinned memory of the host: allocated or registered."""
+    """Allocates pinned host memory, or registers host memory."""
     HOST_FREE = "host free"
     POOL = "pool"
-    """Pools made, destroyed and trimmed."""
+    """Creates, destroys or trims a memory pool."""
     MAP = "map"
-    """Virtual memory management: physical memory created, addresses reserved, mapped, made accessible."""
+    """Virtual memory management: creates physical memory, reserves addresses, maps, or sets access."""
     UNMAP = "unmap"
     COPY = "copy"
     MEMSET = "memset"
@@ -53,13 +56,13 @@ class Family(StrEnum):
 
 
 class OperationKind(NamedTuple):
-    """What is known of an operation by its name."""
+    """Properties of an operation that its name tells."""
 
     family: Family
     direction: str = ""
-    """Of a copy: ``HtoD``, ``DtoH``, ``DtoD``, ``HtoH``; empty where the name does not tell."""
+    """Direction of a copy: ``HtoD``, ``DtoH``, ``DtoD``, ``HtoH``; '' if the name does not tell."""
     asynchronous: bool = False
-    """It returns before the device has done it, as far as its memory allows."""
+    """True if the call may return before the device is done; copies of pageable memory may still block."""
 
 
 _PATTERNS: Final = tuple(
@@ -68,6 +71,7 @@ _PATTERNS: Final = tuple(
         (r"(cu|cuda)Launch", Family.LAUNCH),
         (r"(cu|cuda)GraphLaunch", Family.GRAPH_LAUNCH),
         (r"(cu|cuda)GraphInstantiate", Family.GRAPH_INSTANTIATE),
+        (r"(cu|cuda)Graph(ExecUpdate|Upload)", Family.GRAPH_UPDATE),
         (r"(cu|cuda)Stream(Begin|End)Capture", Family.GRAPH_CAPTURE),
         (r"(cu|cuda)StreamWaitEvent", Family.WAIT),
         (r"(cu|cuda)\w*Synchronize", Family.SYNC),
@@ -91,26 +95,26 @@ _PATTERNS: Final = tuple(
         (r"nccl", Family.COLLECTIVE),
     )
 )
-"""The first one that a name begins with counts."""
+"""The first pattern that matches the beginning of the name decides."""
 
 _DIRECTIONS: Final = {"HtoA": "HtoD", "AtoH": "DtoH", "DtoA": "DtoD", "AtoD": "DtoD", "AtoA": "DtoD"}
-"""Arrays lie in the device's memory."""
+"""CUDA arrays (A) are in device memory."""
 _DIRECTION: Final = re.compile(r"(HtoH|HtoD|DtoH|DtoD|HtoA|AtoH|DtoA|AtoD|AtoA)(?![a-z])")
 
 
 KERNELS_OF_A_GRAPH: Final = 20
-"""Kernels that the launch of a graph stands for at least: with fewer nobody captures one."""
+"""Assumed minimum of CUDA kernels in one graph launch: capturing fewer is not worth it."""
 
 
 WAITING_PARTS: Final = ("gpu", "running", "lock", "other")
-"""Parts of a synchronisation's time that are waiting for the device: it sleeps in ioctl or poll, or in a
-futex where another thread of the driver takes the interrupt, or it spins. What a host fault adds lies in the
-others."""
+"""Parts of a synchronising call's split that count as waiting for the device: the call sleeps in ioctl or
+poll, sleeps in a futex while another driver thread takes the interrupt, or spins. Problems of the host show
+in the other parts."""
 
 
 @lru_cache(maxsize=2048)
 def kind_of(layer: str, operation: str) -> OperationKind:
-    """What ``operation`` of ``layer`` does; family OTHER for a name unknown here."""
+    """Returns the properties of ``operation`` of ``layer``; family OTHER for an unknown name."""
     if layer == HOST_LAYER:
         return OperationKind(Family.HOST)
     family = next((family for pattern, family in _PATTERNS if pattern.match(operation)), Family.OTHER)

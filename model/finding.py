@@ -1,4 +1,4 @@
-"""What a look at a host found, one thing at a time: for the readiness check."""
+"""Findings of the readiness check (``stalltop check``)."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal["ok", "warn", "fail"]
-"""``warn`` costs something that is named; ``fail`` means that nothing can be traced here."""
+"""``warn``: a function is missing, which the finding names; ``fail``: nothing can be traced on this host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at."""
+    """Result of one check."""
 
     name: str
-    """A stable key of one or two words, such as ``kernel``."""
+    """Stable key of one or two words, such as ``kernel``."""
     verdict: Verdict
     seen: str
-    """What was seen, one line."""
+    """What was found, in one line."""
     remedy: str = ""
-    """What to do about it, one line; empty where there is nothing to do."""
+    """What to do about it, in one line; '' if there is nothing to do."""
 
 
 def can_trace(findings: Iterable[Finding]) -> bool:
-    """Whether nothing stands in the way of tracing."""
+    """Returns True if no finding has failed."""
     return all(finding.verdict != "fail" for finding in findings)

@@ -1,4 +1,4 @@
-"""What a program that is not ready yet is doing, for whoever waits for it."""
+"""Progress of the start: the step that is under way, for the screen or stderr to show."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProgressStep:
-    """Something that takes a while."""
+    """One step of the start that may take seconds."""
 
     text: str
     began: float
-    """time.monotonic()."""
+    """Time of its start, by ``time.monotonic()``."""
     usual_seconds: float = 0.0
-    """How long it usually takes; 0 for not known."""
+    """Usual duration in seconds; 0 if unknown."""
 
 
 class Progress:
-    """The step that is under way. Set by one thread, read by others."""
+    """The current step. One thread sets it, others read it."""
 
     def __init__(self) -> None:
         self.step: ProgressStep | None = None
-        """None before the first."""
+        """Current step; None before the first."""
         self._told = threading.Event()
 
     def begin(self, text: str, usual_seconds: float = 0.0) -> None:
-        """From now on it is this."""
+        """Sets the current step."""
         self.step = ProgressStep(text, time.monotonic(), usual_seconds)
         self._told.set()
 
     def end(self) -> None:
-        """There are no more steps."""
+        """Releases those who wait: no more steps follow."""
         self._told.set()
 
     def wait(self, timeout: float) -> None:
-        """Wait until there is a first step, or will be none; no longer than ``timeout`` seconds."""
+        """Waits for the first step or for ``end``, at most ``timeout`` seconds."""
         self._told.wait(timeout)

@@ -1,4 +1,4 @@
-"""What a row of a window counts."""
+"""Keys of the rows of a window."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from stalltop.model.evidence import HOST_LAYER
 
 
 class RowKey(NamedTuple):
-    """What a row counts. ``nested`` marks calls made inside another traced call of the same thread (a driver
-    call inside a runtime call): they are rows like others, but totals over operations leave them out."""
+    """Identifies a row: whose calls of which operation it counts.
+
+    ``nested`` marks calls made inside another traced call of the same thread (a driver call inside a runtime
+    call). They have rows of their own, but totals over operations leave them out.
+    """
 
     host: str
     tenant: str
@@ -20,10 +23,11 @@ class RowKey(NamedTuple):
     operation: str
     nested: bool = False
     device: str = ""
-    """Label of the device that the calls ran on (see ``model.devices.labels``), where that was measured; else
-    empty, and ``model.devices.placing`` may know on which ones they can have run."""
+    """Label of the device that the calls ran on (see ``model.devices.labels``), if measured; else '', and
+    ``model.devices.placing`` may know the devices that they can have run on."""
 
     @property
     def outermost(self) -> bool:
-        """Whether totals count it: no other traced call is around it, and it is no time between calls."""
+        """Whether totals count the row: it holds calls that are not nested, and not host gaps or host
+        work."""
         return not self.nested and self.layer != HOST_LAYER

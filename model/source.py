@@ -1,4 +1,4 @@
-"""Where windows come from: the tracer of this host, simulated tenants, or a saved file."""
+"""The interface of everything that yields windows: the tracer, simulated tenants, and saved files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stalltop.model.window import Window
 
 @runtime_checkable
 class Source(Protocol):
-    """Gives windows, one after the other. Used from one thread at a time, never the screen's."""
+    """Yields windows. Used by one thread at a time, never by the screen's."""
 
     def read(self) -> Window:
-        """What happened since the previous read (the first one: since the source began)."""
+        """Returns what happened since the previous read; the first time, since the source was created."""
         ...
 
     def close(self) -> None:
-        """Stop, leaving nothing behind. Returns within a second; may be called twice."""
+        """Stops and releases everything. Returns within a second; may be called twice."""
         ...

@@ -1,4 +1,4 @@
-"""Who a call belongs to: a container, pod, job, unit, session or, where nothing names it, a process."""
+"""Tenants: the containers, pods, jobs, units, sessions or unnamed processes that calls belong to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final, Literal
 Kind = Literal["container", "pod", "job", "unit", "session", "process", "host"]
 
 ENDED_PROCESSES: Final = "process:ended"
-"""Id of the tenant that stands for processes that ended before anybody could see whose they were."""
+"""Id of the tenant for all processes that ended before stalltop could read their cgroup."""
 MOST_LABELS: Final = 32
-"""Labels of a tenant that are kept."""
+"""Maximum number of labels of a tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,28 +20,28 @@ class Tenant:
     id: str
     """Stable key, such as ``docker:4f1c…`` (full id), ``slurm:job_42/step_0`` or ``cgroup:7731``."""
     name: str
-    """What a person reads: the container's name where known, else a short id. Control characters removed."""
+    """Name on the screen: the container's name if known, else a short id. Free of control characters."""
     kind: Kind = "container"
     runtime: str = ""
-    """docker, containerd, cri-o, podman, kubernetes, slurm, ecs, lxc, systemd, user or empty."""
+    """docker, containerd, cri-o, podman, kubernetes, slurm, ecs, lxc, systemd, user or ''."""
     container_id: str = ""
     pod: str = ""
-    """Pod name where known, else the pod's UID."""
+    """Name of the pod if known, else its UID."""
     namespace: str = ""
     cgroup_id: int = 0
-    """cgroup v2 id (inode of its directory); 0 where only a cgroup v1 path is known."""
+    """cgroup v2 id (inode of its directory); 0 if only a cgroup v1 path is known."""
     cgroup_path: str = ""
     """Path below the root of its hierarchy, as in ``/proc/PID/cgroup``."""
     container: str = ""
     """Name of the container within its pod."""
     pod_uid: str = ""
-    """A pod that takes another's place may have its name, but never its UID."""
+    """UID of the pod. Unlike its name, it is never reused."""
     user: str = ""
-    """Whose job or session it is."""
+    """User who owns the job or session."""
     labels: tuple[tuple[str, str], ...] = ()
-    """Of the container or pod: (name, value) by name, ``MOST_LABELS`` at most."""
+    """Labels of the container or pod as (name, value), sorted by name, at most ``MOST_LABELS``."""
 
 
 def is_ended(tenant: str) -> bool:
-    """Whether this id, alone or behind a host's name, is that of processes that ended."""
+    """Returns True for the id ``ENDED_PROCESSES``, with or without a host's name in front."""
     return tenant.rpartition("/")[2] == ENDED_PROCESSES

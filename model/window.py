@@ -1,7 +1,7 @@
-"""The one value that flows through the house: what happened on a host in a stretch of time.
+"""Windows: everything that was measured on a host in a stretch of time.
 
-A Window is immutable. Live, frozen, saved and merged windows are the same type, so the same screen and
-the same outputs serve all of them.
+A Window is immutable. Live, frozen, saved and merged windows have the same type, so the same screen and the
+same outputs serve all of them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from stalltop.model.tenant import Tenant
 U64 = NDArray[np.uint64]
 
 SPLITS = ("running", "runqueue", "disk", "memory", "lock", "gpu", "network", "process", "sleep", "other")
-"""Where a call's time can go, in the order of ``Rows.split_ns``'s columns."""
+"""Parts of a split (where a call's time goes), in the order of the columns of ``Rows.split_ns``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """The counts of a window, by column: element i of every array belongs to ``keys[i]``.
+    """Counts of a window in columns: element i of every array belongs to ``keys[i]``.
 
     Each key occurs once. All integer arrays have shape (n,) and dtype uint64.
     """
@@ -44,19 +44,19 @@ class Rows:
     max_ns: U64
     histograms: Histograms
     split_ns: U64 | None = None
-    """Shape (n, len(SPLITS)) where the splits were measured, else None."""
+    """Time in ns by ``SPLITS``, shape (n, len(SPLITS)); None if not measured."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
     @staticmethod
     def empty() -> Rows:
-        """No rows at all."""
+        """Returns zero rows."""
         none = np.zeros(0, np.uint64)
         return Rows((), none, none, none, none, none, Histograms.empty())
 
     def take(self, rows: NDArray[np.integer]) -> Rows:
-        """The rows with these indices, in that order."""
+        """Returns the rows with these indices, in that order."""
         return Rows(
             keys=tuple(self.keys[row] for row in rows),
             calls=self.calls[rows],
@@ -70,12 +70,14 @@ class Rows:
 
 
 MOST_ENDED = 100
-"""Calls of ended threads that a window names, the longest ones. ``loss["abandoned"]`` counts them all."""
+"""Maximum number of calls of ended threads in a window, the longest ones. ``loss["abandoned"]`` counts
+all."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call that had not returned when the window ended, or never will: its thread ended inside of it."""
+    """A call that had not returned when the window ended, or cannot return because its thread ended inside
+    it."""
 
     tenant: str
     pid: int
@@ -86,34 +88,34 @@ class OpenCall:
     age_ns: int
     nested: bool = False
     ended: bool = False
-    """Its thread ended (killed, exited, left by exec) within the window, ``age_ns`` after the call began."""
+    """True if its thread ended (killed, exited, exec) within the window, ``age_ns`` after the call began."""
     device: str = ""
-    """Label of the device that it runs on; empty where that is not known."""
+    """Label of the device that it runs on; '' if unknown."""
 
     @property
     def row(self) -> tuple[str, int, str, str, str, bool, str]:
-        """The row that it will be counted in: its ``RowKey`` without the host."""
+        """Key of the row that will count the call: its ``RowKey`` without the host."""
         return self.tenant, self.pid, self.process, self.layer, self.operation, self.nested, self.device
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """One probed file, however many processes and mount namespaces show it."""
+    """One traced library file. Copies seen through several processes or mount namespaces count once."""
 
     path: str
     layer: str
     functions: int
-    """Functions probed in it (each with an entry and a return probe)."""
+    """Number of its functions with probes (each has an entry and a return probe)."""
     processes: int
-    """Processes that have it mapped now."""
+    """Number of processes that have it mapped now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something that should be traced or known and is not."""
+    """A gap in the coverage: something that should be traced or known and is not."""
 
     what: str
-    """The file (its path), process or tenant; or, in words, what is not known."""
+    """Path of the file, name of the process or tenant, or a description of what is unknown."""
     reason: str
     remedy: str = ""
     pid: int = 0
@@ -121,7 +123,7 @@ class Missing:
 
     @property
     def untraced(self) -> bool:
-        """Whether it is a file or a process whose calls are not counted; else it is not known beside."""
+        """True if calls of a file, process or tenant are not counted; False if other knowledge is missing."""
         return bool(self.pid or self.tenant) or "/" in self.what
 
 
@@ -130,25 +132,25 @@ class Coverage:
     """What is traced, what is not and why, and what tracing costs."""
 
     attached: int = 0
-    """Probes in place (entry and return count separately)."""
+    """Number of attached probes (entry and return probes count separately)."""
     functions: int = 0
     libraries: tuple[Library, ...] = ()
     missing: tuple[Missing, ...] = ()
     processes: int = 0
-    """Processes whose calls are counted."""
+    """Number of processes whose calls are counted."""
     probe_ns: float = 0.0
-    """Time that one counted call spends in its probes, ns, measured at start on this host."""
+    """Time in ns that the probes add to one call, measured on this host at the start."""
     cost_percent: float = 0.0
     """Share of one CPU that all probes took in this window: counted calls x ``probe_ns`` / seconds."""
     way: str = ""
-    """``multi``, ``perf`` or empty where nothing is traced."""
+    """How probes are attached: ``multi`` or ``perf``; '' if nothing is traced."""
     tracing: str = ""
-    """Empty while tracing works; else one line that says why not."""
+    """'' while tracing works; else one line that says why it does not."""
     scheduled: tuple[str, ...] = ()
-    """Ids of tenants of which a scheduler told all that they were given: of nobody else can be said that a
-    device was not given to it."""
+    """Ids of the tenants whose allocations a scheduler reported completely. For all others it is unknown
+    which devices were not allocated to them."""
     schedulable: tuple[str, ...] = ()
-    """UUIDs of the devices that a scheduler gives to tenants; others are anybody's."""
+    """UUIDs of the devices that a scheduler allocates; any tenant may use the others."""
 
 
 LOSSES: Mapping[str, str] = MappingProxyType(
@@ -175,7 +177,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
 """Every counter of ``Window.loss`` with its meaning."""
 
 UNCOUNTED = ("no_slot", "no_thread", "too_deep", "missed")
-"""The losses that mean that a call is in no row: what the header calls missed."""
+"""Losses of whole calls, which no row counts. The header of the screen shows their sum as missed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,16 +198,18 @@ class Window:
     simulated: bool = False
     evidence: Evidence = field(default_factory=Evidence)
     chains: tuple[Chain, ...] = ()
-    """What is wrong, open ones first: as it was known when the window ended."""
+    """Problems as they were known at the end of the window, open ones first."""
     kernels: tuple[KernelCount, ...] = ()
-    """Outermost launches by kernel, each kernel of a row once; those in none are of unknown kernels."""
+    """Outermost launches by row and CUDA kernel. Launches that are not in here are of unknown CUDA
+    kernels."""
     calls: Calls = field(default_factory=Calls)
-    """Some calls one by one: the slowest, and a few taken at random."""
+    """Captured calls: the slowest, and a random sample."""
     normals: Mapping[RowKey, tuple[int, int]] = field(default_factory=dict)
-    """p50 and p99 (ns) that are normal for rows, as far as that was learned when the window ended. Of windows
-    put together the last one's; windows that are put away have none."""
+    """Baseline p50 and p99 (ns) of rows, as learned by the end of the window. A merged window has those of
+    the last one; a window of the history (``model.merge.packing``) has none."""
     allocations: tuple[Allocation, ...] = ()
-    """What a scheduler gave to whom at the end of the window; of windows put together the last one's."""
+    """Devices that a scheduler allocated, at the end of the window; a merged window has those of the last
+    one."""
 
     @property
     def end(self) -> float:
@@ -214,5 +218,5 @@ class Window:
 
     @property
     def lost(self) -> int:
-        """Calls known to be in no row."""
+        """Number of calls that were lost: known to have happened, but counted in no row."""
         return sum(self.loss.get(name, 0) for name in UNCOUNTED)

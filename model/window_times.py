@@ -1,4 +1,4 @@
-"""When each window of the past was, and how bad: the columns that a line of time is drawn from."""
+"""Time, loss and worst severity of past windows: the columns that the timeline is drawn from."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowTimes:
-    """Windows, oldest first; all arrays have shape (n,)."""
+    """Columns of n windows, oldest first; all arrays have shape (n,)."""
 
     start: NDArray[np.float64]
-    """Unix time, seconds."""
+    """Unix time in seconds."""
     end: NDArray[np.float64]
     lost_ms_per_s: NDArray[np.float64]
-    """NaN where it cannot be read."""
+    """Time lost to open problems, ms per second; NaN if the window cannot be read."""
     worst: NDArray[np.int64]
-    """Index of the worst severity that was open; beyond the last one where none was."""
+    """Index in ``SEVERITIES`` of the worst open problem; len(SEVERITIES) if none was open."""
     began: NDArray[np.int64]
-    """The same of what began within."""
+    """Index in ``SEVERITIES`` of the worst problem that began within the window; len(SEVERITIES) if none
+    did."""

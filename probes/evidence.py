@@ -20,10 +20,11 @@ from stalltop.probes.host.process_use import ProcessUses, SwapReader, Use
 from stalltop.probes.host.socket_owners import SocketOwners
 from stalltop.probes.layout import DEVICE_SHIFT, HOST_WORK, NESTED
 from stalltop.probes.maps.activity import TICK_NS
-from stalltop.probes.maps.raw import OTHERS, RawActivities, RawCharge, RawHeld, RawRank
+from stalltop.probes.maps.raw import OTHERS, RawActivities, RawCharge, RawHeld, RawRank, RawWait, RawWork
 from stalltop.probes.tenants.owners import Owner, Owners
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants
+from stalltop.probes.thread_reader import ThreadReader
 
 MOST_CULPRITS: Final = 64
 """Maximum number of culprits (processes that took CPU time from others) that are sampled: those that took
@@ -59,8 +60,14 @@ class KernelSource(Protocol):
     def charges(self) -> list[RawCharge]:
         """Returns off-CPU time that other processes caused."""
 
+    def waits(self) -> list[RawWait]:
+        """Returns, for what `charges` returned last, which thread ended the waits of which."""
+
+    def works(self) -> list[RawWork]:
+        """Returns what followed threads did."""
+
     def links(self) -> dict[int, int]:
-        """Returns the link of each process: 0 for processes that make calls, 1 to 3 for followed
+        """Returns the link of each process: 0 for processes that make calls, 1 and more for followed
         processes."""
 
     def held(self) -> list[RawHeld]:
@@ -101,8 +108,9 @@ class EvidenceReader:
         self._swap = SwapReader()
         self._sockets = SocketOwners()
         self._block_io = BlockIoNames(self._owners, self._pressures)
+        self._threads = ThreadReader(self._owners)
         self._links: dict[int, int] = {}
-        """Link of every process that was traced at the last read."""
+        """Link of every process at the last read, as in ``ProcessUse.link``."""
         self._culprits: dict[int, int] = {}
         """Number of samples for which each culprit is still followed."""
         self._unowned: list[RawRetransmits] = []
@@ -161,6 +169,7 @@ class EvidenceReader:
             unknown=unknown,
             activity=told.activity,
             overlaps=told.overlaps,
+            threads=self._threads.read(kernel.waits(), kernel.works()),
         )
 
     def forget(self, pid: int) -> None:
@@ -186,7 +195,7 @@ class EvidenceReader:
         return raw, unknown
 
     def _every_link(self, kernel: KernelSource) -> dict[int, int]:
-        """Returns links also of ended processes for which counts may be left."""
+        """Returns the link of each process, also of ended ones for which counts may be left."""
         links, ended = kernel.links(), kernel.tgids()
         return {tgid: self._links.get(tgid, 0) for tgid in ended} | links
 

@@ -13,12 +13,12 @@ import numpy as np
 KERNELS: Final = 16384
 """Counts by CUDA kernel."""
 BUCKETS: Final = 128
-"""Of a CUDA kernel's durations: 32 counters each; a power of two, 4 unused."""
+"""Buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 unused."""
 BUCKET_SHIFT: Final = 5
 NAME_BYTES: Final = 256
-"""Kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
+"""Bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
 LIKELY_KERNELS: Final = 4096
-"""Launches that are found without the hash; a power of two."""
+"""Records of launches that are found without the hash; a power of two."""
 REGISTERED_FUNCTIONS: Final = 131072
 """Registered functions of programs; the oldest are evicted."""
 LOOKED_UP_FUNCTIONS: Final = 16384
@@ -26,14 +26,14 @@ LOOKED_UP_FUNCTIONS: Final = 16384
 REUSED: Final = 4096
 """Functions whose address belonged to another CUDA kernel before."""
 LOOKUPS: Final = 4096
-"""Calls that look up functions, at once."""
+"""Calls under way that look up functions."""
 READ_NAMES: Final = 1024
-"""Of these, how many have returned and read the name, at once."""
+"""Of these, calls that have returned and whose name was read."""
 TOLD_PROGRAMS: Final = 8192
 """Programs that registered, looked up or launched CUDA kernels."""
 NAMING_MASK: Final = 7
 COUNTERS: Final = 3968
-"""Of one histogram: see hdr.h."""
+"""Counters of one histogram: see hdr.h."""
 SPLITS: Final = 10
 """Parts that the time of a call is split into."""
 DEPTH: Final = 16
@@ -43,17 +43,19 @@ CACHED: Final = 16
 ARGUMENTS: Final = 8
 """Argument registers kept at entry; a power of two."""
 TOLD: Final = 6
-"""Of these, kept until the call returns."""
+"""Argument registers kept until the call returns."""
+FUTEXES: Final = 4
+"""Places at which a thread waited that are remembered; a power of two."""
 LIKELY_THREADS: Final = 4096
 """TIDs that are found without the hash; a power of two."""
 FUNCTIONS: Final = 2048
 """Attach cookies."""
 KINDS: Final = 5
 """Values of cudaMemcpyKind, 0 to 4."""
-CHARGES: Final = 8192
+CHARGES: Final = 16384
 """Sums of off-CPU time that another process caused."""
 SLICES: Final = 64
-"""Of time on a CPU that are remembered for each CPU; a power of two."""
+"""Slices of time on a CPU remembered for each CPU; a power of two."""
 HEAPS: Final = 1024
 """Processes whose device memory is followed."""
 ALLOCATIONS: Final = 65536
@@ -65,7 +67,7 @@ ACTIVITIES: Final = 1024
 TICK_SHIFT: Final = 20
 """A tick of activity lasts 2 to this power, in ns: 1.05 ms."""
 TICKS: Final = 4096
-"""Kept for each pair: the last 4.3 s; a power of two."""
+"""Ticks kept for each pair: the last 4.3 s; a power of two."""
 SPAN: Final = 64
 """Ticks that a long call marks together; a power of two."""
 LAP: Final = 32768
@@ -83,15 +85,17 @@ DEVICE_SHIFT: Final = 16
 UNKNOWN_DEVICE: Final = 255
 """The thread has chosen a device, but it is not known which."""
 PROGRAM_DEVICES: Final = 16
-"""Of a program, whose UUIDs are known; a power of two."""
+"""Devices of a program whose UUIDs are kept; a power of two."""
 UUID_BYTES: Final = 16
 CONTEXTS: Final = 16
-"""Below a thread's current one whose devices are remembered; a power of two."""
+"""Contexts below a thread's current one whose devices are kept; a power of two."""
 FILLED_AT_ONCE: Final = 256
 """Free elements queued by one run: the verifier follows that loop to its end."""
 LONGEST_GAP_NS: Final = 60000000000
 """A longer gap is not counted: the program is idle."""
 CHOOSING_MASK: Final = 15
+HOW_SHIFT: Final = 8
+"""Bits of charge_key.part below its enum how."""
 
 LAUNCHED: Final = np.dtype(
     [
@@ -261,7 +265,10 @@ THREAD: Final = np.dtype(
         ("activity", "u4"),
         ("choices", "u4"),
         ("runtime_device", "u1"),
-        ("reserved", "u1", (7,)),
+        ("how", "u1"),
+        ("next_futex", "u1"),
+        ("reserved", "u1", (5,)),
+        ("futexes", "u8", (4,)),
         ("arguments", "u8", (8,)),
         ("cached", CACHED_SLOT, (16,)),
         ("frames", FRAME, (16,)),
@@ -307,12 +314,16 @@ CHOICE: Final = np.dtype(
 
 OFF_CPU: Final = np.dtype(
     [
+        ("all", "u8", (10,)),
+        ("since_ns", "u8"),
+        ("born_ns", "u8"),
         ("outside", "u8", (10,)),
         ("inside", "u8", (16, 10)),
     ]
 )
 """``struct off_cpu``: Off-CPU time of a thread, by enum part: level 0 is since its last call, level
-n inside its nth frame."""
+n inside its nth frame. `all` is all of it since since_ns, and is never reset: the monitor reads
+it."""
 
 CHARGE_KEY: Final = np.dtype(
     [
@@ -322,9 +333,12 @@ CHARGE_KEY: Final = np.dtype(
         ("culprit_tgid", "u4"),
         ("operation", "u4"),
         ("part", "u4"),
+        ("tid", "u4"),
+        ("culprit_tid", "u4"),
     ]
 )
-"""``struct charge_key``: Whose off-CPU time it is, and which process caused it: no padding."""
+"""``struct charge_key``: Whose off-CPU time it is, and which process caused it. No padding: it is a
+key. Threads are given only for waits that another thread ends."""
 
 CHARGE: Final = np.dtype(
     [
@@ -515,7 +529,8 @@ KEEPING: Final = np.dtype(
 
 
 class Naming(IntEnum):
-    """``enum naming``: How a function names CUDA kernels: the lower bits of its attach cookie."""
+    """``enum naming``: How a function names CUDA kernels: the lower bits of its attach cookie. In
+    parentheses: its arguments."""
 
     REGISTERS = 1
     """(handle, function, ..., name)."""
@@ -549,16 +564,19 @@ class Over(IntEnum):
 
 
 class Choosing(IntEnum):
-    """``enum choosing``: How a function chooses a device: the lower bits of its attach cookie."""
+    """``enum choosing``: How a function chooses a device: the lower bits of its attach cookie. In
+    parentheses: its arguments."""
 
     BEGINS = 1
     """Initializes CUDA."""
     SETS_DEVICE = 2
     """(ordinal)."""
     CREATES_2 = 3
-    """(context, ...): the ordinal is argument 2; of the next two: 3 and 4."""
+    """(context, ..., ordinal): the ordinal is argument 2."""
     CREATES_3 = 4
+    """(context, ..., ordinal): the ordinal is argument 3."""
     CREATES_4 = 5
+    """(context, ..., ordinal): the ordinal is argument 4."""
     RETAINS = 6
     """(context, ordinal)."""
     DESTROYS = 7
@@ -574,7 +592,20 @@ class Choosing(IntEnum):
     TELLS_UUID = 12
     """(UUID, ordinal)."""
     TELLS_GPU = 13
-    """The same, but of the whole GPU if the device is a part of one."""
+    """The same, but the UUID of the whole GPU if the device is a part of one."""
+
+
+class How(IntEnum):
+    """``enum how``: More about a wait than its part says."""
+
+    PLAIN = 0
+    """Of LOCK: a hand-over, HAND_OVER of model/thread_evidence.py; see held.h."""
+    HELD = 1
+    """Of LOCK: it waited for a lock that another thread held, not for something that it made."""
+    STOPPED = 2
+    """Of OTHER: it was stopped by a signal or by a tracer."""
+    ENDED = 3
+    """It waited until the other thread had ended."""
 
 
 class Size(IntEnum):
@@ -643,10 +674,10 @@ class MemberState(IntEnum):
 
     FREE = 0
     BEGINS = 1
-    """Its call has not returned."""
+    """The call that joins has not returned."""
     LIVE = 2
     OVER = 3
-    """Left; the monitor frees the record."""
+    """The rank has left; the monitor frees the record."""
 
 
 class Why(IntEnum):

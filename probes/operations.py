@@ -36,7 +36,7 @@ NCCL_TYPE_BYTES: Final = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 float64, bfloat16, float8e4m3, float8e5m2."""
 
 NCCL_IN_PROGRESS: Final = 7
-"""``ncclInProgress``: what a communicator in non-blocking mode returns where nothing is wrong."""
+"""``ncclInProgress``: a call on a non-blocking communicator returns it while its work goes on; no error."""
 
 DRIVER: Final = "driver"
 RUNTIME: Final = "runtime"
@@ -132,6 +132,7 @@ _TABLE: Final[tuple[tuple[str, str, _Rule, str], ...]] = (
     (DRIVER, "launch", _NOTHING, "cuLaunchCooperativeKernel cuLaunchCooperativeKernelMultiDevice"),
     (DRIVER, "graph", _NOTHING, "cuGraphLaunch cuGraphInstantiate"),
     (DRIVER, "graph", _NOTHING, "cuGraphInstantiateWithFlags cuGraphInstantiateWithParams"),
+    (DRIVER, "graph", _NOTHING, "cuGraphExecUpdate cuGraphUpload"),
     (DRIVER, "graph", _NOTHING, "cuStreamBeginCapture cuStreamBeginCaptureToGraph cuStreamEndCapture"),
     (DRIVER, "memory", _bytes(1), "cuMemAlloc cuMemAllocHost cuMemHostAlloc cuMemHostRegister"),
     (DRIVER, "memory", _bytes(1), "cuMemAllocManaged cuMemAllocAsync cuMemAllocFromPoolAsync"),
@@ -169,6 +170,7 @@ _TABLE: Final[tuple[tuple[str, str, _Rule, str], ...]] = (
     (RUNTIME, "launch", _NOTHING, "cudaLaunchCooperativeKernel cudaLaunchCooperativeKernelMultiDevice"),
     (RUNTIME, "graph", _NOTHING, "cudaGraphLaunch cudaGraphInstantiate"),
     (RUNTIME, "graph", _NOTHING, "cudaGraphInstantiateWithFlags cudaGraphInstantiateWithParams"),
+    (RUNTIME, "graph", _NOTHING, "cudaGraphExecUpdate cudaGraphUpload"),
     (RUNTIME, "graph", _NOTHING, "cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamEndCapture"),
     (RUNTIME, "memory", _bytes(1), "cudaMalloc cudaMallocHost cudaHostAlloc cudaHostRegister"),
     (RUNTIME, "memory", _bytes(1), "cudaMallocManaged cudaMallocAsync cudaMallocFromPoolAsync"),
@@ -250,9 +252,12 @@ counts as freed by ``cuMemRelease``, though the driver keeps it for as long as i
 granularity of allocations are known only to the driver and are not in the bytes."""
 
 _DEVICE_FAMILIES: Final = frozenset(("launch", "copy", "memset", "prefetch", "sync", "collective", "point"))
-_DEVICE_SYMBOLS: Final = frozenset(("cuGraphLaunch", "cudaGraphLaunch", "ncclGroupEnd"))
+_DEVICE_SYMBOLS: Final = frozenset(
+    ("cuGraphLaunch", "cudaGraphLaunch", "cuGraphUpload", "cudaGraphUpload", "ncclGroupEnd")
+)
 """Functions that give a device work or wait for it: all of a family, and single ones of other families.
-Functions that capture, instantiate or order work do not count, nor do those that allocate or load modules."""
+Functions that capture, instantiate, update or order work do not count, nor do those that allocate or load
+modules."""
 
 _OLD: Final = frozenset(
     symbol

@@ -1,1 +1,2 @@
-"""A window, or a recording of many, in one SQLite file. docs/file-format.md describes every table."""
+"""Saved windows and recordings: SQLite files with one window or many. docs/file-format.md describes the
+tables."""

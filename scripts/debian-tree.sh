@@ -1,9 +1,9 @@
 # shellcheck shell=sh
-# Debian root file systems made by debootstrap. Sourced by clean-tree-test and whole-system-test; `root` (the checkout)
-# and `tool` (the name of the script, for messages) are set by them.
+# Creates Debian root file systems ("trees") with debootstrap. clean-tree-test and whole-system-test source this file
+# and set `root` (the checkout) and `tool` (the name of the script, for messages).
 #
-# Settings: TREES (folder for the trees), MIRROR (of Debian's packages; default: debootstrap's), and BINDS (files and
-# folders of this host to show in the tree, such as a proxy's certificates).
+# Environment: TREES (folder for the trees), MIRROR (of Debian's packages; default: debootstrap's), and BINDS (files and
+# folders of this host to copy into the tree, such as a proxy's certificates).
 
 trees=${TREES:-/var/tmp/stalltop-trees}
 
@@ -12,15 +12,15 @@ give_up() { # exit code, reason
     exit "$1"
 }
 
-need() { # program, package …: says what to install
-    [ "$(id -u)" = 0 ] || give_up 3 "needs root"
+need() { # program, package …: ends with a message if a program is missing
+    [ "$(id -u)" = 0 ] || give_up 3 "must run as root: use sudo"
     while [ $# -gt 0 ]; do
-        command -v "$1" >/dev/null || give_up 3 "no $1 here: apt-get install $2"
+        command -v "$1" >/dev/null || give_up 3 "$1 is not installed: apt-get install $2"
         shift 2
     done
 }
 
-make_base() { # suite: sets $base, a minimal tree, made once
+make_base() { # suite: creates a minimal tree, unless it exists, and sets $base
     base=$trees/$1.base
     mkdir -p "$trees"
     [ ! -e "$base.ready" ] || return 0
@@ -30,7 +30,7 @@ make_base() { # suite: sets $base, a minimal tree, made once
     : >"$base.ready"
 }
 
-lend_host_files() { # tree: what its programs need of this host to reach a network
+lend_host_files() { # tree: copies the host's files that programs in the tree need to reach a network
     for file in /etc/resolv.conf /etc/hosts ${BINDS-}; do
         [ -e "$file" ] || continue
         mkdir -p "$1$(dirname "$file")"
@@ -39,7 +39,7 @@ lend_host_files() { # tree: what its programs need of this host to reach a netwo
     done
 }
 
-in_tree() { # tree, command …: in a mount name space of its own, with the tree as its root as on a host
+in_tree() { # tree, command …: runs the command in its own mount namespace, with the tree as its root
     unshare --mount --fork --kill-child sh -eu -c '
         tree=$1; shift
         mount --bind "$tree" "$tree"

@@ -1,11 +1,11 @@
 # shellcheck shell=sh
-# The one private environment of this checkout. Sourced by ./stalltop and ./run-tests; `root` is set by them.
+# Creates the Python virtual environment of this checkout. ./stalltop and ./run-tests source this file and set `root`.
 #
-# It need not see BCC: the distribution's own Python runs that (probes/programs/bcc_interpreter.py).
-# It counts as ready when its stamp holds the expected words; the stamp is written last, so that a set-up that
-# was stopped anywhere is made anew by the next start.
+# BCC need not be visible in the environment: the distribution's Python runs it (probes/programs/bcc_interpreter.py).
+# The environment is ready if its stamp file has the expected text. The stamp is written last: the next start repeats a
+# set-up that was interrupted.
 
-# The distribution's interpreter; another may come first in PATH.
+# The distribution's interpreter, which need not be the first in PATH.
 system_python=${STALLTOP_SYSTEM_PYTHON:-/usr/bin/python3}
 python=${STALLTOP_PYTHON:-$system_python}
 
@@ -17,7 +17,7 @@ give_up() { # reason, remedy
     exit "${3:-1}"
 }
 
-is_new_enough() { # interpreter: 3.11 or newer, by its file's name where that tells, else by what it says itself
+is_new_enough() { # interpreter: succeeds for 3.11 or newer; runs it only if its file name has no version
     case $(readlink -f "$1") in
     */python3.1[1-9] | */python3.[2-9][0-9]) [ -x "$1" ] ;;
     */python3.[0-9] | */python3.10) return 1 ;;
@@ -25,7 +25,7 @@ is_new_enough() { # interpreter: 3.11 or newer, by its file's name where that te
     esac
 }
 
-choose_python() { # sets $python: the one that is asked for, the distribution's own, the newest beside it or in PATH
+choose_python() { # sets $python: $STALLTOP_PYTHON, the distribution's, or the newest beside it or in PATH
     [ -z "${STALLTOP_PYTHON-}" ] && ! is_new_enough "$system_python" || return 0
     minors='19 18 17 16 15 14 13 12 11'
     set --
@@ -39,56 +39,56 @@ choose_python() { # sets $python: the one that is asked for, the distribution's 
 
 is_system_python() { [ "$(readlink -f "$python")" = "$(readlink -f "$system_python")" ]; }
 
-has_bcc() { # among the packages of Debian, Fedora and their relatives
+has_bcc() { # succeeds if a Debian or Fedora package (or a derivative's) of BCC is installed
     for folder in /usr/lib/python3/dist-packages /usr/lib*/python3.*/site-packages; do
         [ -e "$folder/bcc/libbcc.py" ] && return 0
     done
     return 1
 }
 
-choose_place() { # sets $venv: in the checkout where it can be written, else in the user's own data folder
+choose_place() { # sets $venv: in the checkout if that is writable, else in the user's data folder
     venv=$root/.venv
     [ -w "$root" ] || [ -x "$venv/bin/python" ] ||
         venv=${XDG_DATA_HOME:-$HOME/.local/share}/stalltop/$(printf %s "$root" | cksum | tr -c '0-9\n' -)venv
 }
 
-wanted_stamp() { # what the stamp says when nothing is to be done: interpreter, place, dependencies, extras
+wanted_stamp() { # extra: prints the stamp of an up-to-date environment: interpreter, source, extra, dependencies
     printf '%s %s %s %s\n' "$(readlink -f "$python")" "$root/src" "$1" \
         "$(sed -n '/^dependencies/,/^\[project.scripts\]/p' "$root/pyproject.toml" | cksum)"
 }
 
-is_ready() { # extra
+is_ready() { # extra: succeeds if the environment is up to date for this extra
     [ -r "$venv/$1.ready" ] && [ "$(cat "$venv/$1.ready")" = "$(wanted_stamp "$1")" ]
 }
 
-install_packages() { # Debian packages, by apt; says what is missing where it may not install them
+install_packages() { # Debian packages: installs them by apt, or says how to install them
     [ $# -gt 0 ] || return 0
     if ! command -v apt-get >/dev/null 2>&1; then
-        say "missing here: $(named_elsewhere "$@")"
+        say "not installed: $(named_elsewhere "$@")"
         ! command -v dnf >/dev/null 2>&1 || say "  install them with: sudo dnf install $(named_elsewhere "$@")"
         return 1
     fi
     if [ "$(id -u)" != 0 ]; then
-        say "missing here: $*"
+        say "not installed: $*"
         say "  install them with: sudo apt-get install $*"
         return 1
     fi
     say "installing $*"
     apt_log=$(mktemp) || return 1
-    # A fresh machine has no package lists: fetch them only when the first try does not find what it needs.
+    # Package lists are fetched only if the first attempt fails: a fresh machine has none.
     if ! apt_install "$@" >"$apt_log" 2>&1; then
-        # An installation that was stopped in the middle has to be ended before another may begin.
+        # An interrupted installation must be completed before another one may begin.
         { DEBIAN_FRONTEND=noninteractive dpkg --configure -a; apt-get update -q && apt_install "$@"; } >"$apt_log" 2>&1 </dev/null || {
             tail -n 4 "$apt_log" >&2
             rm -f "$apt_log"
-            say "could not install $*"
+            say "cannot install $*: apt-get failed (see above)"
             return 1
         }
     fi
     rm -f "$apt_log"
 }
 
-named_elsewhere() { # the names that Fedora and its relatives have for Debian's packages
+named_elsewhere() { # Debian packages: prints the names of the same packages in Fedora and its derivatives
     printf '%s\n' "$@" | sed -e 's/^python3-bpfcc$/python3-bcc/' -e 's/^libc6-dev$/glibc-devel/' -e 's/^iproute2$/iproute/' \
         -e 's/^python3\.11$/python3.12/' -e '/-venv$/d' | paste -sd' '
 }
@@ -97,7 +97,7 @@ apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=120 "$@" </dev/null
 }
 
-requirements() { # extra: what pyproject.toml asks for, a line each
+requirements() { # extra: prints the dependencies in pyproject.toml, one per line
     "$python" - "$root/pyproject.toml" "$1" <<'PY'
 import sys
 import tomllib
@@ -107,7 +107,7 @@ with open(sys.argv[1], "rb") as file:
 groups = project["optional-dependencies"]
 
 
-def named(group):  # a group may take in another: "stalltop[serve]"
+def named(group):  # a group may include another one: "stalltop[serve]"
     for line in groups.get(group, []):
         own = line.startswith(f"{project['name']}[")
         yield from named(line.partition("[")[2].rstrip("]")) if own else [line]
@@ -117,29 +117,29 @@ print(*project["dependencies"], *named(sys.argv[2]), sep="\n")
 PY
 }
 
-have_python() { # checks that $python can make an environment; installs what is missing, or ends
-    # Where there is none, the distribution's usual one may well be new enough.
+have_python() { # makes sure that $python can create an environment: installs missing packages, or ends
+    # Without any Python, the distribution's default version may be new enough.
     [ -n "${STALLTOP_PYTHON-}" ] || [ -x "$python" ] || { install_packages python3 python3-venv && choose_python; } || :
     if ! is_new_enough "$python"; then
-        say "$("$python" --version 2>/dev/null || echo "no Python") here: stalltop needs Python 3.11 or newer"
+        say "found $("$python" --version 2>/dev/null || echo "no Python"): stalltop needs Python 3.11 or newer"
         [ -z "${STALLTOP_PYTHON-}" ] && install_packages python3.11 python3.11-venv && choose_python
         is_new_enough "$python" || give_up \
-            "install one beside the system's own, or name one: STALLTOP_PYTHON=/path/to/python3 $0" "" 3
+            "install a newer Python beside the system's, or name one: STALLTOP_PYTHON=/path/to/python3 $0" "" 3
     fi
     package=python3-venv
     is_system_python || package=$(basename "$(readlink -f "$python")")-venv
     "$python" -c 'import ensurepip, venv' 2>/dev/null || install_packages "$package" ||
-        give_up "cannot make a Python environment without $package" "" 3
+        give_up "cannot create a Python environment: $package is not installed" "" 3
 }
 
-make_environment() { # extra: "run" or the name of an optional dependency group
+make_environment() { # extra: creates or updates the environment for "run" or for an optional dependency group
     choose_python
     choose_place
     is_ready "$1" && return 0
     have_python
     mkdir -p "$(dirname "$venv")" || give_up "cannot write $(dirname "$venv")" "run from a checkout that you own"
     exec 9>"$venv.lock" || give_up "cannot write $venv.lock" "run from a checkout that you own"
-    flock 9 # two first starts at once: the second waits and finds everything done
+    flock 9 # a second start at the same time waits here and then finds the environment ready
     if ! is_ready "$1"; then
         if is_ready run; then
             say "preparing $venv for this command (some seconds)"
@@ -149,8 +149,8 @@ make_environment() { # extra: "run" or the name of an optional dependency group
         fi
         fill_environment "$1" || {
             flock -u 9
-            give_up "the Python packages could not be installed (see above)" \
-                "check the network and start again: nothing half-made is used"
+            give_up "cannot install the Python packages into $venv (see above)" \
+                "check the network and start again: an incomplete environment is never used"
         }
         [ "$1" = run ] || wanted_stamp run >"$venv/run.ready"
         wanted_stamp "$1" >"$venv/$1.ready"
@@ -159,8 +159,8 @@ make_environment() { # extra: "run" or the name of an optional dependency group
     exec 9>&-
 }
 
-fill_environment() { # extra: made anew, or added to what is there and whole
-    # Packages of the distribution are built for its own Python: another would take them, and fail on them.
+fill_environment() { # extra: creates the environment, or adds packages to an existing one
+    # The distribution's packages are built for its own Python: another Python would fail to import them.
     seen=
     ! is_system_python || seen=--system-site-packages
     is_ready run || "$python" -m venv --clear $seen "$venv" >&2 || return 1
@@ -168,7 +168,7 @@ fill_environment() { # extra: made anew, or added to what is there and whole
     printf '%s\n' "$list" >"$venv/requirements.txt"
     "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input --prefer-binary \
         -r "$venv/requirements.txt" >&2 || return 1
-    # The checkout itself is imported in place: a changed file takes effect at the next start.
+    # The checkout is imported in place, so that a changed file takes effect at the next start.
     "$venv/bin/python" - "$root" <<'PY'
 import pathlib
 import sys

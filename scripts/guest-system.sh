@@ -1,11 +1,11 @@
-# Makes a minimal Debian bootable, from within: package …  Run by whole-system-test in the tree.
+# Makes a minimal Debian tree bootable: guest-system.sh PACKAGE …  whole-system-test runs this inside the tree.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
-# Nothing is started while packages are installed: this is no running system yet.
+# policy-rc.d prevents services from starting during the installation, because this system is not running.
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 chmod +x /usr/sbin/policy-rc.d
 
-# The initial file system has what an emulated disk needs, and nothing else.
+# The initramfs contains only the modules for an emulated disk.
 mkdir -p /etc/initramfs-tools/conf.d /usr/share/initramfs-tools/modules.d
 echo MODULES=list >/etc/initramfs-tools/conf.d/guest
 printf '%s\n' virtio_pci virtio_blk ext4 >/usr/share/initramfs-tools/modules.d/guest
@@ -22,14 +22,14 @@ LABEL=system / ext4 defaults 0 0
 LABEL=checkout /stalltop ext4 defaults 0 0
 END
 echo guest >/etc/hostname
-# As hosts have it on which latencies are looked into.
+# schedstats are on, as on hosts where latencies are analysed.
 mkdir -p /etc/sysctl.d
 echo kernel.sched_schedstats=1 >/etc/sysctl.d/guest.conf
 
-# The steps run as a unit of their own, once everything else is up, and the system ends with them.
+# A unit runs the steps after all others have started; the system powers off when it ends.
 cat >/etc/systemd/system/steps.service <<'END'
 [Unit]
-Description=What is tried in this system
+Description=Steps of whole-system-test
 After=multi-user.target
 SuccessAction=poweroff-force
 FailureAction=poweroff-force
@@ -42,5 +42,5 @@ END
 mkdir -p /etc/systemd/system/multi-user.target.wants
 ln -sf ../steps.service /etc/systemd/system/multi-user.target.wants/steps.service
 systemctl set-default multi-user.target
-# What would compete for the emulated CPUs.
+# These timers would compete for the emulated CPUs.
 systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer man-db.timer

@@ -1,6 +1,6 @@
-"""Draws the pictures in docs/images from simulated tenants: ``python scripts/screenshots.py [FOLDER]``.
+"""Draws the screenshots in docs/images from simulated tenants: ``python scripts/screenshots.py [FOLDER]``.
 
-The same program gives the same pictures: the tenants have a seed and a clock of their own.
+The result depends on the program only, because the simulation has a fixed seed and its own clock.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from stalltop.demo.simulated_host import EVERYTHING, PLOTS  # noqa: E402
 from stalltop.diagnosis.diagnosed import Diagnosed  # noqa: E402
 from stalltop.diagnosis.engine import Diagnosis  # noqa: E402
 from stalltop.model.merge.sliding import Sliding  # noqa: E402
+from stalltop.model.text.glyphs import UNICODE  # noqa: E402
 from stalltop.model.window import Window  # noqa: E402
 from stalltop.tui.app import StalltopApp  # noqa: E402
 from stalltop.tui.screen_app import RunOptions  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """One picture: its name, size of the terminal, colours, and the keys that lead to it."""
+class Screenshot:
+    """One screenshot: file name, size of the terminal, theme, and the keys to press before."""
 
     name: str
     width: int
@@ -38,26 +39,26 @@ class Picture:
     theme: str
     keys: tuple[str, ...] = ()
     scenario: str = ""
-    """Whose simulated host; empty: three tenants to whom everything happens."""
+    """Scenario of the simulated host; '': three tenants with all kinds of problems."""
 
 
-PICTURES = (
-    Picture("demo", 120, 40, "dark"),
-    Picture("operations", 80, 24, "dark", ("down", "enter")),
-    Picture("light", 100, 30, "light", ("o",)),
-    Picture("why", 100, 34, "dark", ("a", "enter")),
-    Picture("row", 100, 34, "dark", ("down", "I")),
-    Picture("shared", 110, 38, "dark", ("D",), "mps"),
-    Picture("help", 80, 40, "dark", ("question_mark",)),
+SCREENSHOTS = (
+    Screenshot("demo", 120, 40, "dark"),
+    Screenshot("operations", 80, 24, "dark", ("down", "enter")),
+    Screenshot("light", 100, 30, "light", ("o",)),
+    Screenshot("why", 100, 34, "dark", ("a", "enter")),
+    Screenshot("row", 100, 34, "dark", ("down", "I")),
+    Screenshot("shared", 110, 38, "dark", ("D",), "mps"),
+    Screenshot("help", 80, 40, "dark", ("question_mark",)),
 )
 SETTLE_SECONDS = 0.3
-"""Time for the layout to settle before a picture or the next key."""
+"""Time for the layout to settle before a screenshot or the next key."""
 READS = 34
-"""Seconds of simulated time before the picture: by then every part of the screen has something to show."""
+"""Seconds of simulated time before the screenshot, after which all parts of the screen have data."""
 
 
 def window(scenario: str = "") -> Window:
-    """The last ten seconds of a simulated host, ``READS`` seconds after its start, diagnosed."""
+    """Returns the last ten seconds of a simulated host, ``READS`` seconds after its start, with chains."""
     ticks = itertools.count(1_700_000_000.0)
     plot = PLOTS[scenario] if scenario else replace(EVERYTHING, tenants=3)
     source = Diagnosed(SimulatedSource(seed=7, plot=plot, clock=lambda: next(ticks)), Diagnosis())
@@ -67,15 +68,15 @@ def window(scenario: str = "") -> Window:
     return sliding.window
 
 
-class Still:
-    """A source of one window."""
+class OneWindowSource:
+    """A source that yields one window."""
 
     def __init__(self, one: Window) -> None:
         self._window: Window | None = one
         self._closed = threading.Event()
 
     def read(self) -> Window:
-        """The window; the next read waits for the end."""
+        """Returns the window; the next read blocks until ``close``."""
         one, self._window = self._window, None
         if one is None:
             self._closed.wait()
@@ -83,14 +84,16 @@ class Still:
         return one
 
     def close(self) -> None:
-        """Let go who waits."""
+        """Ends a read that blocks."""
         self._closed.set()
 
 
-async def draw(picture: Picture) -> str:
-    """The picture as SVG."""
-    app = StalltopApp(Still(window(picture.scenario)), RunOptions(interval=3600.0, theme=picture.theme))
-    app.unicode = True
+async def draw(picture: Screenshot) -> str:
+    """Draws a screenshot as SVG."""
+    app = StalltopApp(
+        OneWindowSource(window(picture.scenario)), RunOptions(interval=3600.0, theme=picture.theme)
+    )
+    app.glyphs = UNICODE
     async with app.run_test(size=(picture.width, picture.height)) as pilot:
         while app.main.shown is None:
             await pilot.pause(0.02)
@@ -99,19 +102,19 @@ async def draw(picture: Picture) -> str:
             await pilot.press(key)
             await pilot.pause(SETTLE_SECONDS)
         svg = app.export_screenshot(title="stalltop")
-    # No font from elsewhere, and blanks that every renderer keeps.
+    # No fonts from other sites, and xml:space so that all renderers keep blanks.
     svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
     return svg.replace("<text ", '<text xml:space="preserve" ')
 
 
 def main(folder: Path) -> None:
-    """Draw all pictures into ``folder``."""
+    """Draws all screenshots into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.pop("NO_COLOR", None)
     os.environ["COLORTERM"] = "truecolor"
     os.environ["TZ"] = "UTC"
     time.tzset()
-    for picture in PICTURES:
+    for picture in SCREENSHOTS:
         (folder / f"{picture.name}.svg").write_text(asyncio.run(draw(picture)), encoding="utf-8")
 
 

@@ -1,8 +1,9 @@
-"""Writes what the documents say of keys, filters, settings and files: ``python scripts/write_keys.py``.
+"""Writes the generated tables of the documents: ``python scripts/write_keys.py``.
 
-README.md has the most important keys, docs/keys.md all of them and what a filter can say, docs/config.md
-every setting, docs/saving.md and docs/export.md the formats, docs/devices.md what is asked of GPUs,
-docs/file-format.md every table of a file, docs/sql.md what queries see.
+README.md has the most important keys, docs/keys.md all keys and the syntax of filters, docs/config.md all
+settings, docs/saving.md and docs/export.md the formats, docs/devices.md the readings of NVML,
+docs/file-format.md the tables of a file, docs/json.md the figures of a GPU, docs/sql.md the views for
+queries.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from stalltop.formats import registry  # noqa: E402
+from stalltop.formats.documents import text as json_text  # noqa: E402
 from stalltop.probes.nvml import text as nvml_text  # noqa: E402
 from stalltop.recordings.file import format_text  # noqa: E402
 from stalltop.recordings.query import text as query_text  # noqa: E402
@@ -23,17 +25,18 @@ from stalltop.tui.settings import settings as config  # noqa: E402
 
 
 def with_table(text: str, name: str, table: str) -> str:
-    """``text`` with ``table`` between the two marks of ``name``. Raises ValueError without them."""
+    """Replaces the text between the two marks of ``name`` by ``table``. Raises ValueError if a mark is
+    missing."""
     start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     before, found, rest = text.partition(start)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise ValueError(f"no {start.strip()} … {end} in it")
+        raise ValueError(f"the document has no marks {start.strip()} … {end}")
     return f"{before}{start}\n{table}\n\n{end}{after}"
 
 
 def documents() -> dict[Path, str]:
-    """Each document that has a table, and its text with the table of now."""
+    """Returns the text of each document that has generated tables, with these tables up to date."""
     tables = {
         "README.md": {"keys": keys.short_markdown()},
         "docs/keys.md": {
@@ -45,6 +48,7 @@ def documents() -> dict[Path, str]:
         "docs/saving.md": {"formats": registry.saved_markdown()},
         "docs/export.md": {"formats": registry.exported_markdown()},
         "docs/file-format.md": {"tables": format_text.markdown()},
+        "docs/json.md": {"figures": json_text.figures_markdown()},
         "docs/sql.md": {
             "calls": query_text.calls_markdown(),
             "queries": query_text.queries_markdown(),

@@ -1,8 +1,9 @@
-"""Writes Python's side of what programs in the kernel and the monitor share, from C (``bpf/*.h``).
+"""Generates Python modules for the structs, enums and constants that BPF programs and Python share
+(``bpf/*.h``).
 
-Structs, enums and constants are written once, in C. The compiler says how it lays them out (DWARF) and what
-constants are; comments in the headers become docstrings. With ``--check`` nothing is written: the exit code
-is 1 where a file is not what would be written. Needs gcc.
+These are defined once, in C. The compiler reports their layout (DWARF) and the values of constants; comments
+in the headers become docstrings. With ``--check`` nothing is written: the exit code is 1 if a file is not up
+to date. Needs gcc.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ WRITTEN = {
     "probes/layout.py": ("launches.h", "layout.h"),
     "probes/host/layout.py": ("host_layout.h",),
 }
-"""Each file, and the headers that it is written from. What headers of a file include comes before them."""
+"""Each generated file, and its headers. A header follows those that it includes."""
 _NUMPY = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
 _WIDTH = 100
 
@@ -41,22 +42,23 @@ class Field:
     offset: int
     size: int
     dtype: str
-    """As it is written in Python."""
+    """Source text of the field in ``np.dtype``."""
 
 
 @dataclass(frozen=True)
 class Headers:
-    """Some headers, and what the compiler says of them."""
+    """Some headers, with the compiler's information about them."""
 
     names: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """Their text, one after another."""
+        """Text of all headers."""
         return "\n".join((BPF / name).read_text(encoding="utf-8") for name in self.names)
 
     def compiled(self, *options: str, more: str = "") -> bytes:
-        """What gcc makes of them, and of ``more``, with ``options``."""
+        """Compiles the headers, followed by ``more``, with the ``options`` of gcc; returns the object
+        file."""
         include = "".join(f'#include "{name}"\n' for name in self.names)
         with tempfile.NamedTemporaryFile() as made:
             paths = [f"-I{BPF / 'headers/include'}", f"-I{BPF}"]
@@ -65,7 +67,7 @@ class Headers:
             return Path(made.name).read_bytes()
 
     def constants(self) -> dict[str, int]:
-        """Names that the headers define as integers, with their values."""
+        """Returns the macros of the headers that are integers, with their values."""
         defined = re.findall(r"^#define ([A-Z][A-Z0-9_]*) (.+)$", self.text, re.M)
         names = [name for name, value in defined if re.match(r"\(?[0-9]", value)]
         values = ", ".join(f"{{{name}}}" for name in names)
@@ -77,7 +79,7 @@ class Headers:
         return dict(zip(names, struct.unpack(f"<{len(names)}Q", data), strict=True))
 
     def types(self) -> Iterator[DIE]:
-        """Structs and enums defined in the headers, in their order."""
+        """Yields the structs and enums defined in the headers, in order."""
         content = self.compiled("-g", "-c", "-fno-eliminate-unused-debug-types")
         elf = ELFFile(io.BytesIO(content))
         (unit,) = elf.get_dwarf_info().iter_CUs()
@@ -87,12 +89,12 @@ class Headers:
                 yield die
 
     def above(self, definition: str) -> str:
-        """The comment above ``definition``, which begins a line; empty without one."""
+        """Returns the comment above ``definition``, which begins a line; '' if there is none."""
         found = re.search(rf"^/\*((?:[^*]|\*(?!/))*)\*/\n{definition}\b", self.text, re.M)
         return re.sub(r"\s*\n \*\s*|\s+", " ", found[1]).strip() if found else ""
 
     def behind(self, definition: str) -> str:
-        """The comment at the end of the line that has ``definition``; empty without one."""
+        """Returns the comment at the end of the line with ``definition``; '' if there is none."""
         found = re.search(rf"\b{definition}[^\n/]*/\* (.*?) \*/", self.text)
         return found[1] if found else ""
 
@@ -113,7 +115,7 @@ def _type(die: DIE) -> DIE:
 
 
 def _dtype(name: str, die: DIE) -> tuple[str, int]:
-    """(the field as numpy wants it, its size in bytes)"""
+    """Returns (source text of the field in ``np.dtype``, its size in bytes)."""
     shape: list[int] = []
     if die.tag == "DW_TAG_array_type":
         shape = [
@@ -146,7 +148,8 @@ def _fields(die: DIE) -> Iterator[Field]:
 
 
 def _struct(die: DIE, headers: Headers) -> str:
-    """Raises ValueError where the compiler leaves bytes between fields: keys of maps must not have any."""
+    """Returns the source text of a struct's dtype. Raises ValueError if it has padding, which map keys may
+    not have."""
     end, lines = 0, []
     for field in _fields(die):
         if field.offset != end:
@@ -194,7 +197,7 @@ def _constant(name: str, value: int, headers: Headers) -> str:
 
 
 def written(names: tuple[str, ...]) -> str:
-    """Python's side of the headers of these names."""
+    """Returns the source text of the Python module for these headers."""
     headers = Headers(names)
     which = " and ".join(f"``bpf/{name}``" for name in reversed(names))
     types: list[Any] = list(headers.types())
@@ -220,7 +223,7 @@ def written(names: tuple[str, ...]) -> str:
 
 
 def formatted(text: str) -> str:
-    """``text`` as ``ruff format`` leaves it."""
+    """Formats ``text`` by ``ruff format``."""
     command = [
         sys.executable,
         "-m",
@@ -234,11 +237,11 @@ def formatted(text: str) -> str:
 
 
 def main() -> int:
-    """Write the files, or check them."""
+    """Writes the files, or checks them."""
     differ = [path for path, names in WRITTEN.items() if (ROOT / path).read_text() != written(names)]
     if "--check" in sys.argv[1:]:
         for path in differ:
-            print(f"{path} is not what the headers say: python scripts/write_layout.py", file=sys.stderr)  # noqa: T201
+            print(f"{path} is out of date: run python scripts/write_layout.py", file=sys.stderr)  # noqa: T201
         return 1 if differ else 0
     for path in differ:
         (ROOT / path).write_text(written(WRITTEN[path]))

@@ -1,6 +1,6 @@
-"""Writes what whole-system-test saw into docs/systems.md: ``write_systems.py SUITE FILE-OF-ITS-LINES``.
+"""Writes the results of whole-system-test into docs/systems.md: ``write_systems.py SUITE FILE``.
 
-What a run of some steps saw takes the place of what was there of these.
+FILE has the output of a run. If it ran some steps only, the results of the other steps stay.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ DOCUMENT = Path(__file__).resolve().parent.parent / "docs/systems.md"
 
 
 def step(line: str) -> str:
-    """``quota`` of ``ok: quota (41 s): …``; '' if it is the line of no step."""
+    """Returns the name of the step in a line, such as ``quota`` in ``ok: quota (41 s): …``; '' in other
+    lines."""
     verdict, colon, rest = line.partition(": ")
     return rest.split(" ", 1)[0] if colon and verdict in ("ok", "FAILED") else ""
 
 
 def merged(before: list[str], now: list[str]) -> list[str]:
-    """The lines of both runs: the first of each says what was tried when."""
+    """Merges the lines of two runs. The first line of each run says when it ran and which steps it had."""
     again = {step(line): line for line in now if step(line)}
     if not set(map(step, before)) - {""} - set(again):
         return now
@@ -38,6 +39,6 @@ if __name__ == "__main__":
     before, start, rest = DOCUMENT.read_text(encoding="utf-8").partition(f"<!-- {suite} -->\n")
     old, end, after = rest.partition(f"<!-- /{suite} -->")
     if not start or not end:
-        sys.exit(f"write_systems: {DOCUMENT} has no place for {suite}")
+        sys.exit(f"write_systems: {DOCUMENT} has no marks <!-- {suite} --> … <!-- /{suite} -->: add them")
     lines = "\n".join(merged(old.strip().strip("`").strip().splitlines(), now))
     DOCUMENT.write_text(f"{before}{start}\n```\n{lines}\n```\n\n{end}{after}", encoding="utf-8")

@@ -1,1 +1,1 @@
-"""The screen in a browser: windows are passed on, browsers are let in, each gets a screen of its own."""
+"""The server of ``stalltop serve``: it authenticates browsers and starts a screen's process for each."""

@@ -1,4 +1,4 @@
-"""Who may in: the token, the cookie that takes its place, from where a request may come. Pure functions."""
+"""Access control: checks the token, the cookie, and the Host and Origin headers of requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 TOKEN_BYTES = 32
-"""Of randomness: nobody guesses it, so that wrong ones need not be counted."""
+"""Random bytes in the token: too many to guess, so failed attempts need no limit."""
 LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 _PORT = re.compile(r":\d{1,5}$")
 
@@ -21,29 +21,30 @@ def _secret() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a request must have to be answered."""
+    """Credentials and host names that the server accepts."""
 
     hosts: frozenset[str]
-    """Names by which this server may be asked for, in lower case; addresses always may."""
+    """Host names that requests may name, in lower case. IP addresses are always accepted."""
     token: str = field(default_factory=_secret, repr=False)
-    """In the address that is told to the user."""
+    """Token in the address that is printed for the user."""
     cookie: str = field(default_factory=_secret, repr=False)
-    """What a browser is given for the token, so that the token need not stay in its address."""
+    """Cookie that a browser gets for the token, so that the token does not stay in the browser's address
+    bar."""
 
     def is_token(self, given: str) -> bool:
-        """Whether ``given`` is the token, in a time that does not tell how much of it is right."""
+        """Returns True if ``given`` is the token. Takes constant time (timing attacks)."""
         return _same(given, self.token)
 
     def is_cookie(self, given: str) -> bool:
-        """The same for the cookie."""
+        """Returns True if ``given`` is the cookie. Takes constant time."""
         return _same(given, self.cookie)
 
     def is_host(self, header: str | None) -> bool:
-        """Whether a request with this Host header meant this server.
+        """Returns True if a request with this Host header is meant for this server.
 
-        A page of another site can have its own name lead to this machine (DNS rebinding), and its requests
-        are then of one origin with it: they carry that name. An address in its place cannot have come about
-        that way.
+        This prevents DNS rebinding: another site can point its own name to this machine, so that its pages
+        have the same origin as this server, but their requests carry that name in the Host header. An IP
+        address in the header cannot result from DNS rebinding.
         """
         name = host_name(header or "")
         return is_address(name) or name in self.hosts
@@ -54,7 +55,7 @@ def _same(given: str, wanted: str) -> bool:
 
 
 def host_name(header: str) -> str:
-    """The name or address in a Host header, without port and brackets, in lower case."""
+    """Returns the name or address in a Host header, without port and brackets, in lower case."""
     name = _PORT.sub("", header.strip().lower())
     if name.startswith("[") and name.endswith("]"):
         return name[1:-1]
@@ -62,17 +63,17 @@ def host_name(header: str) -> str:
 
 
 def is_same_origin(origin: str | None, host: str | None) -> bool:
-    """Whether a page from ``origin`` was served under ``host``: both as a browser's headers say.
+    """Returns True if the headers Origin and Host of a request name the same host and port.
 
-    Browsers send Origin with every request for a WebSocket. The scheme is left out: behind a proxy that
-    ends TLS it is another one here. Both leave the scheme's own port out.
+    Browsers send Origin with every request for a WebSocket. The scheme is not compared, because a proxy may
+    terminate TLS. Browsers omit the default port of the scheme in both headers.
     """
     scheme, separator, rest = (origin or "").lower().partition("://")
     return bool(separator) and scheme in ("http", "https") and bool(rest) and rest == (host or "").lower()
 
 
 def is_address(name: str) -> bool:
-    """Whether ``name`` is an IP address."""
+    """Returns True if ``name`` is an IP address."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -81,10 +82,10 @@ def is_address(name: str) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an IP address is reached from this host only."""
+    """Returns True if an IP address is reachable from this host only."""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 def known_hosts(names: Iterable[str]) -> frozenset[str]:
-    """The names in Host headers that are right: those of the loopback, and ``names``."""
+    """Returns the host names to accept: those of the loopback interface, and ``names``."""
     return frozenset((*LOOPBACK_NAMES, *(host_name(name) for name in names if name)))

@@ -1,11 +1,11 @@
-"""Takes from a process what a screen does not need: writing, running programs, connections, capabilities.
+"""Sandboxes a screen's process: it cannot write files, run programs or open connections, and has no
+capabilities.
 
-What is typed in a browser reaches a screen. Even one that does what it is told can then harm nothing but
+Input from a browser reaches the screen. If it exploits a fault there, the process can harm nothing but
 itself.
 
-Landlock and its numbers: Linux, Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h;
-both system calls have these numbers on every architecture. Capabilities: capset(2); the rest: prctl(2),
-setrlimit(2).
+Sources: Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h in Linux (both system
+calls have these numbers on every architecture), capset(2), prctl(2), setrlimit(2).
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ _READ_SEARCH = 1 << 2
 """CAP_DAC_READ_SEARCH."""
 
 _FILES = (1 << 0) | (1 << 1) | sum(1 << bit for bit in range(4, 13))
-"""Executing, writing, removing and making of every kind. Reading stays: modules are loaded when needed."""
+"""Denied: executing, writing, removing and creating files of all kinds. Reading is allowed: Python imports
+modules when needed."""
 _FILES_SINCE = {2: 1 << 13, 3: 1 << 14}
-"""Moving between folders, truncating: by the version of Landlock that has them."""
+"""Denied as well, by the Landlock version that can do so: moving files between directories (2), truncating
+(3)."""
 _TCP_SINCE, _TCP = 4, (1 << 0) | (1 << 1)
-"""Listening and connecting."""
+"""Denied since version 4: binding and connecting TCP sockets."""
 _SCOPES_SINCE, _SCOPES = 6, (1 << 0) | (1 << 1)
-"""Abstract Unix sockets of others, and signals to them."""
+"""Denied since version 6: abstract Unix sockets of other processes, and signals to them."""
 
 
 def landlock_version() -> int:
-    """The version of Landlock that this kernel has; 0: none, or not enabled."""
+    """Returns the Landlock version of the Linux kernel; 0 if it has none or it is disabled."""
     return max(int(_libc().syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)), 0)
 
 
 def confine(*, parent: int) -> bool:
-    """Confine this process and every thread and process that it will have; end it when ``parent`` ends.
+    """Sandboxes this process with its future threads and children, and ends it when ``parent`` ends.
 
-    To be called before there are other threads. False where the kernel has no Landlock: files can then be
-    made and removed as far as the user may, but nothing can be written to them.
+    Must be called before other threads exist. Returns False if the Linux kernel has no Landlock: the process
+    can then create and remove files with the user's permissions, but not write to them (RLIMIT_FSIZE).
     """
     libc = _libc()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -51,13 +53,14 @@ def confine(*, parent: int) -> bool:
     _drop_capabilities(libc)
     restricted = _restrict_files(libc)
     _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
-    if os.getppid() != parent:  # it ended before that was said
+    if os.getppid() != parent:  # the parent ended before prctl
         os.kill(os.getpid(), signal.SIGKILL)
     return restricted
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:
-    """Keep reading at most: root's own may be needed for a program in another user's folder."""
+    """Drops all capabilities but CAP_DAC_READ_SEARCH, which root needs to import from another user's
+    directory."""
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
     now = ctypes.create_string_buffer(24)
     _check(libc.capget(header, now))

@@ -1,4 +1,4 @@
-"""One source for many screens: read once, whoever looks."""
+"""Distributes the windows of one source to the screens of all browsers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from stalltop.model.window import Window
 from stalltop.serving.link import frame
 
 BACKLOG_SECONDS = 10.0
-"""A new screen gets the windows of so long ago at once: what the screen shows at its start."""
+"""Seconds of past windows that a new screen gets at once, so that it starts with a full window."""
 
 Take = Callable[[bytes], None]
-"""Gets frames, one by one, from a thread of the feed; must not wait."""
+"""Callback that gets frames one by one, from the feed's thread; must not block."""
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
-    """A window, and its frame once somebody wanted it."""
+class _BacklogWindow:
+    """A window of the backlog with its frame, which is encoded at the first use."""
 
     window: Window
     frame: bytes | None = None
@@ -32,14 +32,14 @@ class _Kept:
             try:
                 self.frame = frame(self.window)
             except (StalltopError, ValueError):
-                self.frame = b""  # too large, or no figures: the screens say that nothing came
+                self.frame = b""  # too large, or with NaN: screens show that no data came
         return self.frame
 
 
 class Feed:
-    """Reads ``source`` every ``interval`` seconds in a thread, and passes windows to all who listen.
+    """Reads ``source`` every ``interval`` seconds in a thread, and passes windows to all listeners.
 
-    ``failed`` is called once, from that thread, where the source raised: nothing more will come then.
+    If the source raises, that thread calls ``failed`` and no more windows follow.
     """
 
     def __init__(self, source: Source, interval: float, failed: Callable[[BaseException], None]) -> None:
@@ -49,30 +49,30 @@ class Feed:
         self._lock = threading.Lock()
         self._new: set[Take] = set()
         self._listeners: set[Take] = set()
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[_BacklogWindow] = deque()
         self._stopping = False
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stalltop-feed", daemon=True)
 
     def start(self) -> None:
-        """Begin reading."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Stop and close the source; what takes longer than ``timeout`` seconds ends with the process."""
+        """Stops the thread, which closes the source. Waits ``timeout`` seconds at most."""
         self._stopping = True
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
     def listen(self, take: Take) -> None:
-        """From now on ``take`` gets every frame, those of the last seconds first."""
+        """Registers ``take`` for all frames, beginning with those of the backlog."""
         with self._lock:
             self._new.add(take)
         self._wake.set()
 
     def leave(self, take: Take) -> None:
-        """``take`` gets nothing more, but perhaps what is on its way."""
+        """Removes ``take``, which may still get frames that are being passed on."""
         with self._lock:
             self._new.discard(take)
             self._listeners.discard(take)
@@ -92,7 +92,7 @@ class Feed:
     def _read_on(self) -> None:
         due = time.monotonic()
         while not self._stopping:
-            kept = _Kept(self._source.read())
+            kept = _BacklogWindow(self._source.read())
             for take in self._listening():
                 take(kept.content())
             self._keep(kept)
@@ -108,7 +108,7 @@ class Feed:
             return list(self._listeners)
 
     def _welcome(self) -> None:
-        """Give those who are new what is kept."""
+        """Passes the backlog to new listeners."""
         with self._lock:
             new, self._new = self._new, set()
             self._listeners |= new
@@ -116,7 +116,7 @@ class Feed:
             for kept in self._kept:
                 take(kept.content())
 
-    def _keep(self, kept: _Kept) -> None:
+    def _keep(self, kept: _BacklogWindow) -> None:
         self._kept.append(kept)
         seconds = sum(each.window.seconds for each in self._kept)
         while len(self._kept) > 1 and seconds - self._kept[0].window.seconds >= BACKLOG_SECONDS:

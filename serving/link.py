@@ -1,7 +1,7 @@
-"""Windows on their way to a screen in another process, through a socket.
+"""Passes windows to a screen in another process, through a socket.
 
-A frame is the length of what follows (4 bytes, big endian), then a window as
-``serving.wire`` writes it. Frames go one way only: a screen has nothing to tell.
+A frame is a length (4 bytes, big endian) and a window of that many bytes, encoded by ``serving.wire``. Frames
+go one way only, from the server to the screen.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from stalltop.serving.wire import MOST_BYTES, decode, encode
 
 _LENGTH = struct.Struct(">I")
 _AT_ONCE = 32
-"""Most windows that one read adds up, so that it ends although more keep coming."""
+"""Maximum number of windows that one read merges, so that it returns even if more keep coming."""
 
 
 def frame(window: Window) -> bytes:
-    """``window`` as a frame. Raises StalltopError where it is too large."""
+    """Encodes ``window`` as a frame. Raises StalltopError if it is too large."""
     content = encode(window)
     return _LENGTH.pack(len(content)) + content
 
 
 class LinkSource:
-    """A source whose windows come through a socket, which it owns.
+    """A source that reads windows from a socket, which it owns.
 
-    ``read`` waits for a window. Those that came since the last read are given as one, so that a screen
-    which is late misses nothing.
+    ``read`` waits for a window and merges all windows that have arrived, so that a slow screen misses
+    nothing.
     """
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
 
     def read(self) -> Window:
-        """What has come. Raises StalltopError where nothing more will."""
+        """Returns the windows that have arrived, merged. Raises StalltopError if the server has ended."""
         windows = [self._next()]
         while len(windows) < _AT_ONCE and select.select([self._link], [], [], 0)[0]:
             windows.append(self._next())
@@ -49,17 +49,19 @@ class LinkSource:
         return sum_of_them.window
 
     def close(self) -> None:
-        """Give the socket back."""
+        """Closes the socket."""
         self._link.close()
 
     def _next(self) -> Window:
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         if length > MOST_BYTES:
-            raise StalltopError("what came from the server is no window")
+            raise StalltopError(
+                f"invalid data from the server: a frame of {length:,} bytes", "reload the page"
+            )
         try:
             return decode(self._exactly(length))
         except ValueError as error:
-            raise StalltopError(f"what came from the server is no window: {error}") from error
+            raise StalltopError(f"invalid data from the server: {error}", "reload the page") from error
 
     def _exactly(self, length: int) -> bytes:
         content = bytearray()
@@ -69,6 +71,8 @@ class LinkSource:
             except OSError:
                 part = b""
             if not part:
-                raise StalltopError("the server has ended")
+                raise StalltopError(
+                    "the server has ended", "start stalltop serve again and open the new address"
+                )
             content += part
         return bytes(content)

@@ -1,8 +1,8 @@
-"""The packets between a screen's process and the server: those of Textual's driver for the web, and one more.
+"""Packets between a screen's process and the server: those of Textual's web driver, and one more.
 
-A packet is a letter, the length of what follows (4 bytes, big endian), and that: ``D`` what a terminal gets
-or sends, ``M`` JSON about the session, ``F`` a file for the browser (ours: its name, a zero byte, its
-content).
+A packet is a letter, the length of its content (4 bytes, big endian), and the content: ``D`` terminal input
+or output, ``M`` JSON about the session, ``F`` a file for the browser (name, zero byte, content), which is
+stalltop's own.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 READY = b"__GANGLION__\n"
-"""What the driver writes before its first packet."""
+"""Line that the driver writes before its first packet."""
 MOST_BYTES = 80 << 20
-"""Largest packet that is taken: a saved window with some room."""
+"""Maximum size of a packet: a saved window with some reserve."""
 _HEAD = struct.Struct(">cI")
 _LINES_BEFORE = 20
-"""Most lines before the first packet: what libraries may print."""
+"""Maximum number of lines before ``READY``, which libraries may print."""
 
 
 class Packet(NamedTuple):
-    """One packet."""
+    """One packet, with its letter as ``kind``."""
 
     kind: bytes
     content: bytes
@@ -37,39 +37,39 @@ class FilePacket(NamedTuple):
 
 
 def packed(kind: bytes, content: bytes) -> bytes:
-    """A packet as it is sent."""
+    """Encodes a packet."""
     return _HEAD.pack(kind, len(content)) + content
 
 
 def about(type_: str, **more: object) -> bytes:
-    """A packet about the session."""
+    """Encodes a packet about the session (``M``)."""
     return packed(b"M", json.dumps({"type": type_, **more}).encode())
 
 
 def packed_file(file: FilePacket) -> bytes:
-    """A file as it is sent."""
+    """Encodes a packet with a file (``F``)."""
     return packed(b"F", file.name.encode("utf-8", "replace") + b"\0" + file.content)
 
 
 def file_in(content: bytes) -> FilePacket:
-    """The file in the content of a packet."""
+    """Decodes the content of a packet with a file."""
     name, _, rest = content.partition(b"\0")
     return FilePacket(name.decode("utf-8", "replace"), rest)
 
 
 async def packets(stream: asyncio.StreamReader) -> AsyncIterator[Packet]:
-    """The packets of a screen, until it ends. Raises ValueError where it sends anything else."""
+    """Yields the packets of a screen until it ends. Raises ValueError for other output."""
     for _ in range(_LINES_BEFORE):
         line = await stream.readline()
         if line == READY or not line:
             break
     else:
-        raise ValueError("the screen did not start")
+        raise ValueError("the screen did not start: its process wrote unexpected output; reload the page")
     while True:
         try:
             kind, length = _HEAD.unpack(await stream.readexactly(_HEAD.size))
             if length > MOST_BYTES:
-                raise ValueError("the screen sent too much at once")
+                raise ValueError(f"the screen sent a packet of {length:,} bytes, more than {MOST_BYTES:,}")
             yield Packet(kind, await stream.readexactly(length))
         except asyncio.IncompleteReadError:
             return

@@ -1,7 +1,8 @@
-"""The server that browsers talk to: who is let in, the page, and a screen for each.
+"""HTTP server for browsers: authenticates them, serves the page, and starts a screen for each.
 
-The terminal in the page, and what it says through its WebSocket, are textual-serve's. Its server is not
-used: it knows no token, no TLS, no Host or Origin, starts shells, and its page loads a font from elsewhere.
+The terminal in the page and its WebSocket protocol are those of textual-serve. The server of textual-serve is
+not used: it has no token and no TLS, does not check Host or Origin, starts shells, and its page loads a font
+from another site.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ from stalltop.serving.packets import FilePacket
 from stalltop.serving.session import Session, TerminalSize
 
 HEARTBEAT_SECONDS = 15.0
-"""A browser that does not answer within about so long is gone."""
+"""Seconds after which a browser that does not answer counts as gone."""
 MESSAGE_BYTES = 256 << 10
-"""Largest message that is taken from a browser: a pasted text, at the most."""
+"""Maximum size of a message from a browser, such as a pasted text."""
 WAITING_BYTES = 16 << 10
-"""Output that may wait here, and as much in the kernel, before the screen feels it and leaves pictures out:
-on a slow line, what a key does would be seen after all of it."""
+"""Output that may wait in the server, and again in the Linux kernel, before the screen's pipe fills and the
+screen skips updates: on a slow line, the user sees the effect of a key only after all waiting output."""
 TCP_NOTSENT_LOWAT = 25
-"""tcp(7); socket has its name since Python 3.12."""
+"""Socket option of tcp(7); Python's socket module has the constant since 3.12."""
 FILES_KEPT = 8
-"""Files that wait to be fetched; a ninth takes the place of the oldest."""
+"""Maximum number of files that wait to be downloaded; another one replaces the oldest."""
 LEAVE_SECONDS = 4.0
+"""Maximum time that stopping waits for browsers to close."""
 PAGE = Path(__file__).parent / "page"
 STATIC: Final[dict[str, tuple[Path | str, str]]] = {
     "/page.css": (PAGE / "page.css", "text/css"),
@@ -47,9 +49,9 @@ STATIC: Final[dict[str, tuple[Path | str, str]]] = {
     "/textual.js": ("js/textual.js", "text/javascript"),
     "/mono.ttf": ("fonts/RobotoMono-VariableFont_wght.ttf", "font/ttf"),
 }
-"""All files that are served: ours, and by relative names those of textual-serve."""
+"""All files that are served: those of this package by path, those of textual-serve by relative name."""
 HEADERS: Final = {
-    # Nothing comes from elsewhere, no page holds this one. The terminal sets styles of its own.
+    # Nothing is loaded from other sites, and no page may frame this one. The terminal needs inline styles.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "font-src 'self'; img-src 'self' data:; connect-src 'self'{socket}; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -61,26 +63,27 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Of every answer. ``{socket}`` is this server's WebSocket: not every browser counts it as 'self'."""
+"""Headers of every response. ``{socket}`` is this server's WebSocket, which some browsers do not count as
+'self'."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Where and for whom."""
+    """Where the server listens, and for how many browsers."""
 
     address: str = "127.0.0.1"
     """IP address to listen on."""
     port: int = 0
-    """0: any that is free."""
+    """TCP port; 0: any free one."""
     tls: ssl.SSLContext | None = None
     sessions: int = 4
-    """Browsers at a time: each has a process of its own."""
+    """Maximum number of browsers at a time; each has a process of its own."""
 
 
 class BrowserServer:
-    """Serves the windows of ``feed``; ``command`` starts a screen (serving.session)."""
+    """Serves the windows of ``feed`` to browsers; ``command`` starts a screen (``serving.session``)."""
 
     def __init__(self, feed: Feed, access: Access, command: Sequence[str], options: ServeOptions) -> None:
         self._feed = feed
@@ -93,7 +96,7 @@ class BrowserServer:
         self._cookie = "stalltop"
 
     async def start(self) -> int:
-        """Listen, and return the port. Raises OSError where that is not possible."""
+        """Starts to listen and returns the port. Raises OSError if that fails."""
         app = web.Application(middlewares=[self._guard])
         app.on_response_prepare.append(self._add_headers)
         app.router.add_get("/", self._index)
@@ -110,12 +113,12 @@ class BrowserServer:
         )
         await site.start()
         port = int(self._runner.addresses[0][1])
-        # Cookies know no ports: two servers on one host must not take each other's.
+        # Browsers share cookies between all ports of a host: servers on one host need different names.
         self._cookie = f"stalltop-{port}"
         return port
 
     async def stop(self) -> None:
-        """End every screen, then stop listening."""
+        """Ends all screens, then stops listening."""
         closing = [browser.close(code=1001, message=b"the server has ended") for browser in list(self._open)]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
@@ -123,23 +126,29 @@ class BrowserServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    # ---- who is let in
+    # ---- access
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer only those who ask for this server, by its token or the cookie for it."""
+        """Refuses requests for other hosts, and those without the token or the cookie."""
         if not self._access.is_host(request.headers.get("Host")):
-            return _refused(421, "This server has another name", "Start it with --allow-host for this one.")
+            return _refused(
+                421,
+                "This server does not accept this host name",
+                "Restart stalltop serve with --allow-host NAME, or open the address that it printed.",
+            )
         if self._access.is_cookie(request.cookies.get(self._cookie, "")):
             return await handler(request)
         if request.path == "/" and self._access.is_token(request.query.get("token", "")):
             return self._welcome()
         return _refused(
-            403, "This page is not open to everybody", "Open the address that stalltop serve printed."
+            403,
+            "This page needs a token",
+            "Open the address that stalltop serve printed: it contains the token.",
         )
 
     def _welcome(self) -> web.Response:
-        """Give the cookie for the token, and have the browser come again without it in its address."""
+        """Sets the cookie and redirects to the page without the token in the address."""
         answer = web.Response(status=303, headers={"Location": "/"})
         answer.set_cookie(
             self._cookie,
@@ -154,16 +163,18 @@ class BrowserServer:
     async def _add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
         host = request.headers.get("Host", "")
         scheme = "wss" if self._options.tls is not None else "ws"
-        # Only a Host that was found right is said again.
+        # Only an accepted Host header may appear in the response.
         own = f" {scheme}://{host}" if self._access.is_host(host) else ""
         for name, value in HEADERS.items():
             answer.headers[name] = value.replace("{socket}", own)
         answer.headers.popall("Server", None)
 
-    # ---- what there is
+    # ---- pages
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
-        if request.query_string:  # a token that is no longer needed; the page's script would take others
+        if (
+            request.query_string
+        ):  # the token is no longer needed, and textual.js would interpret other parameters
             return web.Response(status=303, headers={"Location": "/"})
         return web.Response(text=(PAGE / "index.html").read_text(), content_type="text/html")
 
@@ -176,10 +187,10 @@ class BrowserServer:
         return web.Response(body=content, content_type=kind)
 
     async def _screen(self, request: web.Request) -> web.StreamResponse:
-        """A screen of its own for a browser, as long as that is there."""
+        """Runs a screen for a browser until one of them ends."""
         if not is_same_origin(request.headers.get("Origin"), request.headers.get("Host")):
             return _refused(
-                403, "Another page asked for this", "Open the address that stalltop serve printed."
+                403, "This request came from another site", "Open the address that stalltop serve printed."
             )
         browser = web.WebSocketResponse(
             heartbeat=HEARTBEAT_SECONDS, max_msg_size=MESSAGE_BYTES, writer_limit=WAITING_BYTES
@@ -190,7 +201,12 @@ class BrowserServer:
         await browser.prepare(request)
         if len(self._open) >= self._options.sessions:
             most = self._options.sessions
-            return await _tell(browser, f"{most} browsers look already, which is the most (--sessions).")
+            return await _tell(
+                browser,
+                f"all {most} sessions are in use: close another browser, or restart stalltop serve with "
+                "a larger "
+                "--sessions",
+            )
         self._open.add(browser)
         keys: list[str] = []
         try:
@@ -198,7 +214,7 @@ class BrowserServer:
             session = Session(browser, self._command, self._feed, lambda file: self._keep(file, keys))
             reason = await session.run(size)
         except OSError as error:
-            reason = f"no screen can be started: {error}"
+            reason = f"cannot start a screen: {error}"
         finally:
             self._open.discard(browser)
             for key in keys:
@@ -206,7 +222,7 @@ class BrowserServer:
         return await _tell(browser, reason) if reason else await _close(browser)
 
     def _keep(self, file: FilePacket, keys: list[str]) -> str:
-        """Keep a file until it is fetched; its key is known to the browser that wants it."""
+        """Keeps a file until it is downloaded; returns its key, which only the browser that saved it gets."""
         key = secrets.token_urlsafe(16)
         keys.append(key)
         self._files[key] = file
@@ -217,7 +233,7 @@ class BrowserServer:
     async def _download(self, request: web.Request) -> web.StreamResponse:
         file = self._files.pop(request.match_info["key"], None)
         if file is None:
-            return _refused(404, "This file is not there any more", "Save it again.")
+            return _refused(404, "This file is no longer available", "Save it again.")
         return web.Response(
             body=file.content,
             content_type="application/octet-stream",
@@ -232,10 +248,10 @@ async def _close(browser: web.WebSocketResponse) -> web.WebSocketResponse:
 
 
 async def _tell(browser: web.WebSocketResponse, reason: str) -> web.WebSocketResponse:
-    """Say in the page's terminal why there is no screen, or no longer one."""
+    """Shows in the page's terminal why there is no screen, and closes the connection."""
     text = "\r\n ".join(f"stalltop: {reason}".splitlines())
     with contextlib.suppress(ConnectionError):
-        # Off the alternate screen, everything away, then the text.
+        # Leave the alternate screen, turn mouse reports off, reset colours, clear, then print the text.
         await browser.send_bytes(f"\x1b[?1049l\x1b[?1003l\x1b[?1000l\x1b[0m\x1b[2J\x1b[H\r\n {text}".encode())
     return await _close(browser)
 

@@ -1,4 +1,4 @@
-"""One browser's screen: a process of its own, between the feed and a WebSocket."""
+"""The session of one browser: connects a screen's process to the feed and to the browser's WebSocket."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from stalltop.serving.feed import Feed
 from stalltop.serving.packets import FilePacket, about, file_in, packed, packets
 
 QUIT_SECONDS = 2.0
-"""How long a screen may take to end when asked, before it is killed."""
+"""Seconds that a screen has to end after a request, before it is killed."""
 STUCK_BYTES = 64 << 20
-"""Windows that may wait for a screen; one that takes none for so long is ended."""
+"""Maximum bytes of windows that wait for a screen; a screen that reads none for so long is ended."""
 KEYS_BYTES = 1 << 20
-"""The same for what is typed."""
+"""Maximum bytes of input that wait for a screen."""
 FAILED = (1, 2, 3)
-"""Exit codes of a screen that has said why on stderr."""
+"""Exit codes of a screen that printed an error on stderr."""
 LEAST, MOST = (20, 5), (500, 200)
-"""Columns and rows that a browser may ask for."""
+"""Bounds of the columns and rows that a browser may request."""
 TOLD_BYTES = 2000
-"""Of what a screen says on stderr, so much is passed on where it ends by itself: the end of it."""
+"""Number of last bytes of a screen's stderr that the browser shows if the screen fails."""
 INHERITED = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TZ", "PATH", "NO_COLOR", "PYTHONPATH")
-"""All that a screen gets of the server's environment."""
+"""Environment variables that a screen inherits from the server; it gets no others."""
 
 
 class TerminalSize(NamedTuple):
-    """Of a terminal, in cells."""
+    """Size of a terminal in cells."""
 
     columns: int
     rows: int
 
     @classmethod
     def of(cls, columns: object, rows: object) -> TerminalSize:
-        """What a browser said, within bounds; the usual size where it said nothing that makes sense."""
+        """Converts a size from a browser and limits it; invalid values become 80 x 24."""
         return cls(_within(columns, LEAST[0], 80, MOST[0]), _within(rows, LEAST[1], 24, MOST[1]))
 
 
@@ -53,7 +53,8 @@ def _within(value: object, least: int, usual: int, most: int) -> int:
 
 
 def environment(size: TerminalSize, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a screen's process: a terminal of today, and nothing that might be a secret."""
+    """Builds the environment of a screen's process: settings of the terminal, and no secrets of the
+    server."""
     return {
         **{name: inherited[name] for name in INHERITED if name in inherited},
         "TERM": "xterm-256color",
@@ -67,10 +68,10 @@ def environment(size: TerminalSize, inherited: Mapping[str, str]) -> dict[str, s
 
 
 class Session:
-    """A screen and the browser that shows it.
+    """A screen's process and the browser that shows it.
 
-    ``command`` starts a screen: it gets the number of the socket that windows come through as one more
-    argument. ``deliver`` keeps a file for this browser and gives the key under which it may be fetched.
+    ``command`` starts a screen; its last argument will be the file descriptor of the socket for windows.
+    ``deliver`` keeps a file for this browser and returns the key for its download.
     """
 
     def __init__(
@@ -87,7 +88,8 @@ class Session:
         self._said = b""
 
     async def run(self, size: TerminalSize) -> str:
-        """Show the screen until it is left or the browser is gone. Gives why it failed, if it did."""
+        """Shows the screen until the user leaves it or the browser is gone. Returns why it failed, else
+        ''."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -100,7 +102,7 @@ class Session:
                     pass_fds=(theirs.fileno(),),
                     env=environment(size, os.environ),
                     cwd="/",
-                    start_new_session=True,  # Ctrl-C in the server's terminal is the server's alone
+                    start_new_session=True,  # Ctrl-C in the server's terminal must reach the server only
                 )
             try:
                 reason = await self._carry(process, ours)
@@ -109,11 +111,14 @@ class Session:
         finally:
             ours.close()
         if not reason and process.returncode in FAILED:
-            reason = _plain(self._said) or "the screen failed"
+            reason = (
+                _plain(self._said) or f"the screen ended with exit code {process.returncode}; reload the page"
+            )
         return reason
 
     async def _carry(self, process: asyncio.subprocess.Process, link: socket.socket) -> str:
-        """Carry everything both ways until one side ends. Gives why that had to be so, if it had."""
+        """Passes windows, input and output on until one side ends. Returns an error of the screen, else
+        ''."""
         errors = asyncio.create_task(self._errors(process))
         tasks = {
             asyncio.create_task(work)
@@ -121,13 +126,13 @@ class Session:
         }
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if not self._browser.closed:  # the screen ended: it may still be saying why
+            if not self._browser.closed:  # the screen ended first: wait for its error on stderr
                 await asyncio.wait({errors}, timeout=QUIT_SECONDS)
             for task in done:
                 try:
                     task.result()
                 except ConnectionError:
-                    pass  # the browser is gone, or the screen
+                    pass  # the browser or the screen is gone
                 except ValueError as error:
                     return str(error)
             return ""
@@ -137,7 +142,7 @@ class Session:
             await asyncio.gather(errors, *tasks, return_exceptions=True)
 
     async def _windows(self, link: socket.socket) -> None:
-        """Pass frames on as they come."""
+        """Passes frames from the feed to the screen."""
         loop = asyncio.get_running_loop()
         link.setblocking(False)
         _, writer = await asyncio.open_connection(sock=link)
@@ -159,10 +164,10 @@ class Session:
         finally:
             self._feed.leave(take)
             writer.transport.abort()
-        raise ValueError("the screen took no more data")
+        raise ValueError("the screen hangs: it reads no more windows; reload the page")
 
     async def _output(self, process: asyncio.subprocess.Process) -> None:
-        """From the screen to the browser."""
+        """Passes output and files from the screen to the browser."""
         assert process.stdout is not None
         async for kind, content in packets(process.stdout):
             if kind == b"D":
@@ -175,7 +180,8 @@ class Session:
                 return
 
     async def _input(self, process: asyncio.subprocess.Process) -> None:
-        """From the browser to the screen: what is typed, and the size of the terminal; nothing else."""
+        """Passes input, sizes of the terminal and focus changes from the browser to the screen; nothing
+        else."""
         assert process.stdin is not None
         async for message in self._browser:
             if message.type != WSMsgType.TEXT:
@@ -184,20 +190,20 @@ class Session:
             if packet is None:
                 await _answer(self._browser, message.data)
             else:
-                # Not waited for: a browser whose messages are not read seems to be gone.
+                # No drain(): aiohttp takes a browser for gone if its messages (with its pongs) are not read.
                 process.stdin.write(packet)
                 if process.stdin.transport.get_write_buffer_size() > KEYS_BYTES:
-                    raise ValueError("the screen took no more keys")
+                    raise ValueError("the screen hangs: it reads no more keys; reload the page")
 
     async def _errors(self, process: asyncio.subprocess.Process) -> None:
-        """Keep the end of what the screen says on stderr, until it ends."""
+        """Reads the screen's stderr and keeps its last bytes."""
         assert process.stderr is not None
         while part := await process.stderr.read(4096):
             self._said = (self._said + part)[-TOLD_BYTES:]
 
 
 def _packet(text: str) -> bytes | None:
-    """What a message from the browser means for the screen; None: nothing."""
+    """Converts a message from the browser to a packet for the screen; None if the screen does not need it."""
     kind, value = _message(text)
     if kind == "stdin" and isinstance(value, str):
         return packed(b"D", value.encode("utf-8", "replace"))
@@ -210,7 +216,7 @@ def _packet(text: str) -> bytes | None:
 
 
 def _plain(said: bytes) -> str:
-    """What a screen said, as text that no terminal takes for anything else."""
+    """Decodes a screen's stderr without control characters."""
     text = said.decode("utf-8", "replace").strip()
     return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
 
@@ -232,7 +238,7 @@ def _message(text: str) -> tuple[str, object]:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask the screen to leave; kill it where it does not."""
+    """Asks the screen to quit; kills it after ``QUIT_SECONDS``."""
     assert process.stdin is not None
     with contextlib.suppress(ConnectionError, RuntimeError):
         process.stdin.write(about("quit"))
@@ -246,5 +252,5 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def screen_command(flags: Sequence[str]) -> tuple[str, ...]:
-    """The command of a screen's process, with the options of the command line that are for screens."""
+    """Returns the command that starts a screen's process with these options."""
     return (sys.executable, "-P", "-m", "stalltop.cli.browser", *flags)

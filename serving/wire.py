@@ -1,7 +1,7 @@
-"""The wire format between the server and its screens: a window as gzip-compressed JSON.
+"""Wire format between the server and its screens: a window as gzip-compressed JSON.
 
-Both ends are of one installation, so the JSON has no version, and a field that is missing is an error. The
-names in a window are those of other people's processes: they are cleaned when they arrive.
+Both ends belong to one installation, so the JSON has no version, and a missing field is an error. Names in a
+window are chosen by other users: decoding cleans them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, Coverage, OpenCall, Rows, Window
 
 MOST_BYTES: Final = 64 << 20
-"""Largest window that is sent, in bytes before compression."""
+"""Maximum size of an encoded window, in bytes before compression."""
 
 _TYPES: Final[dict[str, Any]] = {
     "start": float,
@@ -44,13 +44,13 @@ _TYPES: Final[dict[str, Any]] = {
     "kernels": tuple[KernelCount, ...],
     "allocations": tuple[Allocation, ...],
 }
-"""Fields of a window that are sent as their types say; the others have a form of their own."""
+"""Fields of a window that are encoded by their types. The other fields have encodings of their own."""
 _COUNTS: Final = ("calls", "errors", "bytes", "total_ns", "max_ns")
 _HISTOGRAMS: Final = {"start": np.int64, "index": np.uint16, "count": np.uint64}
 
 
 def encode(window: Window) -> bytes:
-    """``window`` as bytes. Raises StalltopError where it is too large."""
+    """Encodes ``window``. Raises StalltopError if it is too large."""
     rows = window.rows
     plain = {name: to_plain(getattr(window, name)) for name in _TYPES} | {
         "rows": _plain_rows(rows),
@@ -62,13 +62,14 @@ def encode(window: Window) -> bytes:
     content = json.dumps(plain, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(content) > MOST_BYTES:
         raise StalltopError(
-            f"the window is too large to send ({len(content) >> 20} MiB)", "narrow it with a filter"
+            f"the window is too large to send to a browser: {len(content) >> 20} MiB of "
+            f"{MOST_BYTES >> 20} MiB"
         )
     return gzip.compress(content, 6, mtime=0)
 
 
 def decode(content: bytes) -> Window:
-    """The window that ``encode`` gave ``content`` for. Raises ValueError where that is none."""
+    """Reverses ``encode``. Raises ValueError if ``content`` is not an encoded window."""
     try:
         return _window(json.loads(gzip.decompress(content)))
     except (OSError, EOFError, zlib.error, LookupError, TypeError, AttributeError, OverflowError) as error:

@@ -1,14 +1,16 @@
-"""What holds for all tests."""
+"""Configures hypothesis, gives tests a state folder of their own, repeats tests that need a quiet machine."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples in every run and no time limits: a slow machine is no failure.
+from stalltop.demo.build import Built, build
+
+# Every run takes the same examples, and without time limits a slow machine does not fail.
 settings.register_profile(
     "stalltop",
     deadline=None,
@@ -22,17 +24,61 @@ settings.load_profile("stalltop")
 
 @pytest.fixture(scope="session", autouse=True)
 def state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test, and no program that one starts, reads or changes what the user keeps."""
+    """Keep tests, and the programs that they start, away from the files of the user."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Builds the stand-in libraries and the program that calls them."""
+    return build(tmp_path_factory.mktemp("standin"))
+
+
 @pytest.fixture
 def utc() -> Iterator[None]:
-    """Times of day are those of UTC."""
+    """Set the time zone to UTC."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()
         yield
     time.tzset()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Lets a test marked ``quiet_machine`` run more than once; the summary says how often it passed."""
+    mark = item.get_closest_marker("quiet_machine")
+    if mark is not None:
+        assert isinstance(item, pytest.Function)
+        item.obj = _tried(item, **mark.kwargs)
+
+
+def _tried(item: pytest.Function, *, reason: str, tries: int) -> Callable[..., None]:
+    """Returns a function that runs the test of ``item`` until it passes, at most ``tries`` times."""
+    test = item.obj
+
+    def run(**arguments: object) -> None:
+        failure: Exception | None = None
+        for number in range(1, tries + 1):
+            try:
+                test(**arguments)
+            except Exception as error:
+                print(f"run {number} of at most {tries} failed: {error}")
+                failure = error
+            else:
+                failure = None
+                break
+        item.user_properties.append(("quiet_machine", f"{0 if failure else 1} of {number} ({reason})"))
+        if failure is not None:
+            raise failure
+
+    return run
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Writes how often the tests passed that need a quiet machine."""
+    for report in (*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ())):
+        for name, rate in report.user_properties:
+            if name == "quiet_machine":
+                terminalreporter.write_line(f"quiet machine: {report.nodeid} passed {rate}")

@@ -1,1 +1,1 @@
-"""The terminal program: command line, screens, keys."""
+"""The full-screen program: the app, its screens, tables and keys, and the terminal."""

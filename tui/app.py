@@ -1,4 +1,4 @@
-"""The app: carries data to the main screen, saves windows, and leaves in good order."""
+"""The app: passes data to the main screen, handles the keys of all screens, and ends in good order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from stalltop.tui.collector import Failed, Tick
 from stalltop.tui.keys import bindings, choose, keymap
 from stalltop.tui.main.screen import MainScreen
 from stalltop.tui.opens import PagesOf
-from stalltop.tui.pages.screens import HelpScreen
-from stalltop.tui.palette import ActionPalette
 from stalltop.tui.saving.saving import Saved
-from stalltop.tui.screen_app import Made, NotMade, RunOptions, ScreenApp
+from stalltop.tui.screen_app import PictureMade, PictureNotMade, RunOptions, ScreenApp
 from stalltop.tui.terminal.abilities import require_screen
 from stalltop.tui.terminal.interrupts import INTERRUPTED
 from stalltop.tui.terminal.last_words import explain, print_last, print_saved
@@ -32,13 +30,13 @@ if TYPE_CHECKING:
     from stalltop.recordings.past.opened import OpenedRecording
 
 CLOSE_SECONDS = 1.0
-"""How long leaving waits for the source to close; what takes longer ends with the process."""
+"""Seconds to wait at the end for the source to close. After that it ends with the process."""
 SAVE_SECONDS = 5.0
-"""How long leaving waits for files that are being saved."""
+"""Seconds to wait at the end for files that are being saved."""
 
 
 class StalltopApp(ScreenApp):
-    """The live screen on one source."""
+    """The app that shows one source."""
 
     CSS_PATH = Path(__file__).with_name("stalltop.tcss")
     BINDINGS = bindings("app")
@@ -51,15 +49,15 @@ class StalltopApp(ScreenApp):
         self.animation_level = "none"
         self.opens = PagesOf(self)
         self.choices: Mapping[str, object] = {}
-        """The settings as they were on leaving."""
+        """The settings at the end of the run."""
         self.main = MainScreen(options.window, file=not isinstance(source, Source))
 
     def get_default_screen(self) -> Screen[None]:
-        """The main screen."""
+        """Return the main screen."""
         return self.main
 
     def on_mount(self) -> None:
-        """Start reading once there is a screen to show it on."""
+        """Start to read after the screen was started."""
         self.set_keymap(keymap())
         self.watch_terminal()
         if self.interrupted:
@@ -74,12 +72,12 @@ class StalltopApp(ScreenApp):
     def _tick(self, message: Tick) -> None:
         self.main.take(message.snapshot)
 
-    @on(Made)
-    def _made(self, message: Made) -> None:
+    @on(PictureMade)
+    def _made(self, message: PictureMade) -> None:
         self.main.made(message.turn, message.picture)
 
-    @on(NotMade)
-    def _not_made(self, message: NotMade) -> None:
+    @on(PictureNotMade)
+    def _not_made(self, message: PictureNotMade) -> None:
         self.main.speech.say(f"no picture of that moment: {described(message.error)}", "bad")
 
     @on(Saved)
@@ -88,7 +86,7 @@ class StalltopApp(ScreenApp):
 
     @on(Failed)
     def _failed(self, message: Failed) -> None:
-        """There will be no more data: leave, and say why where it can be read."""
+        """End the app, because no more data will come. The reason is printed after the screen ends."""
         if self.failure is None:
             self.failure = message.error
         self.exit(return_code=message.error.exit_code if isinstance(message.error, StalltopError) else 1)
@@ -96,37 +94,41 @@ class StalltopApp(ScreenApp):
     # ---- keys, and the end
 
     def action_command_palette(self) -> None:
-        """Find an action by its name."""
+        """Open the list of all actions, in which the user searches by name."""
+        from stalltop.tui.palette import ActionPalette
+
         if not isinstance(self.screen, ActionPalette):
             self.push_screen(ActionPalette(self.screen))
 
     def action_help(self) -> None:
-        """All keys; from every screen."""
+        """Open the help about all keys, from any screen."""
+        from stalltop.tui.pages.screens import HelpScreen
+
         self.push_screen(HelpScreen(type(self.screen).__name__))
 
     async def on_event(self, event: events.Event) -> None:
-        """Any key ends the line for newcomers, and does what it does."""
+        """Remove the line for newcomers at any key, then handle the key."""
         if isinstance(event, events.Key):
             self.main.tour.end()
         await super().on_event(event)
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Leave."""
+        """End the app."""
         if not self.leaving:
-            self.choices = self.main.choices()  # while there are widgets to ask
+            self.choices = self.main.choices()  # the widgets still exist here
         super().exit(result, return_code, message)
 
     def finish(self, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS) -> None:
-        """Wait, each no longer than so many seconds, for the source to close and for files to be written."""
+        """Wait, at most this many seconds each, until the source is closed and files are written."""
         until = time.monotonic() + save_seconds
         self.collector.stop(close_seconds)
         self.saving.join(until)
 
 
 def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> int:
-    """Show ``source`` until it is left and return the exit code; the source is closed.
+    """Show ``source`` until the user quits, close it, and return the exit code.
 
-    Raises UsageError where the terminal cannot show a screen.
+    Raises UsageError if the terminal cannot show a screen.
     """
     options = options or RunOptions()
     try:
@@ -151,7 +153,7 @@ def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> 
             drop_output()
             return INTERRUPTED
     if options.print_last:
-        print_last(app.main.shown, colour=not app.no_color, unicode=app.unicode)
+        print_last(app.main.shown, colour=not app.no_color, glyphs=app.glyphs)
     print_saved(app.saving.paths)
     if app.failure is not None:
         return explain("the screen" if app.failed_itself else "reading", app.failure)

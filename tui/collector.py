@@ -1,7 +1,7 @@
-"""Reads a source beside the screen, so that the screen never waits for it.
+"""Reads a source in the background, so that the screen never waits for it.
 
-The thread is a daemon of our own: Textual waits at its end for the threads it started, and a read that
-hangs in a driver would then keep the terminal.
+It uses a daemon thread of its own. Textual waits at the end for the threads that it started, so a read that
+hangs in a driver would block the terminal.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from stalltop.model.window import Window
 from stalltop.recordings.past.kept import InMemory, Past, Stale, never
 
 FIRST_SECONDS = (0.1, 0.4)
-"""Between the first reads."""
+"""Seconds before the second and the third read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """All that the screen knows after one read."""
+    """What the screen knows after one read."""
 
     window: Window
-    """Of the length that was chosen."""
+    """The window of the chosen length."""
     length: float | None
     newest: Window
-    """As it was read."""
+    """The window as it was read."""
     kept: Past
-    """What is kept of the past, ending with the newest; older windows stand for more time."""
+    """The kept windows of the past, up to the newest. Older windows cover more time."""
     whole: Window | None
-    """Since the start; None where it is still to be made."""
+    """The window since the start; None if it must still be made."""
     at: float
-    """When it was read: time.monotonic()."""
+    """Time of the read, of time.monotonic()."""
     grows: bool = False
-    """It comes from a file, which another program has added to."""
+    """Whether the data comes from a file to which another program has added."""
 
     @property
     def began(self) -> float:
-        """Unix time from which on windows were counted."""
+        """Return the Unix time at which counting began."""
         return float(self.kept.stretch.start[0]) if self.whole is None else self.whole.start
 
     def of_length(self, length: float | None, stale: Stale = never) -> Window | None:
-        """The window of another length that ends at the same moment. Takes up to a second for long ones.
+        """Return the window of another length that ends at the same moment. A long one takes up to a second.
 
-        None where ``stale`` says meanwhile that it is no longer wanted.
+        Returns None if ``stale`` tells meanwhile that it is no longer wanted.
         """
         if length == self.length:
             return self.window
@@ -61,19 +61,19 @@ class Snapshot:
 
 
 class Tick(Message):
-    """New data. Only the newest one counts: a screen that is late skips the others."""
+    """New data. Only the newest tick matters: a late screen skips the others."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__()
         self.snapshot = snapshot
 
     def can_replace(self, message: Message) -> bool:
-        """A newer tick takes the place of one that was not handled yet."""
+        """Let a newer tick replace one that was not handled yet."""
         return isinstance(message, Tick)
 
 
 class Failed(Message):
-    """The source raised; there will be no more data."""
+    """Tells that the source raised an error, so that no more data will come."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Failed(Message):
 
 
 class SourceReader(ABC):
-    """Hands snapshots to ``post``, from a thread of its own; an error ends it, and is handed over too."""
+    """Posts snapshots with ``post`` from a thread of its own. An error is posted too, and ends the thread."""
 
     def __init__(self, name: str, post: Callable[[Message], object]) -> None:
         self._post = post
@@ -90,15 +90,16 @@ class SourceReader(ABC):
         self._thread = threading.Thread(target=self._run, name=f"stalltop-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin reading."""
+        """Start to read."""
         self._thread.start()
 
     @abstractmethod
     def choose(self, length: float | None) -> None:
-        """From now on give windows of ``length`` seconds; None: of all there is."""
+        """Post windows of ``length`` seconds from now on; None: of all data."""
 
     def stop(self, timeout: float) -> bool:
-        """Stop and close what is read; False where that took longer than ``timeout`` seconds and goes on."""
+        """Stop and close the source. Returns False if that takes longer than ``timeout`` seconds and
+        continues."""
         self._stopping = True
         self._wake.set()
         if self._thread.ident is not None:
@@ -118,17 +119,17 @@ class SourceReader(ABC):
 
     @abstractmethod
     def _read(self) -> None:
-        """Read until ``_stopping``, which wakes up who waits for ``_wake``."""
+        """Read until ``_stopping`` is set. Setting ``_wake`` ends a wait."""
 
     @abstractmethod
     def _close(self) -> None:
-        """Close what is read."""
+        """Close the source."""
 
 
 class Collector(SourceReader):
-    """Reads ``source`` every ``interval`` seconds and hands each result to ``post`` from its own thread.
+    """Reads ``source`` every ``interval`` seconds and posts each result from its own thread.
 
-    A slow read skips ticks, it never queues them. ``still`` sources (saved windows) are read once.
+    A slow read skips ticks; they are not queued. A ``still`` source (a saved window) is read once.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class Collector(SourceReader):
         still: bool = False,
         most_bytes: int = DEFAULT_BYTES,
     ) -> None:
-        """``most_bytes`` bounds the memory of the past."""
+        """``most_bytes`` limits the memory for the past."""
         super().__init__("collector", post)
         self._source = source
         self._interval = interval
@@ -150,7 +151,7 @@ class Collector(SourceReader):
         self._history = History(most_bytes)
 
     def choose(self, length: float | None) -> None:
-        """From now on give windows of ``length`` seconds, the first at once unless a read is under way."""
+        """Post windows of ``length`` seconds from now on, the first one at once unless a read is running."""
         self._length = length
         self._wake.set()
 
@@ -170,9 +171,9 @@ class Collector(SourceReader):
             if sliding is not whole:
                 sliding.take_in(window, packed)
             at = time.monotonic()
-            parts = self._history.parts or (packed,)  # a window above the bound is not kept
+            parts = self._history.parts or (packed,)  # a window larger than the limit is not kept
             self._tell(sliding, whole, window, parts, at)
-            # The first ones sooner: who starts the program waits for them.
+            # The first intervals are shorter, because the user waits for data.
             waits = FIRST_SECONDS[read] if read < len(FIRST_SECONDS) else self._interval
             read += 1
             due = max(due + min(waits, self._interval), at)

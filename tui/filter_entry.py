@@ -1,4 +1,4 @@
-"""Where a filter is typed."""
+"""The line in which the user types a filter."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from textual.message import Message
 from textual.widgets import Input
 
 ENDS = "Enter keeps  Esc clears"
-"""The keys that end it, told beside it where there are so many columns:"""
+"""The keys that end the input, shown beside it on wide terminals."""
 ENDS_FROM = 60
+"""Width in cells from which they are shown."""
 LONGEST = 1000
-"""Characters of a filter. What is pasted by mistake where pastes are not marked is not all tried as one."""
+"""The most characters of a filter, so that a long text pasted by mistake is not tried as one."""
 
 
 class FilterEntry(Input):
-    """One line of text; Enter keeps it (``Submitted``), Esc clears it."""
+    """One line of text. Enter keeps it (``Submitted``), Esc clears it."""
 
     class Cleared(Message):
-        """Esc was pressed."""
+        """Tells that Esc was pressed."""
 
     def __init__(self, widget_id: str) -> None:
         super().__init__(
@@ -26,7 +27,7 @@ class FilterEntry(Input):
         self.cursor_blink = False
 
     def on_key(self, event: events.Key) -> None:
-        """Esc clears instead of going a step back."""
+        """Clear the text on Esc, instead of the screen's step back."""
         if event.key == "escape":
             event.stop()
             event.prevent_default()

@@ -1,4 +1,5 @@
-"""Every key and what it does, once. Bindings, the line of keys, help, palette and README come from here."""
+"""Every key and its action, in one table. Bindings, line of keys, help, palette and README are derived from
+it."""
 
 from __future__ import annotations
 
@@ -39,41 +40,42 @@ PRINTED = {
     "ctrl+p": "Ctrl-P",
     "ctrl+z": "Ctrl-Z",
 }
-"""How keys that are no letters are printed."""
+"""How keys that are no characters are printed."""
 
 
 _chosen: dict[str, tuple[str, ...]] = {}
-"""Keys that were chosen in place of the usual ones, by the ids of actions."""
+"""The keys that the user chose, by the ids of actions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that a key does."""
+    """An action and its keys."""
 
     id: str
     keys: tuple[str, ...]
-    """As Textual names them; the first one is shown."""
+    """The keys by Textual's names. The first one is shown."""
     label: str
-    """For the line of keys: one or two words."""
+    """One or two words for the line of keys."""
     help: str
-    """For the help: one sentence."""
+    """One sentence for the help."""
     where: str
-    """Heading in the help."""
+    """The heading in the help."""
     action: str
-    """What does it: PART.METHOD of the main screen, or Textual's name of an action of the others."""
+    """The method as PART.METHOD of the main screen, or Textual's name of an action for others."""
     also: tuple[str, ...] = ()
-    """Keys that do the same but are not mentioned, such as ``=`` where ``+`` needs shift."""
+    """Keys that do the same but are not shown, such as ``=`` where ``+`` needs Shift."""
     by: str = "screen"
-    """``screen``, ``app`` or ``table``: who has the binding."""
+    """Which object has the binding: ``screen``, ``app`` or ``table``."""
 
     @property
     def key(self) -> str:
-        """The keys that it has now as printed on them."""
+        """Return the current keys as printed on them."""
         return " ".join(printed(key) for key in _chosen.get(self.id, self.keys))
 
     @property
     def bound(self) -> str:
-        """The action as Textual's bindings name it: for the main screen ``do('PART.METHOD', PARAMETER)``."""
+        """Return the action as Textual's bindings name it: ``do('PART.METHOD', PARAMETER)`` for the main
+        screen."""
         if self.by != "screen":
             return self.action
         method, _, parameters = self.action.rstrip(")").partition("(")
@@ -81,12 +83,12 @@ class Action:
 
 
 def key(name: str) -> str:
-    """The key that the action ``name`` (its id) has now, as printed on it: for what is said on the screen."""
+    """Return the current key of the action with the id ``name`` as printed on it, for messages."""
     return BY_ID[name].key.partition(" ")[0]
 
 
 def printed(key: str) -> str:
-    """A key as printed on it, by Textual's name of it."""
+    """Return how a key is printed, by Textual's name of it."""
     return PRINTED.get(key, key)
 
 
@@ -165,12 +167,12 @@ ACTIONS = (
     Action("interrupt", ("ctrl+c",), "Interrupt", "Leave, with exit code 130", _REST, "interrupt", by="app"),
 )
 # fmt: on
-"""All of them, in the order of the help."""
+"""All actions in the order of the help."""
 
 BY_ID = {action.id: action for action in ACTIONS}
 
 Entry = tuple[tuple[str, ...], str]
-"""Ids of actions, and what they are called together in the line of keys; empty: what the first is called."""
+"""Ids of actions, and their common label in the line of keys; an empty one means the label of the first."""
 
 FOOTER: tuple[Entry, ...] = (
     (("quit",), ""),
@@ -200,7 +202,7 @@ FOOTER: tuple[Entry, ...] = (
     (("reverse",), ""),
     (("theme",), ""),
 )
-"""The line of keys, the most important first. What is of no use now is left out, or comes last."""
+"""The line of keys, the most important first. Keys that have no use now are left out or come last."""
 FOOTER_OF_WARNINGS: tuple[Entry, ...] = (
     (("quit",), ""),
     (("help",), ""),
@@ -214,30 +216,31 @@ FOOTER_OF_WARNINGS: tuple[Entry, ...] = (
     (("freeze",), ""),
     (("save",), ""),
 )
-"""The same while the keys go to the list of warnings."""
+"""The line of keys while the list of problems has the focus."""
 _OF_PAST = ("back", "fault_back", "play", "when")
 _OF_TIME = {"freeze", "longer", "mark", *_OF_PAST}
-"""First actions of entries that are of no use where there is one moment only."""
+"""Ids of actions whose entries are left out if there is only one moment."""
 
 
 TYPED = ("filter", "when")
-"""Ids of actions after which something is typed."""
+"""Ids of actions after which the user types text."""
 TYPED_ACTIONS = tuple(BY_ID[name].action for name in TYPED)
 
 
 def choose(keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-    """From now on actions, by their ids, are told with these keys; all others with the usual ones."""
+    """Set the keys that the user chose, by the ids of actions. All other actions get their usual keys."""
     _chosen.clear()
     _chosen.update(keys)
 
 
 def keymap() -> dict[str, str]:
-    """The keys that were chosen, as Textual takes them."""
+    """Return the keys that the user chose, in the form for Textual."""
     return {name: ",".join((*keys, *BY_ID[name].also)) for name, keys in _chosen.items()}
 
 
 def bindings(owner: str, *only: str) -> list[BindingType]:
-    """The bindings of ``owner`` (``screen``, ``app``, ``table``); with ``only``, of these methods."""
+    """Return the bindings of ``owner`` (``screen``, ``app`` or ``table``); with ``only``, those of these
+    methods."""
     return [
         _binding(action, action.bound)
         for action in ACTIONS
@@ -246,7 +249,8 @@ def bindings(owner: str, *only: str) -> list[BindingType]:
 
 
 def own_bindings(**actions: str) -> list[BindingType]:
-    """Bindings of a page: the keys of actions, by their ids, with the Textual actions of the page."""
+    """Return the bindings of a page: the keys of actions, given by ids, with the page's own Textual
+    actions."""
     return [_binding(BY_ID[name], action) for name, action in actions.items()]
 
 
@@ -257,8 +261,8 @@ def _binding(action: Action, bound: str) -> Binding:
         action.help,
         show=False,
         id=action.id,
-        # Nothing that has the focus may keep these for itself. Keys that lead to a line of text are asked
-        # before keys are handed to what has the focus, so that all that follow them are text.
+        # A widget with the focus must not handle these keys. The keys that open a line of text have priority,
+        # so that all keys that follow them are text.
         priority=action.id in ("interrupt", "suspend", "repaint", *TYPED),
     )
 
@@ -272,11 +276,11 @@ def footer(
     out: str = "",
     enlarged: bool = False,
 ) -> tuple[tuple[str, str, str], ...]:
-    """(keys, label, Textual action of the first) for the line of keys, the most important first.
+    """Return (keys, label, Textual action of the first) for the line of keys, the most important first.
 
-    ``warnings``: the keys go to their list; ``still``: there is one moment only, that of a saved window;
-    ``file``: a recording is shown;
-    ``out``: what Esc does now, in a word, if anything; ``enlarged``: a panel has the screen to itself.
+    ``warnings``: the list of problems has the focus. ``frozen``: the picture is frozen. ``still``: there is
+    only one moment, that of a saved window. ``file``: a recording is shown. ``out``: what Esc does now, in a
+    word; empty: nothing. ``enlarged``: one panel takes the whole screen.
     """
     prefix = {"table": "focused.", "app": "app.", "screen": ""}
     held = "" if not frozen else "Newest" if file else "Live"
@@ -297,7 +301,7 @@ def footer(
 
 
 def groups() -> dict[str, list[Action]]:
-    """Actions by the heading they have in the help."""
+    """Return the actions by their heading in the help."""
     result: dict[str, list[Action]] = {}
     for action in ACTIONS:
         result.setdefault(action.where, []).append(action)
@@ -309,7 +313,7 @@ SHORT = (
     *("details", "device", "devices", "copy", "freeze", "longer", "shorter", "enlarge", "save", "theme"),
     *("palette", "help", "quit"),
 )
-"""Ids of the actions to begin with, in the order in which the README has them."""
+"""Ids of the most important actions, in the order of the README."""
 
 
 def _table(actions: Iterable[Action]) -> str:
@@ -319,12 +323,12 @@ def _table(actions: Iterable[Action]) -> str:
 
 
 def short_markdown() -> str:
-    """The keys to begin with as a Markdown table, for the README."""
+    """Return the most important keys as a Markdown table, for the README."""
     return _table(BY_ID[name] for name in SHORT)
 
 
 def markdown() -> str:
-    """All keys as Markdown tables with headings, with the names of their actions, for docs/keys.md."""
+    """Return all keys as Markdown tables with headings and the ids of their actions, for docs/keys.md."""
     parts = []
     for heading, actions in groups().items():
         names = (" name |", "---|", *(f" `{action.id}` |" for action in actions))

@@ -1,4 +1,4 @@
-"""Work beside the screen, one piece at a time: of what waits, only the newest is ever done."""
+"""Runs work in the background, one piece at a time. Of waiting pieces only the newest is run."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import threading
 from collections.abc import Callable
 
 Work = Callable[[Callable[[], bool]], None]
-"""Gets a function that says whether something newer waits: what is worth nothing then may end early."""
+"""Gets a function that tells whether newer work waits; then the work may end early."""
 
 
 class Latest:
-    """Runs what it is asked for in a daemon thread of its own: a held key asks faster than anything is done,
-    and only where it ends counts."""
+    """Runs work in a daemon thread. A held key asks faster than work is done, and only the last result
+    matters."""
 
     def __init__(self, name: str, failed: Callable[[Exception], object]) -> None:
-        """``failed`` gets, in that thread, what a piece of work raised."""
+        """``failed`` gets, in that thread, the error that a piece of work raised."""
         self._name = name
         self._failed = failed
         self._lock = threading.Lock()
@@ -22,7 +22,7 @@ class Latest:
         self._running = False
 
     def ask(self, work: Work) -> None:
-        """Do ``work`` next, in place of what waited."""
+        """Run ``work`` next, instead of the work that waits."""
         with self._lock:
             self._waiting = work
             if self._running:

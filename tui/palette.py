@@ -1,4 +1,4 @@
-"""Every action by its name: what can be done on the screen that is shown, to be found by typing."""
+"""The palette: a list of all actions of the current screen, in which the user searches by name."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from stalltop.tui.settings.settings import LENGTHS
 from stalltop.tui.settings.theme import NAMES
 
 LONGEST = 60
-"""Characters that may be typed. Textual begins a search with each and waits for none: a text that is pasted
-by mistake would take minutes, in which no key acts."""
+"""The most characters of a search. Textual starts a search at each character and does not wait for earlier
+ones: a text pasted by mistake would block keys for minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doable:
-    """An action, and whoever does it."""
+    """An action of the palette."""
 
     name: str
     help: str
     keys: str
-    """As printed on them."""
+    """The keys as printed on them."""
     action: str
     by: DOMNode
 
     @property
     def text(self) -> str:
-        """What is searched, and shown: all that is known of it."""
+        """Return the text that is searched and shown."""
         about = f"{self.name}: {self.help}" if self.help else self.name
         return f"{about} ({self.keys})" if self.keys else about
 
@@ -60,21 +60,22 @@ WITHOUT_KEYS = (
     *((f"Theme {name}", "These colours", f"do('program.choose_theme', {name!r})") for name in NAMES),
     *((f"Window {length_text(one)}", _minutes(one), f"do('time.choose_window', {one})") for one in LENGTHS),
 )
-"""What is found here only: names, help, and actions of the main screen."""
+"""Actions without a key: names, help, and methods of the main screen."""
 
 
 def doable(screen: Screen[Any]) -> list[Doable]:
-    """What the keys of now do on ``screen``: first ours in the order of the help, then the screen's own."""
+    """Return the actions that are possible on ``screen``: those of ``tui.keys`` in the order of the help,
+    then the screen's own."""
     found: dict[tuple[str, str], Doable] = {}
     for key, active in screen.active_bindings.items():
         binding = active.binding
         known = BY_ID.get(binding.id or "")
         inherited = isinstance(active.node, App) or binding.action.startswith(("app.", "screen."))
         if known is None and inherited:
-            continue  # Textual's own
+            continue  # an action of Textual itself
         before = found.get((binding.id or "", binding.action))
         if before is not None and known is not None:
-            continue  # another key for the same
+            continue  # another key for the same action
         keys = f"{before.keys} {printed(key)}" if before is not None else known.key if known else printed(key)
         name = known.label if known else binding.description or binding.action.partition("(")[0].capitalize()
         found[binding.id or "", binding.action] = Doable(
@@ -90,7 +91,8 @@ def doable(screen: Screen[Any]) -> list[Doable]:
 
 
 def found(among: list[Doable], typed: str) -> list[Doable]:
-    """Those that have every word of ``typed``, first those whose names have them."""
+    """Return the actions of ``among`` that contain every word of ``typed``; those with the words in their
+    name come first."""
     words = typed.casefold().split()
     matching = [one for one in among if all(word in one.text.casefold() for word in words)]
     return sorted(matching, key=lambda one: not all(word in one.name.casefold() for word in words))
@@ -101,7 +103,8 @@ def _runs(app: App[Any], one: Doable) -> Callable[[], Awaitable[None]]:
         main: object = app.screen_stack[0]
         said = main.speech.count if isinstance(main, MainView) else 0
         await app.run_action(one.action, one.by)
-        # What a key does is seen where it was pressed; here the list has lain over it.
+        # The palette hid what changed, so a message tells that the action ran, unless the action shows one
+        # itself.
         if isinstance(main, MainView) and app.screen is app.screen_stack[0] and main.speech.count == said:
             main.speech.say(f"done: {one.name}", "label")
 
@@ -109,7 +112,7 @@ def _runs(app: App[Any], one: Doable) -> Callable[[], Awaitable[None]]:
 
 
 class Actions(Provider):
-    """Gives the palette what can be done."""
+    """Gives the palette the possible actions."""
 
     @property
     def _all(self) -> list[Doable]:
@@ -117,39 +120,41 @@ class Actions(Provider):
         return palette.doable if isinstance(palette, ActionPalette) else []
 
     async def discover(self) -> Hits:
-        """All of them, where nothing is typed yet."""
+        """Yield all actions while nothing is typed."""
         for one in self._all:
             yield DiscoveryHit(one.text, _runs(self.app, one))
 
     async def search(self, query: str) -> Hits:
-        """Those that have every word of ``query``, whose names have them first."""
+        """Yield the actions that contain every word of ``query``; those with the words in their name come
+        first."""
         for at, one in enumerate(found(self._all, query)):
             yield Hit(1.0 - at / 1000, one.text, _runs(self.app, one))
 
 
 class ActionPalette(CommandPalette):
-    """Textual's palette, with what can be done on ``screen``, and nothing that blinks."""
+    """Textual's palette with the actions of ``screen``, and without blinking."""
 
     def __init__(self, screen: Screen[Any]) -> None:
         super().__init__([Actions], placeholder="Find an action by its name", id="--command-palette")
         self.doable = doable(screen)
-        """What can be done, as it was when the palette was opened."""
+        """The actions that were possible when the palette was opened."""
 
     def on_mount(self) -> None:
-        """The cursor stays still, and the sign before it is no picture."""
-        for line in self.query(Input):  # none where it is closed already
+        """Stop the cursor's blinking, and remove the emoji before the line."""
+        for line in self.query(Input):  # there is none if the palette is closed already
             line.cursor_blink, line.max_length = False, LONGEST
         for sign in self.query(SearchIcon):
             sign.icon = ">"
 
     @on(Input.Submitted)
     def _typed(self, event: Input.Submitted) -> None:
-        """Enter means what is typed by now; what is listed may still be what was found for less of it."""
+        """Run the best match of the typed text on Enter; the list may still show matches of a shorter
+        text."""
         listed = self.query_one(CommandList).options
         matching = found(self.doable, event.value)
         texts = {str(option.hit.text) for option in listed if isinstance(option, Command)}
         if not event.value.strip() or texts == {one.text for one in matching}:
-            return  # Textual takes the one that is highlighted
+            return  # Textual runs the highlighted action
         event.stop()
         event.prevent_default()
         if matching:

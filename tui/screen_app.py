@@ -1,4 +1,4 @@
-"""The app as its screens see it: options, colours, and what they ask it for."""
+"""The app as its screens see it: options, theme, and requests to the app."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from stalltop.model.chain import Chain
 from stalltop.model.progress import Progress
 from stalltop.model.rows.pivot import Dimension
 from stalltop.model.source import Source
+from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.recordings.write.recorded_source import RecordedSource
 from stalltop.tui.collector import Collector, SourceReader
 from stalltop.tui.latest import Latest
 from stalltop.tui.main.slow_line import SlowLine
 from stalltop.tui.past.moments import Asked, Picture
-from stalltop.tui.row.facts import Path
-from stalltop.tui.saving.formats import Shown
 from stalltop.tui.saving.saving import Saving
 from stalltop.tui.settings.colours import Colours
 from stalltop.tui.settings.settings import Settings
@@ -31,40 +30,42 @@ from stalltop.tui.terminal.app import TerminalApp
 
 if TYPE_CHECKING:
     from stalltop.recordings.past.opened import OpenedRecording
+    from stalltop.tui.row.facts import Path
+    from stalltop.tui.saving.formats import ShownScreen
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions(Settings):
-    """How the screen runs: its settings, and what the command that starts it knows."""
+    """The settings of the screen, and what the command that starts it adds."""
 
     notes: tuple[str, ...] = ()
-    """What the program has to say beyond the windows, such as why they are simulated; one line each."""
+    """Messages of the program that are not about a window, such as why data is simulated; one line each."""
     demo: bool = False
-    """The tenants are samples that were started to be looked at: the first line says so."""
+    """Whether the tenants are samples that were started as a demo; the first line tells it."""
     still: bool = False
-    """The source has one window only, such as a saved one."""
+    """Whether the source has only one window, such as a saved one."""
     recorded: RecordedSource | None = None
-    """The source, where its windows can be recorded, too."""
+    """The source if it can be recorded; else None."""
     at: float | None = None
-    """The moment of a recording that is shown first, Unix time; None: the newest."""
+    """The moment of a recording to show first, Unix time; None: the newest."""
     progress: Progress | None = None
-    """What is done until there is a first window; None where that takes no time."""
+    """The progress of the start; None if the start takes no time."""
     print_last: bool = True
-    """Print the last table on stdout after leaving."""
+    """Whether to print the last table on stdout at the end."""
     keep: Callable[[Mapping[str, object]], object] | None = None
-    """Gets, on leaving, the settings that keys can change, as they are then."""
+    """Called at the end with the current values of the settings that keys can change."""
 
 
-class Made(Message):
-    """A picture that was asked for at ``turn`` is there."""
+class PictureMade(Message):
+    """Tells that the picture that was asked for at ``turn`` was made."""
 
     def __init__(self, turn: int, picture: Picture) -> None:
         super().__init__()
         self.turn, self.picture = turn, picture
 
 
-class NotMade(Message):
-    """It cannot be made; there will be others."""
+class PictureNotMade(Message):
+    """Tells that a picture could not be made. Later requests may succeed."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -72,13 +73,13 @@ class NotMade(Message):
 
 
 class Opens(Protocol):
-    """Opens pages on top of the main screen, which knows none of them."""
+    """Opens pages that cover the main screen, which does not import them."""
 
     def row(self, path: Path) -> None:
-        """The page of the row at ``path``."""
+        """Open the page of the row at ``path``."""
 
     def pair(self, pair: Pair) -> None:
-        """Two rows side by side."""
+        """Show two rows side by side."""
 
     def columns(
         self,
@@ -87,89 +88,90 @@ class Opens(Protocol):
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """The columns of tables by ``by``; ``tell`` gets each choice."""
+        """Open the dialogue that chooses the columns of tables grouped ``by``; ``tell`` gets each choice."""
 
     def chains(self, chains: Sequence[Chain], at: int = 0) -> None:
-        """The page of the chain number ``at``, the others to its left and right."""
+        """Open the page of chain number ``at``, from which the user can turn to the others."""
 
     def warnings(self) -> None:
-        """All warnings, and what is traced."""
+        """Open all warnings and the coverage."""
 
     def device(self, at: int = 0) -> None:
-        """The page of a GPU."""
+        """Open the page of GPU number ``at``."""
 
     def devices(self, on: Sequence[int]) -> None:
-        """The list of GPUs; the cursor is on the first of ``on``."""
+        """Open the list of GPUs with the cursor on the first of ``on``."""
 
-    def save(self, shown: Shown, tell: Callable[[str, str, float], None]) -> None:
-        """The dialogue that saves ``shown``; ``tell`` gets a message, its role and its seconds."""
+    def save(self, shown: ShownScreen, tell: Callable[[str, str, float], None]) -> None:
+        """Open the dialogue that saves ``shown``; ``tell`` gets a message, its role and its seconds."""
 
     def moment(self, start: float, end: float, at: float, went: Callable[[float | None], None]) -> None:
-        """The line where a moment is typed; ``went`` gets it, or None."""
+        """Open the line in which the user types a moment; ``went`` gets it, or None."""
 
 
 class ScreenApp(TerminalApp):
-    """Options, colours and the background work of the screens."""
+    """Holds the options, the theme and the background work for the screens."""
 
     opens: Opens
 
     def __init__(self, source: Source | OpenedRecording, options: RunOptions) -> None:
         if not os.environ.get("NO_COLOR", "x"):
-            del os.environ["NO_COLOR"]  # set but empty means nothing; Textual takes it for a yes
-        # Asked for no colours, Textual leaves those out that a theme in the terminal's own colours has.
+            del os.environ["NO_COLOR"]  # an empty NO_COLOR means nothing, but Textual takes it for a yes
+        # Asked for no colours, Textual drops those of a theme in the terminal's own colours.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.options = options
-        self.unicode = not options.ascii and speaks_unicode()
+        self.glyphs = ASCII if options.ascii or not speaks_unicode() else UNICODE
         self.colours = Colours(self, options.theme)
         self.slow_line = SlowLine(low=options.low_bandwidth)
         self.began = time.monotonic()
         self.saving = Saving(self.post_message)
         self.collector = _reader(source, self.post_message, options)
-        self._making = Latest("stalltop-past", lambda error: self.post_message(NotMade(error)))
+        self._making = Latest("stalltop-past", lambda error: self.post_message(PictureNotMade(error)))
         if options.low_bandwidth:
             self.colours.few(True)
 
     def choose_length(self, length: float | None) -> None:
-        """New windows have this length, seconds; None: since the start."""
+        """Read windows of this length, in seconds, from now on; None: since the start."""
         self.collector.choose(length)
 
     def make(self, asked: Asked) -> None:
-        """Make a picture of the past, or of another length, beside the screen; it comes as a message. What
-        was asked for before and was not begun yet is given up."""
+        """Make a picture in the background; it arrives as a message. An earlier request that was not started
+        is dropped."""
 
         def work(stale: Callable[[], bool]) -> None:
             for picture in asked.make(stale):
-                self.post_message(Made(asked.turn, picture))
+                self.post_message(PictureMade(asked.turn, picture))
 
         self._making.ask(work)
 
     @property
     def letters(self) -> bool:
-        """Whether colours alone tell too little, so that parts of a bar have letters."""
+        """Return whether parts of a bar need letters, because the colours do not differ enough."""
         return self.colours.letters
 
     @property
     def pictures(self) -> bool:
-        """Whether bars are drawn, and what else takes more to send than it tells."""
+        """Return whether bars and charts are drawn. They take many bytes on a slow line."""
         return not self.slow_line.low
 
 
 class AppScreen(Screen[None]):
-    """A screen of that app."""
+    """A screen of this app."""
 
     @property
     def stalltop(self) -> ScreenApp:
-        """The app, by its own type."""
+        """Return the app as a ``ScreenApp``."""
         return cast("ScreenApp", self.app)
 
 
 def _reader(
     source: Source | OpenedRecording, post: Callable[[Message], object], options: RunOptions
 ) -> SourceReader:
-    """What reads ``source`` beside the screen."""
+    """Return what reads ``source`` in the background."""
     interval, length = options.interval, options.window
     if not isinstance(source, Source):
-        from stalltop.tui.past.follower import Follower  # with all that reads files
+        # imported here, because it imports all modules that read files
+        from stalltop.tui.past.follower import Follower
 
         return Follower(source, post, interval=interval, length=length)
     return Collector(source, post, interval=interval, length=length, still=options.still)

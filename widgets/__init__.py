@@ -1,1 +1,1 @@
-"""Textual widgets: each shows one part of a window."""
+"""Textual widgets. Each one draws one part of a window."""

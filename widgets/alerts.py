@@ -1,6 +1,6 @@
-"""What is wrong, one line each, the worst first: chains with their figures, and plain sentences.
+"""A list of problems and warnings, one line each, the worst first.
 
-Without the focus it shows the first lines; with it, it has a cursor and scrolls.
+Without the focus the list shows its first lines. With the focus it has a cursor and scrolls.
 """
 
 from __future__ import annotations
@@ -15,60 +15,61 @@ from textual.message import Message
 from textual.strip import Strip
 
 from stalltop.model.text.figures import fit, middle
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of
 
 LEAST_NAME = 16
-"""Cells that a name within a sentence keeps."""
+"""The least number of cells to which a name within a sentence is cut."""
 _LEAST = 8
-"""Cells of a column below which it says nothing."""
+"""A column that would get fewer cells is left blank: so few letters tell nothing."""
 _CULPRIT = 36
-"""Cells of the culprit, where what helps stands behind it."""
+"""Cells of the culprit column when a column with the fix follows it."""
 _TIGHT, _NARROW, _WIDE = 70, 100, 150
-"""Cells below which nobody is named who loses, below which there is no time of what goes on, and from which
-the operation shows."""
+"""Widths in cells. Below ``_TIGHT`` the list leaves out the tenant that loses time; below ``_NARROW`` it
+leaves out when a problem that is still open began; from ``_WIDE`` on it also shows the operation."""
 _TIME = 14
 """Cells of ``since 12:03:44``."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertRow:
-    """One line. Either ``text`` alone, or ``title`` and what follows it, each in a column."""
+    """One line: either ``text`` alone, or ``title`` and the fields after it, each in a column of its own."""
 
     key: Hashable
     mark: str
-    """One character: tells how bad it is without a colour."""
+    """One character that shows the severity without a colour."""
     role: str
-    """Name of a style in the palette: tells the same."""
+    """Name of the palette's style that shows the severity."""
     text: str = ""
     name: str = ""
-    """A part of ``text``, such as a path, that is cut in its middle first where there is little room."""
+    """A part of ``text``, such as a path. It is cut in its middle before anything else of ``text`` is cut."""
     title: str = ""
     who: str = ""
     lost: str = ""
-    """What it costs."""
+    """The time lost, with its unit, such as ``412ms/s``."""
     where: str = ""
-    """The operation."""
+    """The operation that is slow."""
     culprit: str = ""
     since: str = ""
     fix: str = ""
-    """What helps, where there is room for it."""
+    """The fix. It shows only where the list is wide enough."""
     ended: str = ""
-    """When it was over; the line is dim then."""
+    """When the problem ended. The line is dim if this is set."""
 
 
 class AlertList(Lines, can_focus=True):
-    """Shows ``AlertRow``s."""
+    """Shows one line for each ``AlertRow``."""
 
     @dataclass
-    class Chosen(Message):
-        """Enter or a click on a line."""
+    class LineChosen(Message):
+        """Tells that Enter or a click chose a line."""
 
         key: Hashable
 
-    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
-        super().__init__(widget_id, unicode=unicode)
+    def __init__(self, widget_id: str | None = None) -> None:
+        super().__init__(widget_id)
         self._rows: tuple[AlertRow, ...] = ()
         self._more: tuple[AlertRow, ...] = ()
         self._tail = ""
@@ -79,9 +80,9 @@ class AlertList(Lines, can_focus=True):
     # ---- what is shown
 
     def show(self, rows: Sequence[AlertRow], more: Sequence[AlertRow] = (), tail: str = "") -> None:
-        """Show ``rows``, and with the focus ``more`` below them; the cursor stays on its row.
+        """Show ``rows``, and with the focus ``more`` below them. The cursor stays on its row.
 
-        ``tail`` is said at the end of the last line, after how many rows did not fit.
+        The last line ends with the number of hidden rows and ``tail``.
         """
         self._rows, self._more, self._tail = tuple(rows), tuple(more), tail
         keys = [row.key for row in self._all]
@@ -96,12 +97,12 @@ class AlertList(Lines, can_focus=True):
 
     @property
     def wanted(self) -> int:
-        """Lines that all rows take."""
+        """Return the number of lines that all rows take."""
         return len(self._all)
 
     @property
     def cursor_key(self) -> Hashable:
-        """Key of the row under the cursor; None without rows."""
+        """Return the key of the row under the cursor; None if there are no rows."""
         return self._all[self._cursor].key if self._cursor < len(self._all) else None
 
     def put_cursor(self, key: Hashable) -> None:
@@ -123,7 +124,7 @@ class AlertList(Lines, can_focus=True):
         super().on_resize(event)
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """A cursor is shown where keys go; it starts at the worst."""
+        """Show the cursor while the list has the focus. The cursor starts at the worst row."""
         super().watch_has_focus(has_focus)
         if not has_focus:
             self._cursor, self._cursor_key = 0, None
@@ -148,12 +149,12 @@ class AlertList(Lines, can_focus=True):
         self.action_move(direction * len(self._all))
 
     def action_sideways(self, columns: int) -> None:
-        """There is nothing beside."""
+        """Do nothing: the list has no columns to scroll to."""
 
     def action_choose(self) -> None:
-        """Tell that the row under the cursor was chosen."""
+        """Post ``LineChosen`` for the row under the cursor."""
         if self.cursor_key is not None:
-            self.post_message(self.Chosen(self.cursor_key))
+            self.post_message(self.LineChosen(self.cursor_key))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Move the cursor down."""
@@ -168,7 +169,7 @@ class AlertList(Lines, can_focus=True):
             self.action_move(-1)
 
     def on_click(self, event: events.Click) -> None:
-        """A line that is clicked is chosen."""
+        """Choose the line that was clicked."""
         at = self._top + event.y
         if at < len(self._all):
             self._cursor, self._cursor_key = at, self._all[at].key
@@ -178,7 +179,7 @@ class AlertList(Lines, can_focus=True):
     # ---- drawing
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """The lines in view; the last one also says how many there are beyond it."""
+        """Return the lines in view. The last one also tells how many rows are hidden."""
         rows = self._all
         shown = rows[self._top : self._top + height]
         hidden = len(rows) - len(shown)
@@ -188,11 +189,12 @@ class AlertList(Lines, can_focus=True):
             last = at == len(shown) - 1
             room = width - cell_len(tail) - 3 if last and tail else width
             over = paint.cursor if self.has_focus and self._top + at == self._cursor else None
-            # Columns stay below each other: the last ones give way to the tail.
+            # The end of the last line gives way to the tail, so that its columns stay below those of other
+            # lines.
             parts = self._row(row, room if row.text else width, over, paint)
             if last and tail:
                 parts = [
-                    *_padded(parts, room, over, unicode=self.unicode),
+                    *_padded(parts, room, over, self.glyphs),
                     ("  " + tail + " ", over or paint.dim),
                 ]
             drawn.append(strip_of(parts, width, over))
@@ -206,8 +208,11 @@ class AlertList(Lines, can_focus=True):
     def _row(self, row: AlertRow, width: int, over: Style | None, paint: Palette) -> list[Part]:
         role: Style = getattr(paint, row.role)
         mark_style = role if over is None or role.bgcolor else role + over
-        arrow = ">" if not self.unicode else "▸"
-        parts: list[Part] = [(arrow if over is not None else " ", over), (row.mark, mark_style), (" ", over)]
+        parts: list[Part] = [
+            (self.glyphs.cursor if over is not None else " ", over),
+            (row.mark, mark_style),
+            (" ", over),
+        ]
         room = max(width - 3, 0)
         if row.text:
             text = self._sentence(row, room)
@@ -215,14 +220,15 @@ class AlertList(Lines, can_focus=True):
         plain = paint.dim if row.ended else paint.text
         dim, loud = paint.dim, (paint.dim if row.ended else role if not role.bgcolor else paint.bad)
         for text, wide, style in self._columns(row, room, plain, dim, loud):
-            parts.append((fit(printable(text), wide, unicode=self.unicode), style + over if over else style))
+            parts.append((fit(printable(text), wide, self.glyphs), style + over if over else style))
             parts.append((" ", over))
         return parts
 
     def _columns(
         self, row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
     ) -> list[tuple[str, int, Style]]:
-        """(text, cells, style) from left to right; together with blanks between them within ``width``."""
+        """Return (text, cells, style) for each column, left to right. Columns and the blanks between them
+        take ``width`` cells."""
         if width < _NARROW:
             return self._narrow(row, width, plain, dim, loud)
         columns = [(row.title, 36, loud), (row.who, 18, plain), (row.lost, 8, plain)]
@@ -239,8 +245,11 @@ class AlertList(Lines, can_focus=True):
     def _narrow(
         self, row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
     ) -> list[tuple[str, int, Style]]:
-        """The same in the same order where there is little room: what it is and who does it are kept the
-        longest. Of what is over it is said when that was, not what it did cost."""
+        """Return the columns for less than ``_NARROW`` cells, in the same order.
+
+        The title and the culprit are kept longest. For a problem that ended, the time of its end replaces the
+        time lost.
+        """
         rest = width - 30 - 1 - 8 - 1
         if rest < 8:
             return [(row.title, max(width - 9, 1), loud), (row.lost, 8, plain)]
@@ -259,17 +268,18 @@ class AlertList(Lines, can_focus=True):
             name = printable(row.name)
             short = max(cell_len(name) - (cell_len(text) - room), LEAST_NAME)
             if short < cell_len(name):
-                text = text.replace(name, middle(name, short, unicode=self.unicode), 1)
-        return fit(text, min(cell_len(text), room), unicode=self.unicode)
+                text = text.replace(name, middle(name, short, self.glyphs), 1)
+        return fit(text, min(cell_len(text), room), self.glyphs)
 
 
-def _padded(parts: list[Part], width: int, fill: Style | None, *, unicode: bool) -> list[Part]:
-    """``parts`` in exactly ``width`` cells, without one of which only some letters would be left."""
+def _padded(parts: list[Part], width: int, fill: Style | None, glyphs: Glyphs) -> list[Part]:
+    """Cut or pad ``parts`` to exactly ``width`` cells. A part of which fewer than ``_LEAST`` cells would be
+    left becomes blanks."""
     kept: list[Part] = []
     for text, style in parts:
         length = cell_len(text)
         if length > width:
-            kept.append((fit(text if width >= _LEAST else "", width, unicode=unicode), style))
+            kept.append((fit(text if width >= _LEAST else "", width, glyphs), style))
             return kept
         kept.append((text, style))
         width -= length

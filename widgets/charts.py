@@ -1,4 +1,5 @@
-"""Figures over time as areas of several lines, side by side. Pure functions, and a widget of them."""
+"""Area charts of figures over time: functions that compute them, and a widget that shows them side by
+side."""
 
 from __future__ import annotations
 
@@ -11,24 +12,24 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of
 
-_EIGHTHS = " ▁▂▃▄▅▆▇█"
-_ASCII = " ..:::###"
 LEAST_LINES, MOST_LINES = 3, 18
-"""Lines of one chart with its title."""
+"""The least and the largest number of lines of one chart, with its title."""
 _GAP = 2
 """Cells between two charts."""
 
 
-def area(values: Sequence[float | None], lines: int, high: float, *, unicode: bool = True) -> list[str]:
-    """``values`` from 0 to ``high``, one column each, as so many lines of text, the highest first.
+def area(values: Sequence[float | None], lines: int, high: float, glyphs: Glyphs = UNICODE) -> list[str]:
+    """Draw ``values``, on a scale from 0 to ``high``, as an area chart with one column for each value.
 
-    A value that is not known is a gap; one of 0 is drawn as next to nothing, as it is none.
+    Returns ``lines`` lines of text, the top one first. A value of None or NaN leaves its column blank. A
+    value of 0 fills the smallest part of a cell, to differ from an unknown value.
     """
-    steps = _EIGHTHS if unicode else _ASCII
+    steps = glyphs.area_levels
     full = len(steps) - 1
     heights = []
     for value in values:
@@ -44,47 +45,49 @@ def area(values: Sequence[float | None], lines: int, high: float, *, unicode: bo
 
 
 def edges(rows: Sequence[str], row: int) -> list[bool]:
-    """Which cells of a row of an area are its upper edge: what is below them is drawn less loud."""
+    """Return which cells of row number ``row`` are on the upper edge of the area. Cells below the edge are
+    drawn in a weaker colour."""
     above = rows[row - 1] if row else ""
     return [not above or above[at] == " " for at in range(len(rows[row]))]
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One figure over time."""
+    """One figure over time, as a chart with a title."""
 
     title: str
     now: str
-    """What it is now."""
+    """The current value, as text."""
     values: Sequence[float | None]
-    """One for each column of ``Charts.cells``, the newest last."""
+    """One value for each column that ``Charts.cells`` returns, the newest last."""
     high: float
-    """End of the scale."""
+    """The value at the top of the scale."""
     top: str = ""
-    """The same for a person."""
+    """The value at the top of the scale, as text."""
     marked: Sequence[bool] = ()
-    """Columns in which something was wrong with it."""
+    """Which values are drawn as a warning, one flag for each of ``values``."""
 
 
 class Charts(Lines):
-    """Shows rows of charts, each row as high as there is room for; those that do not fit are left out."""
+    """Shows rows of charts and divides its height among them. Rows for which there is no room are left
+    out."""
 
-    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
-        super().__init__(widget_id, unicode=unicode)
+    def __init__(self, widget_id: str | None = None) -> None:
+        super().__init__(widget_id)
         self._rows: Sequence[Sequence[Chart]] = ()
 
     def show(self, rows: Sequence[Sequence[Chart]]) -> None:
-        """Show these rows of charts, all of the same number."""
+        """Show ``rows``. All rows have the same number of charts."""
         self._rows = rows
         self.redraw()
 
     @staticmethod
     def cells(width: int, number: int) -> int:
-        """Columns of each of ``number`` charts side by side on ``width`` cells."""
+        """Return the columns that each of ``number`` charts gets, side by side in ``width`` cells."""
         return max((width - 2 - _GAP * (number - 1)) // number, 8)
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """Title and area of each chart."""
+        """Return the lines of all charts: for each chart its title and its area."""
         rows = self._rows
         if not rows or height < LEAST_LINES or not self.pictures:
             return []
@@ -102,10 +105,10 @@ class Charts(Lines):
         return shown
 
     def _chart(self, chart: Chart, cells: int, high: int, paint: Palette) -> list[list[Part]]:
-        """Its lines, each ``cells`` wide."""
+        """Return the lines of one chart, each ``cells`` wide."""
         title, now, top = printable(chart.title), printable(chart.now), printable(chart.top)
         room = cells - cell_len(now) - cell_len(top) - 2
-        title = fit(title, min(cell_len(title), max(room, 0)), unicode=self.unicode)
+        title = fit(title, min(cell_len(title), max(room, 0)), self.glyphs)
         blanks = max(cells - cell_len(title) - 1 - cell_len(now) - cell_len(top), 0)
         head: list[Part] = [
             (title, paint.label),
@@ -115,7 +118,7 @@ class Charts(Lines):
         ]
         marked = chart.marked or [False] * len(chart.values)
         lines: list[list[Part]] = []
-        rows = area(chart.values, high, chart.high, unicode=self.unicode)
+        rows = area(chart.values, high, chart.high, self.glyphs)
         for number, text in enumerate(rows):
             line: list[Part] = [(" " * (cells - len(text)), None)]
             looks = [

@@ -1,4 +1,4 @@
-"""One line for each GPU, or one that says why there is none."""
+"""A list of GPUs, one line each; or one line that tells why there is none."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textual.strip import Strip
 from stalltop.model.devices.device import Device, Devices
 from stalltop.model.devices.ways import Way, unlisted, unnamed, users_of, way_of
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.bar import bar
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
@@ -18,44 +19,45 @@ from stalltop.widgets.sparkline import sparkline
 from stalltop.widgets.strips import Part, printable, strip_of
 
 PAST_CELLS = 40
-"""Cells of how busy a device was, at the end of its line: one for each window before."""
+"""Cells of the history of utilization at the end of a line, one cell for each window."""
 
 
 FULL_PERCENT = 97.0
-"""Part of a device's memory in use from which allocations fail or wait for others to free some."""
+"""Percent of a device's memory in use from which it is marked: allocations then fail or wait for free
+memory."""
 HOT_CELSIUS = 85.0
-"""From here on a temperature is marked, where the board does not tell its own limit: data-centre cards begin
-to slow down at 83 to 90 C."""
+"""Temperature from which a GPU is marked if NVML does not tell its slowdown temperature. Data-centre GPUs
+begin to slow down at 83 to 90 C."""
 _NEAR_CELSIUS = 3.0
-"""The same, below the board's own limit."""
+"""A GPU is marked when it is so close to its own slowdown temperature."""
 _USERS_FROM: Final = 110
-"""Cells from which the number of processes is told, too, where nobody shares the device."""
+"""Width in cells from which a line also tells the number of processes of a device that is not shared."""
 _LEAST_SAID: Final = 12
-"""Cells of what is cut."""
+"""A text that is cut keeps at least this many cells; with less room it is left out."""
 _LEAST_PAST: Final = 12
-"""Cells below which a past says nothing."""
+"""The history is left out if there are fewer cells for it."""
 _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
-"""Fields of a device whose age its line tells."""
+"""Figures of a line. The line tells the age of the oldest of them if they are not current."""
 _SHARED: Final[Mapping[Way, str]] = {"mps": "by MPS", "time-sliced": "in turns"}
-"""How several tenants share a device, behind their number."""
+"""How several tenants share a device; follows their number."""
 _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
-"""What holds clocks down in a word, by a part of the reason's name."""
+"""Parts of NVML's names of throttle reasons, with the word for each on the screen."""
 
 
 def is_hot(device: Device) -> bool:
-    """Whether its temperature is near what slows it down."""
+    """Return whether the temperature is near the one at which the GPU slows down."""
     limit = HOT_CELSIUS if device.slowdown_celsius is None else device.slowdown_celsius - _NEAR_CELSIUS
     return device.temperature_celsius is not None and device.temperature_celsius >= limit
 
 
 def held_by(reasons: Sequence[str]) -> str:
-    """What holds clocks down, each thing once and in a word where there is one: ``heat, power``."""
+    """Return the words for throttle ``reasons``, each once: ``heat, power``."""
     words = (next((word for part, word in _HELD if part in reason), reason) for reason in reasons)
     return ", ".join(dict.fromkeys(words))
 
 
 def age(device: Device) -> str:
-    """How old the figures of its line are: ``12s``; empty where they are of now."""
+    """Return the age of the oldest figure on the device's line: ``12s``; empty if all are current."""
     seconds = max((seconds for name, seconds in device.ages if name in _SHOWN), default=0.0)
     if not seconds:
         return ""
@@ -63,7 +65,7 @@ def age(device: Device) -> str:
 
 
 def _users(device: Device) -> tuple[str, bool]:
-    """Who shares it, or how many processes or MIG devices are on it; and whether it is shared."""
+    """Return how many tenants, processes or MIG devices use the device, and whether it is shared."""
     if device.mig:
         count = len(device.instances)
         return f"{count} MIG device{'' if count == 1 else 's'}", True
@@ -77,21 +79,22 @@ def _users(device: Device) -> tuple[str, bool]:
     return f"{count} process{'' if count == 1 else 'es'}", False
 
 
-def _whole(value: float | None, width: int, unit: str, *, unicode: bool) -> str:
-    text = figures.missing(width, unicode=unicode) if value is None else f"{value:.0f}".rjust(width)
+def _whole(value: float | None, width: int, unit: str, glyphs: Glyphs) -> str:
+    text = figures.missing(width, glyphs) if value is None else f"{value:.0f}".rjust(width)
     return text + unit
 
 
 class DeviceRows(Lines):
-    """Shows a ``Devices``. Figures that the driver does not give are dashes, never a missing row."""
+    """Shows one line for each GPU of a ``Devices``. A figure that the driver does not report is a dash."""
 
-    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
-        super().__init__(widget_id, unicode=unicode)
+    def __init__(self, widget_id: str | None = None) -> None:
+        super().__init__(widget_id)
         self._devices: Devices | None = None
         self._past: dict[str, list[float | None]] = {}
 
     def show(self, devices: Devices, most: int, past: Sequence[Devices] = ()) -> None:
-        """Show ``devices`` in at most ``most`` lines, and how busy they were in ``past``, oldest first."""
+        """Show ``devices`` in at most ``most`` lines, with the history of their utilization from ``past``,
+        oldest first."""
         self._devices = devices
         newest = past[-PAST_CELLS:]
         busy = [{one.uuid: one.utilization_percent for one in before.devices} for before in newest]
@@ -103,7 +106,7 @@ class DeviceRows(Lines):
         self.redraw()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """As many devices as there is room for; the last line says how many more there are."""
+        """Return a line for each device that fits. The last line tells how many more there are."""
         if self._devices is None:
             return [strip_of([(" GPU ", paint.label), ("not looked for yet", paint.dim)], width)]
         devices = self._devices.devices
@@ -121,7 +124,7 @@ class DeviceRows(Lines):
         return lines
 
     def _device(self, device: Device, width: int, paint: Palette) -> list[Part]:
-        unicode = self.unicode
+        glyphs = self.glyphs
         used, total = device.memory_used_bytes, device.memory_total_bytes
         share = 100.0 * used / total if used is not None and total else None
         wide = max(min((width - 72) // 3, 24), 4) if self.pictures else 0
@@ -129,25 +132,23 @@ class DeviceRows(Lines):
         room = min(max(width - 76 - 2 * (wide - 4), 0), 18)
         parts: list[Part] = [(f" GPU{device.index:<2}", paint.label)]
         if room >= 5:
-            parts.append((figures.fit(name, room, unicode=unicode) + " ", paint.dim))
-        # A busy GPU is what one wants: only memory that is all but full is marked, and clocks held back.
-        parts += bar(device.utilization_percent, wide, paint, unicode=unicode, style=paint.accent)
-        parts.append((_whole(device.utilization_percent, 4, "%", unicode=unicode), None))
+            parts.append((figures.fit(name, room, glyphs) + " ", paint.dim))
+        # A busy GPU is no problem: only memory that is almost full and clocks that are throttled are marked.
+        parts += bar(device.utilization_percent, wide, paint, glyphs=glyphs, style=paint.accent)
+        parts.append((_whole(device.utilization_percent, 4, "%", glyphs), None))
         parts.append(("  mem ", paint.label))
         full = share is not None and share >= FULL_PERCENT
-        parts += bar(share, wide, paint, unicode=unicode, style=paint.warn if full else paint.accent)
-        parts.append((" " + figures.memory(used, unicode=unicode), None))
-        parts.append(("/" + figures.memory(total, unicode=unicode).strip(), paint.dim))
-        parts.append((_whole(device.power_watts, 5, "W", unicode=unicode), None))
+        parts += bar(share, wide, paint, glyphs=glyphs, style=paint.warn if full else paint.accent)
+        parts.append((" " + figures.memory(used, glyphs), None))
+        parts.append(("/" + figures.memory(total, glyphs).strip(), paint.dim))
+        parts.append((_whole(device.power_watts, 5, "W", glyphs), None))
         hot = is_hot(device)
-        parts.append(
-            (_whole(device.temperature_celsius, 4, "C", unicode=unicode), paint.warn if hot else None)
-        )
+        parts.append((_whole(device.temperature_celsius, 4, "C", glyphs), paint.warn if hot else None))
         old = age(device)
         held = bool(device.throttle_reasons)
-        parts.append((_whole(device.sm_clock_mhz, 5, "MHz", unicode=unicode), paint.warn if held else None))
+        parts.append((_whole(device.sm_clock_mhz, 5, "MHz", glyphs), paint.warn if held else None))
         past = self._past.get(device.uuid, [])
-        drawn = sparkline(past, high=100.0, unicode=unicode).rjust(PAST_CELLS) if len(past) > 1 else ""
+        drawn = sparkline(past, high=100.0, glyphs=glyphs).rjust(PAST_CELLS) if len(past) > 1 else ""
         users, shared = _users(device)
         said: list[Part] = [
             (printable("held by " + held_by(device.throttle_reasons)) if held else "", paint.warn),
@@ -157,7 +158,7 @@ class DeviceRows(Lines):
         for text, style in said:
             room = width - 3 - sum(cell_len(before) for before, _ in parts)
             if text and room >= min(cell_len(text), _LEAST_SAID):
-                fitted = figures.fit(text, min(room, cell_len(text)), unicode=unicode)
+                fitted = figures.fit(text, min(room, cell_len(text)), glyphs)
                 parts.append((f"  {fitted}", style))
         room = width - 2 - sum(cell_len(text) for text, _ in parts)
         if drawn and room >= _LEAST_PAST:

@@ -1,8 +1,9 @@
-"""How long calls took, as a picture: a histogram over a logarithmic axis, its percentiles marked below it.
+"""Draws a histogram of call durations over a logarithmic axis, with percentiles marked below it.
 
-Calls are drawn on a logarithmic scale too: of a hundred thousand quick ones and a hundred slow ones, the slow
-ones are what somebody looks for. Pure functions from a histogram to lines of (text, role). Their number
-depends on the size only, so that nothing below the picture moves while it changes.
+The number of calls is on a logarithmic scale too: next to a hundred thousand quick calls, a hundred slow ones
+would not show on a linear scale, and they are what a user looks for. The functions turn a histogram into
+lines of (text, role). The number of lines depends on the size only, so that nothing below the histogram moves
+when it changes.
 """
 
 from __future__ import annotations
@@ -19,26 +20,28 @@ from stalltop.model.histograms.hdr import highest_ns, lowest_ns
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.rows.pivot import PERCENTS, bounded
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 
 Line = tuple[tuple[str, str], ...]
-"""(text, role) from left to right."""
+"""The (text, role) of each piece of a line, left to right."""
 
 LEAST_CALLS: Final = (0, 20, 100, 0)
-"""Calls from which p50, p95, p99 and max say something: one at least lies beyond the percentile."""
+"""The least number of calls for which p50, p95, p99 and max mean something: with this many, at least one call
+lies above the percentile. With fewer the figure is dim."""
 _NAMES = ("p50", "p95", "p99", "max")
 _GUTTER = 7
-"""Cells left of the axis: a count and the axis itself."""
+"""Cells left of the axis: a count, a blank and the axis itself."""
 _LABEL = 4 + figures.DURATION_WIDTH
-"""Cells of ``p99 12.3ms``."""
+"""Cells of a label such as ``p99 12.3ms``."""
 _APART = 2
-"""Cells between two labels."""
+"""Least number of cells between two labels."""
 _ONE_ROW = 4 * _LABEL + 3 * _APART
-"""Cells from which the labels of all marks fit beside each other."""
+"""Width in cells from which the four labels fit on one line."""
 _TICK = 7
-"""Cells that a tick with its label takes at least."""
+"""Least number of cells for a tick and its label."""
 _NOTHING: Line = ((" " * _GUTTER + "no call returned", "dim"),)
 _LABELS_APART = 2
-"""Rows between two figures of the scale, at least."""
+"""Least number of rows between two labels of the vertical scale."""
 _UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
 
 
@@ -50,17 +53,20 @@ class DurationAxis:
     high_ns: int
 
     def cell(self, ns: float, cells: int) -> int:
-        """The cell, of so many, in which a duration (ns) lies."""
+        """Return which of ``cells`` cells a duration (ns) is in."""
         part = math.log(max(ns, 1) / self.low_ns) / math.log(self.high_ns / self.low_ns)
         return min(max(int(part * cells), 0), cells - 1)
 
     def edges_ns(self, cells: int) -> NDArray[np.float64]:
-        """Where the cells begin and end, shape (cells + 1,)."""
+        """Return the durations (ns) at the edges of ``cells`` cells, shape (cells + 1,)."""
         return np.geomspace(self.low_ns, self.high_ns, cells + 1)
 
 
 def axis_of(histogram: Histograms, max_ns: int, before: DurationAxis | None = None) -> DurationAxis | None:
-    """The axis for ``histogram`` (one), wide enough for the one ``before`` too; None for nothing at all."""
+    """Return an axis that holds ``histogram`` (a single one), ``max_ns`` and the axis ``before``.
+
+    Returns ``before`` if the histogram is empty.
+    """
     if not len(histogram.index):
         return before
     first, last = lowest_ns(histogram.index[[0, -1]]).tolist()
@@ -73,7 +79,7 @@ def axis_of(histogram: Histograms, max_ns: int, before: DurationAxis | None = No
 
 
 def lines_of(width: int, height: int) -> int:
-    """How many lines the picture takes in all where its columns are ``height`` cells high."""
+    """Return the number of lines of a picture whose columns are ``height`` cells high."""
     return height + (4 if width >= _ONE_ROW else 5)
 
 
@@ -84,12 +90,13 @@ def distribution(
     width: int,
     height: int,
     axis: DurationAxis | None = None,
-    unicode: bool = True,
+    glyphs: Glyphs = UNICODE,
 ) -> list[Line]:
-    """``histogram`` (one) as ``lines_of(width, height)`` lines of at most ``width`` cells, 24 at least.
+    """Draw ``histogram`` (a single one) as ``lines_of(width, height)`` lines of at most ``width`` cells.
 
-    The higher a column, the more calls between its edges, on the scale at its left; any call shows.
-    ``max_ns``: the longest call, which may lie above the last counter. ``axis``: None for the one that fits.
+    The height of a column tells the number of calls between its edges, by the scale at the left; a single
+    call is visible. ``width`` is at least 24. ``max_ns`` is the longest call, which may lie above the last
+    counter. ``axis`` is the least range to show.
     """
     width = max(width, 24)
     cells = width - _GUTTER
@@ -102,20 +109,20 @@ def distribution(
     calls = int(histogram.totals()[0])
     marks = _marks(histogram, max_ns)
     tail = axis.cell(marks[2], cells) + 1 if calls >= LEAST_CALLS[2] else cells
-    lines = _columns(counts, height, tail, unicode)
-    lines += _ticks(axis, cells, unicode)
+    lines = _columns(counts, height, tail, glyphs)
+    lines += _ticks(axis, cells, glyphs)
     if not calls:
         lines[height // 2] = _NOTHING
         return lines + [()] * (lines_of(width, height) - len(lines))
-    return lines + _marked(axis, marks, calls, width, unicode)
+    return lines + _marked(axis, marks, calls, width, glyphs)
 
 
 # ---- the columns
 
 
 def _counts(histogram: Histograms, axis: DurationAxis, cells: int) -> NDArray[np.float64]:
-    """Calls in each cell. A counter that is wider than a cell is spread over those it lies in: otherwise a
-    narrow distribution would look like a comb."""
+    """Return the number of calls in each cell. A counter wider than a cell is spread evenly over the cells
+    that it covers: otherwise the histogram would show gaps."""
     if not len(histogram.index):
         return np.zeros(cells)
     lower = np.maximum(lowest_ns(histogram.index), axis.low_ns)
@@ -128,31 +135,30 @@ def _counts(histogram: Histograms, axis: DurationAxis, cells: int) -> NDArray[np
     return np.asarray(np.diff(below), dtype=np.float64)
 
 
-def _columns(counts: NDArray[np.float64], height: int, tail: int, unicode: bool) -> list[Line]:
-    """``counts`` as columns, the highest ``height`` cells; beyond the cell ``tail`` in another role."""
-    blocks = " ▁▂▃▄▅▆▇█" if unicode else " .:|"
-    steps = len(blocks) - 1
-    # Never less than one call, however many cells a counter is spread over.
+def _columns(counts: NDArray[np.float64], height: int, tail: int, glyphs: Glyphs) -> list[Line]:
+    """Draw ``counts`` as columns of up to ``height`` cells. Cells from number ``tail`` on have the role
+    ``warn``."""
+    steps = len(glyphs.histogram_levels) - 1
+    # The scale ends at one call or more, even if a counter that is spread over cells leaves less in each.
     top = _round_up(math.ceil(max(float(counts.max()), 1.0)) - 1)
     whole = math.log1p(top)
     scale = _scale(top, height)
     levels = np.rint(np.log1p(counts) / whole * height * steps).astype(np.int64)
     levels[(counts > 0) & (levels == 0)] = 1
-    tee, side = (" ┤", " │") if unicode else (" +", " |")
     lines: list[Line] = []
     for row in reversed(range(height)):
         level = np.clip(levels - row * steps, 0, steps).tolist()
-        text = "".join(blocks[step] for step in level)
-        front = " " * figures.COUNT_WIDTH + side
+        text = "".join(glyphs.histogram_levels[step] for step in level)
+        front = " " * (figures.COUNT_WIDTH + 1) + glyphs.side
         if counts.any() and row in scale:
-            front = figures.count(scale[row], unicode=unicode) + tee
+            front = figures.count(scale[row], glyphs) + " " + glyphs.tee
         lines.append(((front, "dim"), (text[:tail], "accent"), (text[tail:], "warn")))
     return lines
 
 
 def _scale(top: int, height: int) -> dict[int, int]:
-    """Rows from the bottom with the number of calls that their upper edge stands for: ``top``, and the powers
-    of ten below it that have room."""
+    """Return the row (0 is the lowest) of each label of the scale, with the number of calls at its upper
+    edge: ``top``, and the powers of ten below it that have room."""
     found = {height - 1: top}
     lowest = height - 1
     power = 10 ** (len(str(top)) - 1)
@@ -168,26 +174,26 @@ def _scale(top: int, height: int) -> dict[int, int]:
 # ---- what stands below them
 
 
-def _ticks(axis: DurationAxis, cells: int, unicode: bool) -> list[Line]:
-    """The axis, and the durations at its ticks."""
-    line = ["─" if unicode else "-"] * cells
+def _ticks(axis: DurationAxis, cells: int, glyphs: Glyphs) -> list[Line]:
+    """Return two lines: the axis with its ticks, and the durations below them."""
+    line = [glyphs.rule] * cells
     text = [" "] * (cells + _GUTTER)
     free = 0
     for ns in _ticked(axis, cells):
         at = axis.cell(ns, cells)
-        label = _short(ns, unicode)
+        label = _short(ns, glyphs)
         start = min(max(_GUTTER + at - len(label) // 2, 0), len(text) - len(label))
         if start < free:
             continue
-        line[at] = "┬" if unicode else "+"
+        line[at] = glyphs.tick
         text[start : start + len(label)] = label
         free = start + len(label) + 1
-    corner = "    0 └" if unicode else "    0 +"
-    return [((corner + "".join(line), "dim"),), (("".join(text), "label"),)]
+    return [((f"    0 {glyphs.corner}{''.join(line)}", "dim"),), (("".join(text), "label"),)]
 
 
 def _ticked(axis: DurationAxis, cells: int) -> list[int]:
-    """The durations (ns) at which there is room for a tick: the finest of three ways to divide the axis."""
+    """Return the durations (ns) that get a tick: steps of 1, 2 and 5, powers of ten, or every third power of
+    ten, whichever is the finest that has room."""
     steps = [axis.low_ns]
     while steps[-1] < axis.high_ns:
         steps.append(_round_up(steps[-1]))
@@ -201,21 +207,22 @@ def _ticked(axis: DurationAxis, cells: int) -> list[int]:
 
 
 def _marks(histogram: Histograms, max_ns: int) -> list[int]:
-    """p50, p95, p99 and the longest call, ns."""
+    """Return p50, p95, p99 and the longest call, in ns."""
     longest = np.array([max_ns], np.uint64)
     return [*bounded(histogram.percentiles(PERCENTS), longest)[0].tolist(), max_ns]
 
 
-def _marked(axis: DurationAxis, marks: Sequence[int], calls: int, width: int, unicode: bool) -> list[Line]:
-    """A line of marks, and their figures on one line or, where that is too narrow, on two."""
+def _marked(axis: DurationAxis, marks: Sequence[int], calls: int, width: int, glyphs: Glyphs) -> list[Line]:
+    """Return a line of pointers at ``marks``, and their labels on one line or, if that is too narrow, on
+    two."""
     places = [_GUTTER + axis.cell(ns, width - _GUTTER) for ns in marks]
     pointers = [" "] * width
     for place in places:
-        pointers[place] = "▲" if unicode else "^"
+        pointers[place] = glyphs.up
     roles = ["dim" if calls < least else "text" for least in LEAST_CALLS]
     roles[-1] = "warn" if marks[-1] > marks[-2] else roles[-1]
     labels = [
-        (name + " " + figures.duration(ns, unicode=unicode).strip(), role)
+        (name + " " + figures.duration(ns, glyphs).strip(), role)
         for name, ns, role in zip(_NAMES, marks, roles, strict=True)
     ]
     lines: list[Line] = [(("".join(pointers), "text"),)]
@@ -225,7 +232,7 @@ def _marked(axis: DurationAxis, marks: Sequence[int], calls: int, width: int, un
 
 
 def _labels(places: Sequence[int], labels: Sequence[tuple[str, str]], width: int) -> Line:
-    """Each of ``labels`` as near to its place as the others let it, in their order."""
+    """Return a line with each label as near to its place as the labels before and after it allow."""
     starts: list[int] = []
     free = 0
     for place, (text, _) in zip(places, labels, strict=True):
@@ -247,18 +254,18 @@ def _labels(places: Sequence[int], labels: Sequence[tuple[str, str]], width: int
 
 
 def _round_down(ns: int) -> int:
-    """The largest 1, 2 or 5 times a power of ten that is not above ``ns``; 1 at least."""
+    """Return the largest of 1, 2 or 5 times a power of ten that is not above ``ns``; at least 1."""
     power: int = 10 ** (len(str(max(ns, 1))) - 1)
     return max(step * power for step in (1, 2, 5) if step * power <= max(ns, 1))
 
 
 def _round_up(ns: int) -> int:
-    """The smallest 1, 2 or 5 times a power of ten above ``ns``."""
+    """Return the smallest of 1, 2 or 5 times a power of ten that is above ``ns``."""
     power: int = 10 ** (len(str(max(ns, 1))) - 1)
     return min(step * power for step in (1, 2, 5, 10) if step * power > ns)
 
 
-def _short(ns: int, unicode: bool) -> str:
-    """A round duration: ``500ns``, ``20µs``, ``1ms``."""
+def _short(ns: int, glyphs: Glyphs) -> str:
+    """Format a duration that is a whole number of its unit: ``500ns``, ``20µs``, ``1ms``."""
     scale, unit = max(pair for pair in _UNITS if pair[0] <= ns)
-    return f"{ns // scale}{unit if unicode else unit.replace('µ', 'u')}"
+    return f"{ns // scale}{unit.replace('µ', glyphs.micro)}"

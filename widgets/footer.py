@@ -1,4 +1,4 @@
-"""The last line: the keys that matter now, or for some seconds what a key has done."""
+"""The last line of the screen. It shows the keys that are useful now, or a message for some seconds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stalltop.widgets.strips import Part, printable, strip_of
 
 
 class KeyLine(Lines):
-    """Shows keys with what they do, as many as fit; a click does it."""
+    """Shows as many keys and their labels as fit. A click on one runs its action."""
 
-    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
-        super().__init__(widget_id, unicode=unicode)
+    def __init__(self, widget_id: str | None = None) -> None:
+        super().__init__(widget_id)
         self._keys: tuple[tuple[str, str, str], ...] = ()
         self._places: list[tuple[int, int, str]] = []
         self._said = ("", "good")
@@ -27,22 +27,23 @@ class KeyLine(Lines):
         self.redraw()
 
     def say(self, text: str, role: str = "good") -> None:
-        """Show ``text`` over the keys, in the colour of ``role``; empty: show the keys again."""
+        """Show ``text`` in place of the keys, in the style of ``role``. An empty ``text`` shows the keys
+        again."""
         self._said = (text, role)
         self.redraw()
 
     @property
     def said(self) -> str:
-        """What is shown over the keys."""
+        """Return the message that is shown in place of the keys; empty if there is none."""
         return self._said[0]
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """The one line."""
+        """Return the one line."""
         parts: list[Part] = []
         self._places = []
         said, role = self._said
         if said:
-            text = fit(printable(said), max(width - 1, 0), unicode=self.unicode)
+            text = fit(printable(said), max(width - 1, 0), self.glyphs)
             return [strip_of([(" " + text, paint.bar + getattr(paint, role))], width, paint.bar)]
         at = 0
         for key, label, action in self._keys:
@@ -55,7 +56,7 @@ class KeyLine(Lines):
         return [strip_of(parts, width, paint.bar)]
 
     async def on_click(self, event: events.Click) -> None:
-        """Do what the key under the mouse does."""
+        """Run the action of the key under the mouse."""
         for first, end, action in self._places:
             if action and first <= event.x < end:
                 await self.screen.run_action(action)

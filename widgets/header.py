@@ -1,4 +1,4 @@
-"""The first line: where, when, how much was seen, and what that is worth."""
+"""The first line of the screen: host, state, window length, call rate, losses, problems and coverage."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of
 
 LEAST_HOST = 9
-"""Cells that the host's name keeps."""
+"""The least number of cells for the host's name."""
 CHAINS_CELLS, TRACED_CELLS = 11, 12
-"""Cells that are kept for ``1C 1H 1M 1L`` and for ``traced 13/14``, so that nothing moves as these change."""
+"""Cells reserved for ``1C 1H 1M 1L`` and for ``traced 13/14``, so that nothing moves when these change."""
 _WORDS_FROM = 110
-"""Cells from which it is said that what is counted by severity are chains."""
+"""Width in cells from which the counts by severity have the label ``chains``."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderState:
-    """What the header says. None stands for what is not known yet."""
+    """What the header shows. None means not known yet."""
 
     host: str = ""
     state: str = "STARTING"
-    """LIVE, FROZEN 12:03:44, SIMULATED, SAVED, NO DATA 7s, …"""
+    """Such as LIVE, FROZEN 12:03:44, SIMULATED, SAVED, NO DATA 7s."""
     level: Literal["good", "warn", "bad", "label"] = "label"
     window: str = ""
     """The window's length, such as ``last 10s``."""
     calls_per_s: float | None = None
     chains: tuple[tuple[str, str], ...] = ()
-    """Open chains by severity, such as ``2H``, each with its role."""
+    """The number of open problems by severity, such as ``2H``, each with its role."""
     recording: tuple[str, str] | None = None
-    """What is said of a recording that is being made, and its role; None where there is none."""
+    """The text about the running recording, and its role; None if there is none."""
     lost: int = 0
     traced: str = ""
     """Coverage, such as ``traced 3/4``."""
     partly: bool = False
-    """Something is not traced."""
+    """Whether something is not traced."""
     probe_percent: float | None = None
-    """Share of one CPU that the probes take, percent."""
+    """CPU time of the probes, in percent of one CPU."""
 
 
 class Header(Lines):
-    """Shows a ``HeaderState``. What fits least important is left out first."""
+    """Shows a ``HeaderState``. The least important fields are left out first where there is no room."""
 
-    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
-        super().__init__(widget_id, unicode=unicode)
+    def __init__(self, widget_id: str | None = None) -> None:
+        super().__init__(widget_id)
         self._state = HeaderState()
 
     def show(self, state: HeaderState) -> None:
@@ -58,12 +58,12 @@ class Header(Lines):
         self.redraw()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """The one line."""
+        """Return the one line."""
         state, bar = self._state, paint.bar
-        rate = figures.rate(state.calls_per_s, unicode=self.unicode)
+        rate = figures.rate(state.calls_per_s, self.glyphs)
         lost_style = bar + (paint.bad if state.lost else paint.dim)
-        lost = figures.count(state.lost, unicode=self.unicode).lstrip().ljust(figures.COUNT_WIDTH)
-        # Importance falls from first to last; figures keep their place whatever they are.
+        lost = figures.count(state.lost, self.glyphs).lstrip().ljust(figures.COUNT_WIDTH)
+        # The most important field is first. Each has a fixed width, so that nothing moves.
         right: list[list[Part]] = [
             [(rate, bar + paint.text), (" calls/s", bar + paint.dim)],
             [("missed ", lost_style), (lost, lost_style)],
@@ -79,7 +79,7 @@ class Header(Lines):
             traced = state.traced.ljust(TRACED_CELLS)
             right.append([(traced, bar + (paint.warn if state.partly else paint.dim))])
         if state.probe_percent is not None:
-            cost = figures.percent(state.probe_percent, unicode=self.unicode)
+            cost = figures.percent(state.probe_percent, self.glyphs)
             right.append([("probes ", bar + paint.dim), (cost, bar + paint.text)])
         left: list[Part] = [
             (f" {state.state} ", bar + getattr(paint, state.level)),
@@ -90,8 +90,8 @@ class Header(Lines):
             left.append((f" {text} ", bar + getattr(paint, role)))
         room = width - _length(left) - 1
         host = printable(state.host)
-        # What is wrong matters more than the figures, and calls missed more than anything else. Which host
-        # it is matters, too, but a long name gives way to the first three.
+        # The number of problems comes before the rates, and missed calls come before all. A long host name
+        # gives way to the first three fields.
         fits = [False] * len(right)
         for number in (*((1, 2, 0) if state.lost else (2, 0, 1)), *range(3, len(right))):
             wanted = min(cell_len(host), 16 if number >= 3 else LEAST_HOST) + 2 if host else 0
@@ -102,7 +102,7 @@ class Header(Lines):
             room -= length
         fitting = [field for field, shown in zip(right, fits, strict=True) if shown]
         if host and room >= 5:
-            host = figures.fit(host, min(cell_len(host), room - 2), unicode=self.unicode)
+            host = figures.fit(host, min(cell_len(host), room - 2), self.glyphs)
             left.insert(0, (f" {host} ", bar + paint.head))
             room -= cell_len(host) + 2
         if room >= 10:

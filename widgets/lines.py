@@ -1,7 +1,8 @@
-"""The base of all widgets here: lines of text of which only what changed is painted again.
+"""The base class of all widgets here. It shows lines of text and repaints only the cells that changed.
 
-Textual repaints a whole widget whenever its content is refreshed; over a slow line that is most of the
-traffic. These widgets keep the lines they showed, compare, and mark only the cells that differ.
+Textual repaints a whole widget whenever its content changes, which is most of the traffic over a slow line. A
+widget here keeps the lines that it showed, compares them with the new ones, and marks only the cells that
+differ for repainting.
 """
 
 from __future__ import annotations
@@ -13,27 +14,34 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.widgets.palette import Palette, palette
 from stalltop.widgets.strips import changed_span
 
 
 class Lines(Widget):
-    """Shows what ``lines`` gives. Call ``redraw`` when that may have changed."""
+    """Shows what its method ``lines`` returns. Call ``redraw`` after a change."""
 
     ALLOW_SELECT = False
 
-    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
+    def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(id=widget_id)
-        self.unicode = unicode
         self._shown: list[Strip] = []
 
     @property
+    def glyphs(self) -> Glyphs:
+        """Return the glyphs of the app; ``UNICODE`` if the app has none."""
+        glyphs: Glyphs = getattr(self.app, "glyphs", UNICODE)
+        return glyphs
+
+    @property
     def pictures(self) -> bool:
-        """Whether bars are drawn: they tell less than they take where a line is slow."""
+        """Return whether bars and charts are drawn. They are left out on a slow line, because they take many
+        bytes."""
         return bool(getattr(self.app, "pictures", True))
 
     def lines(self, width: int, height: int, paint: Palette) -> Sequence[Strip]:
-        """The lines to show, each ``width`` cells wide; those beyond ``height`` are not seen."""
+        """Return the lines to show, each ``width`` cells wide. Lines beyond ``height`` are not shown."""
         raise NotImplementedError
 
     def redraw(self) -> None:
@@ -58,18 +66,18 @@ class Lines(Widget):
             self.refresh(*regions)
 
     def render_line(self, y: int) -> Strip:
-        """The line at ``y``, as last computed."""
+        """Return the line at ``y`` as last computed."""
         if y < len(self._shown):
             return self._shown[y]
         return Strip.blank(self.size.width, palette(self.app).ground)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the new size."""
+        """Draw for the new size."""
         self._shown = []
         self.redraw()
 
     def on_mount(self) -> None:
-        """Paint again whenever the theme changes."""
+        """Repaint whenever the theme changes."""
         self.app.theme_changed_signal.subscribe(self, lambda _: self.repaint())
 
     def repaint(self) -> None:

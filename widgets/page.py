@@ -1,4 +1,4 @@
-"""A text of many lines to scroll through: help, warnings."""
+"""A text to scroll through, such as the help or the list of warnings."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of
 
 _Look = TypeVar("_Look", str, Style | None)
-"""A role, or the style of one."""
+"""A role, or the style of a role."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageLine:
-    """One line: (text, role) after another; ``indent`` cells before what does not fit and is wrapped."""
+    """One line of (text, role) parts. If it is wrapped, the rows after the first begin with ``indent``
+    cells."""
 
     parts: tuple[tuple[str, str], ...] = ()
     indent: int = 0
     hang: str = ""
-    """What stands in these cells."""
+    """The text in those cells."""
 
 
 class Page(Lines, can_focus=True):
-    """Shows lines, wrapped at blanks, from the one it was scrolled to."""
+    """Shows lines of text, wrapped at blanks, and scrolls."""
 
-    def __init__(self, title: str, hint: str, widget_id: str | None = None, *, unicode: bool = True) -> None:
-        super().__init__(widget_id, unicode=unicode)
+    def __init__(self, title: str, hint: str, widget_id: str | None = None) -> None:
+        super().__init__(widget_id)
         self._title = title
         self._hint = hint
         self._said = ""
@@ -43,9 +44,10 @@ class Page(Lines, can_focus=True):
         self._most = 0
 
     def show(self, text: Sequence[PageLine], *, title: str = "", hint: str = "", said: str = "") -> None:
-        """Show ``text``, and ``title`` and ``hint`` where they change; the place scrolled to stays.
+        """Show ``text`` and keep the scroll position. ``title`` and ``hint`` replace the ones shown, unless
+        empty.
 
-        ``said``: what a key has done, in place of the hint.
+        ``said`` is a message that replaces the hint.
         """
         self._said = said
         self._text = tuple(text)
@@ -76,7 +78,7 @@ class Page(Lines, can_focus=True):
         self.action_move(-3)
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """Title and the part of the text in view."""
+        """Return the title and the rows of the text in view."""
         wrapped: list[Strip] = []
         for line in self._text:
             parts: list[Part] = [(printable(text), getattr(paint, role)) for text, role in line.parts]
@@ -91,12 +93,12 @@ class Page(Lines, can_focus=True):
         position = f"{self._top + 1}-{self._top + len(shown)} of {len(wrapped)}  " if self._most else ""
         head: list[Part] = [(f" {self._title}", paint.bar + paint.head)]
         room = width - cell_len(self._title) - 1
-        # Where there is no room for the keys, where one is in the text is said all the same.
+        # Without room for the hint the position alone is shown.
         fitting = (f"{position}{self._hint} ", f"{position.rstrip()} ")
         right = next((text for text in fitting if cell_len(text) < room), "")
         if self._said:
             said = printable(self._said)
-            text = fit(said, min(cell_len(said), max(room - 3, 0)), unicode=self.unicode)
+            text = fit(said, min(cell_len(said), max(room - 3, 0)), self.glyphs)
             head.append((text.rjust(room - 1), paint.bar + paint.text))
         elif right:
             head.append((right.rjust(room), paint.bar + paint.dim))
@@ -104,14 +106,15 @@ class Page(Lines, can_focus=True):
 
 
 def wrapped(line: PageLine, width: int) -> list[tuple[tuple[str, str], ...]]:
-    """``line`` on as many rows of at most ``width`` cells as it needs."""
+    """Return ``line`` wrapped to rows of at most ``width`` cells."""
     return [tuple(row) for row in _wrapped(line.parts, width, line.indent, (line.hang, "dim"))]
 
 
 def _wrapped(
     parts: Sequence[tuple[str, _Look]], width: int, indent: int, hang: tuple[str, _Look]
 ) -> list[list[tuple[str, _Look]]]:
-    """The parts on as many rows as they need, broken at blanks where there are any."""
+    """Wrap ``parts`` to rows of at most ``width`` cells. Break at blanks, and within words longer than a
+    row."""
     indent = min(indent, max(width - 10, 0))
     before = (set_cell_size(hang[0], indent), hang[1])
     rows: list[list[tuple[str, _Look]]] = [[]]
@@ -136,7 +139,7 @@ def _wrapped(
 
 
 def _words(text: str) -> list[str]:
-    """``text`` cut after its blanks, so that the pieces joined are the text again."""
+    """Split ``text`` after its blanks. The pieces joined are ``text`` again."""
     words: list[str] = []
     start = 0
     for at in range(1, len(text)):

@@ -1,4 +1,4 @@
-"""The colours of the screen by role. Themes give them as variables; widgets never name a colour."""
+"""The styles of the screen by role. A theme defines them as variables, so widgets never name a colour."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from textual.color import Color
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """One style for each role. A style without a colour keeps the terminal's or the theme's own."""
+    """One style for each role. A style without a colour keeps the colour of the terminal or of the theme."""
 
     ground: Style
-    """Beneath everything: the background and the colour of plain text."""
+    """The background of the screen and the colour of plain text."""
     text: Style
     dim: Style
     label: Style
@@ -28,9 +28,9 @@ class Palette:
     track: Style
     cursor: Style
     bar: Style
-    """The line at the top and the line of keys at the bottom."""
+    """The first line of the screen and the line of keys."""
     critical: Style
-    # Where the time of calls went, by the names of ``model.window.SPLITS``: cells of a bar.
+    # The parts of a call's time, by the names in ``model.window.SPLITS``.
     running: Style
     runqueue: Style
     disk: Style
@@ -44,11 +44,11 @@ class Palette:
 
     @property
     def greys(self) -> bool:
-        """Whether what is ``dim`` looks other than plain text."""
+        """Return whether ``dim`` text looks different from plain text."""
         return self.dim != self.text
 
     def level(self, percent: float | None) -> Style:
-        """Style of a figure that is a share of what there is (``percent`` 0 to 100)."""
+        """Return the style of a utilization, ``percent`` (0 to 100)."""
         if percent is None:
             return self.dim
         if percent >= 90:
@@ -58,12 +58,13 @@ class Palette:
 
 ROLES = tuple(field.name for field in fields(Palette))
 PREFIX = "role-"
-"""A theme's variable for role ``warn`` is ``role-warn``: a colour, ``colour on background``, either with
-``bold``, ``underline`` or ``reverse`` before it."""
+"""Prefix of the theme's variables: the one for role ``warn`` is ``role-warn``. Its value is a colour or
+``COLOUR on BACKGROUND``, optionally after ``bold``, ``underline`` or ``reverse``."""
 
 
 def parse(text: str) -> Style:
-    """The style that a theme's variable describes, such as ``bold #ffcc00 on #202020``."""
+    """Return the style that the value of a theme's variable describes, such as ``bold #ffcc00 on
+    #202020``."""
     attributes: dict[str, Any] = {}
     foreground, _, background = text.partition(" on ")
     for word in foreground.split():
@@ -82,6 +83,6 @@ def _palette(descriptions: tuple[str, ...]) -> Palette:
 
 
 def palette(app: App[Any]) -> Palette:
-    """The palette of the app's theme of now; roles that the theme does not name are plain."""
+    """Return the palette of the app's current theme. A role that the theme does not define is plain."""
     variables = app.theme_variables
     return _palette(tuple(variables.get(PREFIX + role, "") for role in ROLES))

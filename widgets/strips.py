@@ -1,4 +1,4 @@
-"""Lines of styled text, and where two of them differ."""
+"""Builds lines of styled text, and finds where two lines differ."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from textual.strip import Strip
 from stalltop.model.text.figures import printable as printable
 
 Part = tuple[str, Style | None]
-"""A piece of a line: its text and style (None: the widget's own)."""
+"""A piece of a line: its text and its style (None: the widget's own style)."""
 
 PLAIN = Style.null()
-"""The style of text without one: filters of Textual cannot take None."""
+"""The style of text without a style. Textual's line filters do not accept None."""
 
 
 def strip_of(parts: Iterable[Part], width: int, fill: Style | None = None) -> Strip:
-    """The parts as one line of exactly ``width`` cells; neighbours of one style become one segment."""
+    """Join ``parts`` to one line of exactly ``width`` cells. Neighbours of the same style become one
+    segment."""
     segments: list[Segment] = []
     used = 0
     fill = fill or PLAIN
@@ -45,7 +46,7 @@ def strip_of(parts: Iterable[Part], width: int, fill: Style | None = None) -> St
 
 
 def changed_span(old: Strip, new: Strip) -> tuple[int, int] | None:
-    """The cells (start, end) outside of which both lines look alike; None where they are equal."""
+    """Return the cells (start, end) in which two lines differ; None if they are equal."""
     if old.cell_length != new.cell_length:
         return 0, max(old.cell_length, new.cell_length)
     before, after = list(old), list(new)
@@ -57,7 +58,7 @@ def changed_span(old: Strip, new: Strip) -> tuple[int, int] | None:
 
 
 def _alike(before: list[Segment], after: list[Segment], *, from_end: bool) -> int:
-    """Cells that are alike at the start (or the end) of two lines of one length."""
+    """Count the equal cells at the start of two lines of the same length, or at the end if ``from_end``."""
     if from_end:
         before, after = before[::-1], after[::-1]
     cells = 0
@@ -76,5 +77,5 @@ def _alike(before: list[Segment], after: list[Segment], *, from_end: bool) -> in
 
 
 def _cell_each(text: str) -> bool:
-    """Whether every character takes one cell: then those that are alike are cells that are alike."""
+    """Return whether every character takes one cell, so that equal characters mean equal cells."""
     return text.isascii() or all(cell_len(character) == 1 for character in set(text))

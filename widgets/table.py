@@ -1,7 +1,8 @@
-"""A table that stays calm while its figures change.
+"""A table that does not jump while its figures change.
 
-The cursor belongs to a row's key, not to a line: it follows its row when sorting moves it. Columns have fixed
-widths; only cells that differ are repainted; nothing is animated. Line 0 is the title, line 1 the heads.
+The cursor belongs to the key of a row, so it follows the row when sorting moves it. Columns have fixed
+widths; only cells that differ are repainted; nothing is animated. Line 0 is the title, line 1 the column
+heads.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import PLAIN, Part, printable, strip_of
@@ -26,49 +28,50 @@ __all__ = ["HEAD_LINES", "Cell", "Column", "Role", "Table", "TableData", "TableR
 
 
 UNSURE = "~"
-"""Before a figure that little supports, in themes in which ``dim`` is no other colour."""
+"""Stands before a figure that few calls support, in themes where ``dim`` looks like plain text."""
 HEAD_LINES = 2
 """Lines above the rows: title and heads."""
 
 
 class Table(Lines, can_focus=True):
-    """Shows a ``TableData``; cursor, scrolling and choosing are its own; keys are bound by users."""
+    """Shows a ``TableData``, and handles the cursor, scrolling and choosing. Subclasses bind the keys."""
 
     @dataclass
-    class Chosen(Message):
-        """Enter, or a second click, on a row."""
+    class RowChosen(Message):
+        """Tells that Enter, or a click on the row that has the cursor, chose a row."""
 
         table: Table
         key: Hashable
 
     @dataclass
     class HeadClicked(Message):
-        """A click on a column's head."""
+        """Tells that the head of a column was clicked."""
 
         table: Table
         column: str
 
     @dataclass
     class Moved(Message):
-        """The cursor was put on another row by a key or a click."""
+        """Tells that a key or a click moved the cursor to another row."""
 
         table: Table
 
-    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
-        super().__init__(widget_id, unicode=unicode)
+    def __init__(self, widget_id: str | None = None) -> None:
+        super().__init__(widget_id)
         self.data = TableData()
         self._cursor = 0
         self._cursor_key: Hashable = None
         self._top = 0
         self._side = 0
         self._reveal = False
-        """The rows were just sorted by another column: scroll sideways to where it is seen."""
+        """Set when the sort column changed: the next drawing scrolls sideways until that column is
+        visible."""
         self._heads: list[tuple[int, int, str]] = []  # (first cell, end, column id) as drawn
 
     # ---- what is shown
 
     def show(self, data: TableData) -> None:
-        """Show ``data``. The cursor stays on its row, and that row on its line where it can."""
+        """Show ``data``. The cursor stays on its row and, where possible, that row stays on its line."""
         old_line = self._cursor - self._top
         self._reveal |= bool(self.data.sort) and data.sort != self.data.sort
         self.data = data
@@ -76,7 +79,7 @@ class Table(Lines, can_focus=True):
         if at is None:
             at = min(self._cursor, max(len(data.rows) - 1, 0))
         if at != self._cursor:
-            # Someone at the top looks at the top: only a cursor that was moved away takes the view with it.
+            # Without scrolling the first rows stay in view. Otherwise the view follows the row of the cursor.
             self._cursor = at
             if self._top > 0:
                 self._top = at - old_line
@@ -85,16 +88,18 @@ class Table(Lines, can_focus=True):
 
     @property
     def cursor_key(self) -> Hashable:
-        """Key of the row under the cursor; None without rows."""
+        """Return the key of the row under the cursor; None if there are no rows."""
         return self.data.key(self._cursor) if self.data.rows else None
 
     @property
     def chosen_key(self) -> Hashable:
-        """Key of the row that the cursor was put on; None while nobody moved it and it stays on top."""
+        """Return the key of the row that the cursor was moved to; None if nobody moved it, so that it stays
+        on top."""
         return self._cursor_key
 
     def put_cursor(self, key: Hashable) -> None:
-        """Move the cursor to the row ``key``, now or as soon as it is shown; None: to the top for good."""
+        """Move the cursor to the row ``key``, at once or when that row appears. None moves it to the top for
+        good."""
         self._cursor_key = key
         at = self.data.find(key)
         self._cursor = at or 0
@@ -118,7 +123,7 @@ class Table(Lines, can_focus=True):
         super().on_resize(event)
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """Show where keys go."""
+        """Show the cursor while the table has the focus."""
         super().watch_has_focus(has_focus)
         self.redraw()
 
@@ -137,14 +142,14 @@ class Table(Lines, can_focus=True):
         self._go(0 if direction < 0 else len(self.data.rows) - 1)
 
     def action_sideways(self, columns: int) -> None:
-        """Scroll sideways, if there is more than fits."""
+        """Scroll sideways by ``columns``. The scroll position stays within the columns."""
         self._side = max(self._side + columns, 0)
         self.redraw()
 
     def action_choose(self) -> None:
-        """Tell that the row under the cursor was chosen."""
+        """Post ``RowChosen`` for the row under the cursor."""
         if self.data.rows:
-            self.post_message(self.Chosen(self, self.cursor_key))
+            self.post_message(self.RowChosen(self, self.cursor_key))
 
     def _go(self, row: int) -> None:
         if not self.data.rows:
@@ -167,7 +172,8 @@ class Table(Lines, can_focus=True):
         self.action_move(-3)
 
     def on_click(self, event: events.Click) -> None:
-        """A head sorts; a row gets the cursor, and is chosen if it had it."""
+        """Sort by the head that was clicked; move the cursor to a row that was clicked, or choose it if it
+        has it."""
         if event.y == 1:
             for first, end, column in self._heads:
                 if first <= event.x < end:
@@ -184,7 +190,7 @@ class Table(Lines, can_focus=True):
     # ---- drawing
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """Title, heads and the rows in view."""
+        """Return the title, the column heads and the rows in view."""
         data = self.data
         shown = [self._title(width, paint)]
         columns, more_left, more_right = self._in_view(width)
@@ -204,12 +210,13 @@ class Table(Lines, can_focus=True):
         return shown
 
     def _in_view(self, width: int) -> tuple[list[tuple[int, Column, int]], bool, bool]:
-        """(index, column, width) of the columns that fit, and whether some are hidden left and right."""
+        """Return (index, column, width) of the columns that fit, and whether columns are hidden left and
+        right."""
         columns = list(enumerate(self.data.columns))
         fixed = [(i, c, c.width) for i, c in columns if c.fixed]
         others = [(i, c, c.width) for i, c in columns if not c.fixed]
         room = width - 1 - sum(w + 1 for _, _, w in fixed)
-        # Scrolling stops where the last column comes into view.
+        # Scrolling ends where the last column becomes visible.
         last = len(others) - 1
         needed = 0
         while last >= 0 and needed + others[last][2] + 1 <= room:
@@ -246,7 +253,7 @@ class Table(Lines, can_focus=True):
         used = sum(cell_len(text) for text, _ in parts)
         if position and used + len(position) > width:
             room = max(width - len(position), 0)
-            parts = [(text, style) for text, style in _cut(parts, room, self.unicode)]
+            parts = [(text, style) for text, style in _cut(parts, room, self.glyphs)]
             used = room
         legend = [(text, self._style(role, paint)) for text, role in self.data.legend]
         room = width - used - len(position) - sum(cell_len(text) for text, _ in legend)
@@ -259,10 +266,9 @@ class Table(Lines, can_focus=True):
     def _head(
         self, columns: list[tuple[int, Column, int]], left: bool, right: bool, width: int, paint: Palette
     ) -> Strip:
-        mark = (
-            ("▼" if self.data.descending else "▲") if self.unicode else ("v" if self.data.descending else "^")
-        )
-        text_parts: list[Part] = [(("‹" if self.unicode else "<") if left else " ", paint.label)]
+        glyphs = self.glyphs
+        mark = glyphs.down if self.data.descending else glyphs.up
+        text_parts: list[Part] = [(glyphs.left if left else " ", paint.label)]
         self._heads = []
         at = 1
         for _, column, wide in columns:
@@ -271,7 +277,7 @@ class Table(Lines, can_focus=True):
                 title = mark + title if column.right else title + mark
                 style = paint.head
             if column.right and cell_len(title) == wide + 1 and text_parts[-1][0] == " " and at > 1:
-                text_parts.pop()  # the mark takes the blank between two columns
+                text_parts.pop()  # the mark replaces the blank between two columns
                 text_parts.append((title, style))
             else:
                 title = title[:wide].rjust(wide) if column.right else title[:wide].ljust(wide)
@@ -280,7 +286,7 @@ class Table(Lines, can_focus=True):
             self._heads.append((at, at + wide, column.id))
             at += wide + 1
         if right:
-            text_parts[-1] = (" " * (width - at) + ("›" if self.unicode else ">"), paint.accent)
+            text_parts[-1] = (" " * (width - at) + glyphs.right, paint.accent)
         return strip_of(text_parts, width, paint.label)
 
     def _row(
@@ -293,8 +299,9 @@ class Table(Lines, can_focus=True):
     ) -> Strip:
         marked = cursor and self.has_focus
         over = paint.cursor if marked else None
-        # The arrow is where the keys go; elsewhere a dot keeps the place.
-        sign = ("▸" if self.unicode else ">") if marked else ("·" if self.unicode else ".")
+        # The table with the focus has an arrow before the row, other tables a dot.
+        glyphs = self.glyphs
+        sign = glyphs.cursor if marked else glyphs.place
         parts: list[Part] = [(sign if cursor else " ", over or paint.dim)]
         for place, (index, column, wide) in enumerate(columns):
             cell = row.cells[index]
@@ -302,7 +309,7 @@ class Table(Lines, can_focus=True):
                 parts += [(text, self._style(role, paint)) for text, role in cell.parts]
             elif place == 0:
                 mark = row.mark if wide > 4 else None
-                text = fit(printable(cell.text), wide - 2 if mark else wide, unicode=self.unicode)
+                text = fit(printable(cell.text), wide - 2 if mark else wide, glyphs)
                 parts += _emphasized(text, cell.found, self._under(cell.role, over, paint))
                 if mark is not None:
                     parts.append((" ", over))
@@ -312,17 +319,18 @@ class Table(Lines, can_focus=True):
                 if cell.unsure and not paint.greys:
                     text = UNSURE + text.lstrip()
                     if cell_len(text) == wide + 1:
-                        parts.pop()  # the sign takes the blank between two columns
+                        parts.pop()  # the sign replaces the blank between two columns
                         parts.append((text[0], over))
                         text = text[1:]
                 blanks = wide - cell_len(text) if column.right else 0
-                text = " " * blanks + text if blanks > 0 else fit(text, wide, unicode=self.unicode)
+                text = " " * blanks + text if blanks > 0 else fit(text, wide, glyphs)
                 parts.append((text, self._under(cell.role, over, paint)))
             parts.append((" ", over))
         return strip_of(parts, width, over)
 
     def _under(self, role: Role, over: Style | None, paint: Palette) -> Style | None:
-        """The style of a role in a row that lies under ``over``, where that is the cursor's."""
+        """Return the style of ``role`` in a row, combined with ``over``, the style of the cursor if the row
+        has it."""
         style = self._style(role, paint) if role else None
         if over is None:
             return style
@@ -331,7 +339,7 @@ class Table(Lines, can_focus=True):
         if role == "critical":
             return style
         if role in ("warn", "bad"):
-            # What is wrong stays to be seen under the cursor: in its colour, turned round.
+            # Warnings stay visible under the cursor: their colour becomes the background.
             return over + Style(color=paint.ground.bgcolor, bgcolor=style.color)
         return style + over
 
@@ -342,11 +350,11 @@ class Table(Lines, can_focus=True):
 
 
 _FOUND = Style(bold=True, underline=True)
-"""On top of a style: letters that somebody looks for. Seen without colours, too."""
+"""Added to the style of letters that the filter found. It is visible without colours too."""
 
 
 def _emphasized(text: str, spans: Sequence[tuple[int, int]], style: Style | None) -> list[Part]:
-    """``text`` in ``style``, with the letters of ``spans`` made to stand out."""
+    """Split ``text`` into parts in ``style``; the letters in ``spans`` stand out."""
     parts: list[Part] = []
     at = 0
     for start, end in spans:
@@ -357,7 +365,8 @@ def _emphasized(text: str, spans: Sequence[tuple[int, int]], style: Style | None
 
 
 def _seen(columns: Sequence[tuple[int, Column, int]], wanted: str, side: int, room: int) -> int:
-    """The first column to show, next to ``side``, so that ``wanted`` is within ``room`` cells."""
+    """Return the first column to show, as near to ``side`` as possible, so that column ``wanted`` fits in
+    ``room`` cells."""
     at = next((at for at, (_, column, _) in enumerate(columns) if column.id == wanted), None)
     if at is None:
         return side
@@ -368,13 +377,13 @@ def _seen(columns: Sequence[tuple[int, Column, int]], wanted: str, side: int, ro
     return min(max(side, first), at)
 
 
-def _cut(parts: Sequence[Part], room: int, unicode: bool) -> list[Part]:
-    """The parts that fit into ``room`` cells, the last one cut."""
+def _cut(parts: Sequence[Part], room: int, glyphs: Glyphs) -> list[Part]:
+    """Return the parts that fit in ``room`` cells; the last one is cut."""
     kept: list[Part] = []
     for text, style in parts:
         length = cell_len(text)
         if length > room:
-            kept.append((fit(text, room, unicode=unicode), style))
+            kept.append((fit(text, room, glyphs), style))
             return kept
         kept.append((text, style))
         room -= length

@@ -1,4 +1,4 @@
-"""What a table shows: columns, and rows of cells."""
+"""The content of a table: columns, and rows of cells."""
 
 from __future__ import annotations
 
@@ -12,54 +12,55 @@ Role = Literal[
     "running", "runqueue", "disk", "memory", "lock", "gpu", "network", "process", "sleep", "other",
 ]
 # fmt: on
-"""Names of styles in the palette; empty: plain."""
+"""The name of a style of the palette; empty: plain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. ``width`` in cells; the first column of a table also takes what is left over."""
+    """A column, ``width`` cells wide. The first column of a table also takes the cells that are left over."""
 
     id: str
     title: str
     width: int
     right: bool = True
     fixed: bool = False
-    """Stays in place while the others scroll sideways; only leading columns may."""
+    """Whether the column stays in place when others scroll sideways. Only the leading columns may."""
     most: int = 0
-    """Cells that the first column may grow to; 0: no limit."""
+    """The width to which the first column may grow, in cells; 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a row shows in a column, and the role of its style (empty: plain)."""
+    """The text of a row in a column, and the role of its style (empty: plain)."""
 
     text: str
     role: Role = ""
     parts: tuple[tuple[str, Role], ...] = ()
-    """In place of both: pieces of one text, each with a role of its own, as wide as the column together."""
+    """If not empty, replaces ``text`` and ``role``: pieces with their own roles, together as wide as the
+    column."""
     found: tuple[tuple[int, int], ...] = ()
-    """(start, end) of the letters of ``text`` that somebody looks for: they stand out."""
+    """The (start, end) of the letters of ``text`` that match the filter; they stand out."""
     unsure: bool = False
-    """Little supports it: ``dim`` says so, and a sign where a theme has no grey."""
+    """Whether few calls support the figure. It is dim, or marked with ``~`` in themes without grey."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row; ``key`` names it through all changes of its values."""
+    """A row. Its ``key`` stays the same when its values change."""
 
     key: Hashable
     cells: tuple[Cell, ...]
     label: str = ""
-    """What the row is called elsewhere, without marks."""
+    """The name of the row outside the table, without marks."""
     mark: Cell | None = None
-    """Stands at the end of the first column."""
+    """A mark at the end of the first column."""
 
 
 class TableRows(Sequence[TableRow]):
-    """Rows that are made when they are looked at: of a thousand a screen shows forty."""
+    """A sequence that makes a row when it is read: of a thousand rows a screen shows forty."""
 
     def __init__(self, keys: Sequence[Hashable], make: Callable[[int], TableRow]) -> None:
-        """``make`` gives the row at a position; ``keys`` are those of all rows."""
+        """``keys`` are the keys of all rows; ``make`` returns the row at a position."""
         self.keys = keys
         self._make = make
         self._made: dict[int, TableRow] = {}
@@ -74,7 +75,7 @@ class TableRows(Sequence[TableRow]):
     def __getitem__(self, at: slice) -> Sequence[TableRow]: ...
 
     def __getitem__(self, at: int | slice) -> TableRow | Sequence[TableRow]:
-        """The row at a position, or those of a slice. Raises IndexError."""
+        """Return the row at a position, or the rows of a slice. Raises IndexError."""
         if isinstance(at, slice):
             return tuple(self[i] for i in range(*at.indices(len(self))))
         if not -len(self) <= at < len(self):
@@ -88,24 +89,24 @@ class TableRows(Sequence[TableRow]):
 
 @dataclass(frozen=True, slots=True)
 class TableData:
-    """All that a table shows. Rows are sorted already."""
+    """The content of a table. Its rows are sorted."""
 
     title: tuple[tuple[str, Role], ...] = ()
     columns: tuple[Column, ...] = ()
     rows: Sequence[TableRow] = ()
     sort: str = ""
-    """Id of the column that the rows are sorted by."""
+    """Id of the column by which the rows are sorted."""
     descending: bool = True
     empty: tuple[str, ...] = ()
-    """What is said in place of rows."""
+    """Lines to show if there are no rows."""
     legend: tuple[tuple[str, Role], ...] = ()
-    """At the right of the title, where there is room for all of it."""
+    """Shown at the right end of the title if all of it fits."""
 
     def key(self, at: int) -> Hashable:
-        """Key of the row at a position."""
+        """Return the key of the row at a position."""
         return self.rows.keys[at] if isinstance(self.rows, TableRows) else self.rows[at].key
 
     def find(self, key: Hashable) -> int | None:
-        """Position of the row ``key``; None where there is none."""
+        """Return the position of the row ``key``; None if there is no such row."""
         keys = self.rows.keys if isinstance(self.rows, TableRows) else [row.key for row in self.rows]
         return next((at for at, one in enumerate(keys) if one == key), None)

@@ -1,4 +1,4 @@
-"""The past as one line: how much time was lost when, where faults began, and which moment is shown."""
+"""The time line: how much time was lost when, when problems began, and which moment is shown."""
 
 from __future__ import annotations
 
@@ -12,56 +12,58 @@ from textual.message import Message
 from textual.strip import Strip
 
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE
 from stalltop.model.window_times import WindowTimes
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, strip_of
 
-_BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
-"""Heights, one for each half decade of lost time: below 1 ms a second, to 3.2 ms, to 10 ms … above 1 s."""
+_HEIGHTS = len(UNICODE.timeline_levels)
+"""Number of heights, one for each half decade of lost time: below 1 ms/s, up to 3.2 ms/s, up to 10 ms/s, and
+so on to above 1 s/s."""
 _TOLD = 16
-"""Cells of what is said of the moment shown."""
+"""Cells of the text about the moment that is shown."""
 _LETTERS_EACH = 4
-"""At most one cell of so many has a letter in place of its bar."""
+"""At most one in this many cells shows a letter in place of its bar."""
 _LABEL = 5
-"""Cells of the label on either side."""
+"""Cells of the label at each end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timespan:
-    """What the line shows."""
+    """What the time line shows."""
 
     end: float
-    """Unix time of its right end: now."""
+    """Unix time of the right end."""
     seconds: float
-    """How far back its left end is."""
+    """Length of the line, in seconds."""
     past: WindowTimes
     shown: float | None
-    """The moment that is looked at, Unix time; None: now."""
+    """Unix time of the moment that is shown; None: now."""
     mark: float | None
     letters: tuple[str, ...]
-    """By severity: one letter."""
+    """One letter for each severity, the worst first."""
     roles: tuple[str, ...]
-    """By severity: the name of a style."""
+    """The name of a style for each severity, the worst first."""
     ago: float = 0.0
-    """How long before the newest moment its right end is, seconds."""
+    """Seconds between the right end and the newest moment."""
     file: bool = False
-    """It is of a file, which has an end instead of a now."""
+    """Whether the line is of a recording, whose right label is ``end`` instead of ``now``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """The past by cells of the line; all arrays have shape (cells,)."""
+    """What each cell of the line shows; all arrays have shape (cells,)."""
 
     height: NDArray[np.int64]
-    """0 to 7; -1 where nothing is known."""
+    """The height of the bar, 0 to 7; -1 if nothing is known."""
     worst: NDArray[np.int64]
     began: NDArray[np.int64]
 
 
 class Scale:
-    """Which cell stands for which time. Cells begin at whole multiples of their length, so that a picture
-    moves by whole cells and looks the same meanwhile."""
+    """Maps times to cells. Cells begin at whole multiples of their length, so the picture moves by whole
+    cells and does not change in between."""
 
     def __init__(self, span: Timespan, cells: int) -> None:
         self.cells = cells
@@ -69,16 +71,17 @@ class Scale:
         self._first = int(np.ceil(span.end / self.seconds - 1e-9)) - cells
 
     def cell(self, at: float) -> int | None:
-        """The cell in which a window that ended at ``at`` is; None outside of the line."""
+        """Return the cell of a window that ended at ``at``; None if it is not on the line."""
         place = int(np.ceil(at / self.seconds - 1e-9)) - 1 - self._first
         return place if 0 <= place < self.cells else None
 
     def time(self, cell: int) -> float:
-        """Unix time of the middle of a cell."""
+        """Return the Unix time of the middle of a cell."""
         return (self._first + cell + 0.5) * self.seconds
 
     def fill(self, past: WindowTimes, none: int) -> Cells:
-        """The worst of ``past`` in each cell; ``none`` stands for no severity."""
+        """Return the largest loss and the worst severities of ``past`` in each cell; ``none`` is the code for
+        no severity."""
         height = np.full(self.cells, -1, np.int64)
         worst, began = np.full(self.cells, none, np.int64), np.full(self.cells, none, np.int64)
         first = np.floor(past.start / self.seconds + 1e-9).astype(np.int64) - self._first
@@ -95,20 +98,21 @@ class Scale:
 
 
 def heights(lost_ms_per_s: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Height of a bar, 0 to 7, by half decades from 1 ms to 1 s a second; -1 for what is not known."""
+    """Return the height of each bar, 0 to 7, by half decades from 1 ms/s to 1 s/s; -1 for unknown values."""
     steps = np.floor(2 * np.log10(np.maximum(np.nan_to_num(lost_ms_per_s), 0.1))) + 1
-    found = np.asarray(np.clip(steps, 0, len(_BARS) - 1), dtype=np.int64)
+    found = np.asarray(np.clip(steps, 0, _HEIGHTS - 1), dtype=np.int64)
     return np.where(np.isnan(lost_ms_per_s), -1, found)
 
 
 def _lettered(began: NDArray[np.int64], none: int) -> int:
-    """Of how many severities, the worst first, beginnings have letters: more of them would hide the bars."""
+    """Return for how many severities, the worst first, beginnings show as letters. More letters would hide
+    too many bars."""
     upto = np.cumsum(np.bincount(began, minlength=none + 1)[:none])
     return int(np.searchsorted(upto, len(began) // _LETTERS_EACH, "right"))
 
 
 def span_text(seconds: float) -> str:
-    """How far back something is, such as ``-15m``: four cells at most up to 99 days."""
+    """Format how long ago something is, such as ``-15m``, in at most four cells up to 99 days."""
     if seconds < 59.5:
         return f"-{seconds:.0f}s"
     if seconds < 3_600:
@@ -119,23 +123,23 @@ def span_text(seconds: float) -> str:
 
 
 class Timeline(Lines):
-    """Shows a ``Timespan``; the mouse asks for moments."""
+    """Shows a ``Timespan``. A click or a drag of the mouse asks for a moment."""
 
     @dataclass
-    class Chosen(Message):
-        """The mouse was pressed on the line, or dragged along it."""
+    class MomentChosen(Message):
+        """Tells which moment a click or a drag chose."""
 
         at: float
-        """Unix time."""
+        """The moment that was chosen, Unix time."""
 
-    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
-        super().__init__(widget_id, unicode=unicode)
+    def __init__(self, widget_id: str | None = None) -> None:
+        super().__init__(widget_id)
         self._span: Timespan | None = None
         self._scale: Scale | None = None
         self._first = 0
-        """Where the first cell of time is."""
+        """The first cell of the bars."""
         self._asked = -1
-        """The cell that the mouse asked for last, while it is held."""
+        """The cell that the mouse chose last while its button is down."""
 
     def show(self, span: Timespan) -> None:
         """Show ``span``."""
@@ -143,7 +147,7 @@ class Timeline(Lines):
         self.redraw()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """The one line."""
+        """Return the one line."""
         span = self._span
         told = _TOLD if width >= 60 else 0
         cells = width - 2 * _LABEL - told
@@ -151,7 +155,7 @@ class Timeline(Lines):
             self._scale = None
             return [strip_of((), width)]
         scale = self._scale = Scale(span, cells)
-        # What is said of the moment shown stands apart from "now".
+        # A gap separates the text about the moment from the labels.
         parts: list[Part] = [(f" {self._told(span):<{told - 1}}" if told else "", paint.label)]
         parts.append((f"{span_text(span.ago + span.seconds):>{_LABEL - 1}} ", paint.dim))
         parts += self._bars(span, scale, paint)
@@ -161,8 +165,8 @@ class Timeline(Lines):
         return [strip_of(parts, width)]
 
     def _bars(self, span: Timespan, scale: Scale, paint: Palette) -> list[Part]:
-        """One part for each cell; neighbours of one style become one when they are drawn."""
-        bars = _BARS if self.unicode else _ASCII_BARS
+        """Return one part for each cell."""
+        glyphs = self.glyphs
         none = len(span.roles)
         found = scale.fill(span.past, none)
         lettered = _lettered(found.began, none)
@@ -174,15 +178,15 @@ class Timeline(Lines):
             if began < lettered:
                 parts.append((span.letters[began], getattr(paint, span.roles[began])))
             else:
-                parts.append((" " if height < 0 else bars[height], style))
+                parts.append((" " if height < 0 else glyphs.timeline_levels[height], style))
         if span.mark is not None and (cell := scale.cell(span.mark)) is not None:
             parts[cell] = ("m", paint.accent)
         if span.shown is not None and (cell := scale.cell(span.shown)) is not None:
-            parts[cell] = ("◆" if self.unicode else "^", paint.head)
+            parts[cell] = (glyphs.moment, paint.head)
         return parts
 
     def _told(self, span: Timespan) -> str:
-        """What is known of the moment that is shown."""
+        """Return the text about the time lost at the moment that is shown."""
         past = span.past
         at = len(past.end) - 1
         if span.shown is not None:
@@ -192,10 +196,10 @@ class Timeline(Lines):
         lost = float(past.lost_ms_per_s[at])
         if lost <= 0:
             return "nothing lost"
-        return f"lost {figures.duration(lost * 1e6, unicode=self.unicode).strip()}/s"
+        return f"lost {figures.duration(lost * 1e6, self.glyphs).strip()}/s"
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Ask for the moment under the mouse, and for others while it is held."""
+        """Choose the moment under the mouse, and follow the mouse while the button is down."""
         event.stop()
         if self._scale is not None and 0 <= event.x - self._first < self._scale.cells:
             self._asked = -1
@@ -203,21 +207,21 @@ class Timeline(Lines):
             self._ask(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow the mouse while it is held."""
+        """Choose the moment under the mouse while the button is down."""
         if self.app.mouse_captured is self:
             event.stop()
             self._ask(event.x)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Let go."""
+        """Stop following the mouse."""
         event.stop()
         self.release_mouse()
 
     def _ask(self, x: int) -> None:
-        """Ask for the moment in the column ``x``: dragged over an end of the line, for the last one there."""
+        """Post ``MomentChosen`` for column ``x``; beyond an end of the line, for that end."""
         if self._scale is None:
             return
         cell = min(max(x - self._first, 0), self._scale.cells - 1)
         if cell != self._asked:
             self._asked = cell
-            self.post_message(self.Chosen(self._scale.time(cell)))
+            self.post_message(self.MomentChosen(self._scale.time(cell)))

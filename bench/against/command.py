@@ -1,4 +1,4 @@
-"""``bench/run --against REV``: what differs between this revision and another one."""
+"""Measures how this revision differs from another one: ``bench/run --against REV``."""
 
 from __future__ import annotations
 
@@ -12,44 +12,46 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.against.pairs import LEAST_PAIRS, Pairs, paired
-from bench.against.turns import Side, Tables, closing, in_turns
+from bench.against.turns import SideProcess, Tables, closing, in_turns
 from bench.against.worktree import checked_out
-from bench.figures import Measured
+from bench.figures import FigureText
 from bench.program import Program
 from bench.revision import git, revision
 from bench.start import CACHE_VARIABLE
-from bench.table import Table
+from bench.table import TextTable
 from stalltop.model.errors import StalltopError
 
 _WITH_ROUNDS: Final = ("cost", "gpu", "start", "switching")
-"""Benches whose sides take turns round by round; the others take turns run by run, each a quick one."""
+"""Benchmarks whose sides take turns round by round; the sides of others take turns run by run, with quick
+runs."""
 _RUNS: Final = 5
-"""Runs of both sides of a bench without rounds."""
+"""Number of runs of both sides of a benchmark without rounds."""
 _QUICK_RUNS: Final = 2
-"""The same of a quick comparison; at most so many of a bench that has fewer rounds than `LEAST_PAIRS`."""
+"""The same in a quick comparison; also the most runs of a benchmark that has fewer rounds than `LEAST_PAIRS`.
+"""
 _LIST_SECONDS: Final = 120.0
 _MOST_ALONE: Final = 12
-"""Lines that say what only one side has."""
+"""Largest number of lines that list what only one side has."""
 
 
 @dataclass(slots=True)
 class Comparison:
-    """What was found of one bench."""
+    """Results of one benchmark."""
 
     name: str
     against: str
     """The other revision, in short."""
     pairs: list[Pairs]
     alone: list[str]
-    """What only one side has."""
+    """Rows and figures that only one side has."""
 
-    def tables(self) -> list[Table]:
-        """A table for each of the bench's."""
-        made: dict[str, Table] = {}
+    def tables(self) -> list[TextTable]:
+        """Returns one table for each table of the benchmark."""
+        made: dict[str, TextTable] = {}
         for pair in self.pairs:
             name = pair.figure.table
             if name not in made:
-                made[name] = Table(
+                made[name] = TextTable(
                     f"{name}: this revision against {self.against}, {len(pair.here)} pairs of rounds, "
                     "medians (middle half)",
                     ("what", "figure", "this", self.against, "this / it", "beyond noise"),
@@ -65,14 +67,14 @@ class Comparison:
             )
         tables = list(made.values())
         if not tables:
-            tables = [Table(f"{self.name}: no figure that both revisions have", ("",))]
+            tables = [TextTable(f"{self.name}: no figure that both revisions have", ("",))]
         if self.alone:
             left = len(self.alone) - _MOST_ALONE
             tables[-1].notes += ["", *self.alone[:_MOST_ALONE], *([f"and {left} more"] if left > 0 else [])]
         return tables
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the comparison as a dict for JSON."""
         return {
             "bench": self.name,
             "figures": [pair.plain() for pair in self.pairs],
@@ -81,32 +83,33 @@ class Comparison:
 
 
 def described(root: Path, commit: str) -> str:
-    """Both revisions and what was done, in a few lines."""
+    """Describes both revisions and the method in a few lines."""
     return (
         f"this: {revision(root)}; against: {git(root, 'log', '-1', '--format=%h %s', commit)}\n"
-        "each side's own benches in turns, a round each, who begins a round ends the next; start: this "
-        "revision's\nbeyond noise: the differences of the pairs exceed Student's t at 1 %, so one of a "
-        f"hundred does by chance; fewer than {LEAST_PAIRS} pairs: too few to say"
+        "each side runs its own benchmarks, in turns, a round each; the side that begins a round ends the "
+        "next; start: this\nrevision's benchmark on both sides\nbeyond noise: the differences of the pairs "
+        "exceed Student's t at 1 %, as one in a hundred does by chance;\n"
+        f"fewer than {LEAST_PAIRS} pairs: too few to decide"
     )
 
 
 def compare(name: str, there: Program, against: str, folder: Path, *, quick: bool) -> Comparison:
-    """Measure the bench ``name`` of this checkout and of ``there`` in turns. Raises StalltopError."""
+    """Measures the benchmark ``name`` of this checkout and of ``there`` in turns. Raises StalltopError."""
     by_rounds = name in _WITH_ROUNDS
     runs = _QUICK_RUNS if quick or by_rounds else _RUNS
     found: list[list[Tables]] = []
     for number in range(runs):
-        sides: list[Side] = []
+        sides: list[SideProcess] = []
         with closing(sides):
             for label, program in (("this", Program()), (against, there)):
-                # start drives programs from outside: this revision's bench measures both by the same means.
+                # start measures programs from outside: this revision's benchmark measures both sides alike.
                 driven = name == "start"
                 options = ["--program", str(program.root), program.python] if driven else []
                 if quick or not by_rounds:
                     options.append("--quick")
                 cache = Path(tempfile.mkdtemp(prefix="programs-", dir=folder))
                 runner = Program() if driven else program
-                sides.append(Side(label, runner, name, options, {CACHE_VARIABLE: str(cache)}))
+                sides.append(SideProcess(label, runner, name, options, {CACHE_VARIABLE: str(cache)}))
             found.append(in_turns(sides, number))
         pairs, alone = paired(found)
         if by_rounds and any(len(pair.here) >= LEAST_PAIRS for pair in pairs):
@@ -115,7 +118,7 @@ def compare(name: str, there: Program, against: str, folder: Path, *, quick: boo
 
 
 def benches_of(there: Program) -> list[str]:
-    """The names of the benches that another revision has. Raises StalltopError."""
+    """Returns the names of the benchmarks of another revision. Raises StalltopError."""
     done = subprocess.run(
         [there.python, "-P", "-m", "bench", "--list"],
         stdin=subprocess.DEVNULL,
@@ -126,16 +129,17 @@ def benches_of(there: Program) -> list[str]:
     )
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise StalltopError(f"the benches of that revision do not start: {said[-1]}")
+        raise StalltopError(f"the benchmarks of that revision do not start: {said[-1]}")
     return [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
 
 
 def run(
     names: Sequence[str], every: Sequence[str], commit: str, root: Path, *, quick: bool
 ) -> Generator[Comparison, None, None]:
-    """Compare with ``commit``, bench by bench: ``names``, or if empty those of ``every`` that both have.
+    """Compares with ``commit``, benchmark by benchmark: ``names``, or if empty those of ``every`` that both
+    revisions have.
 
-    Gives a `Comparison` at a time. Raises StalltopError; in the end, where a bench has failed.
+    Yields one `Comparison` after the other. Raises StalltopError; if a benchmark has failed, only at the end.
     """
     against = git(root, "rev-parse", "--short", commit)
     with (
@@ -150,15 +154,15 @@ def run(
         for name in names or [name for name in every if name in known]:
             try:
                 yield compare(name, there, against, Path(folder), quick=quick)
-            except StalltopError as told:  # hours of others are not lost with it
+            except StalltopError as told:  # the results of the other benchmarks must not be lost
                 print(f"bench: {name}: {told}", file=sys.stderr)
                 failed.append(name)
     if failed:
         raise StalltopError(f"could not be compared (see above): {', '.join(failed)}")
 
 
-def _text(values: Sequence[float]) -> Measured:
-    """The median, with as many digits as mean something."""
+def _text(values: Sequence[float]) -> FigureText:
+    """Returns the median, with its significant digits."""
     middle = statistics.median(values)
     form = ",.0f" if abs(middle) >= 1000 else ".0f" if abs(middle) >= 100 else ".3g"
-    return Measured(f"{middle:{form}}", (middle,))
+    return FigureText(f"{middle:{form}}", (middle,))

@@ -1,4 +1,4 @@
-"""The arithmetic of a comparison: pairs of rounds, their ratio, and what is beyond the noise."""
+"""Computes a comparison: pairs of rounds, their ratio, and which differences exceed the noise."""
 
 from __future__ import annotations
 
@@ -9,44 +9,47 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.figures import Column, Figure, Measured, figures
+from bench.figures import Figure, FigureColumn, FigureText, figures
 from bench.spread import Spread, ratio
 
 LEAST_PAIRS: Final = 4
-"""Fewer say nothing about noise."""
+"""Least number of pairs from which noise can be estimated."""
 _Z: Final = 2.5758
-"""Of the normal distribution: 1 % lies outside of plus and minus this."""
+"""Quantile of the normal distribution: 1 % lies outside of plus and minus this value."""
 
 Key = tuple[str, tuple[str, ...], int, str]
-"""Table, names of the row that both sides have, which of several such rows, name of the figure."""
+"""Title of the table, names of the row on both sides, number among rows of these names, name of the figure.
+"""
 
 
 @dataclass(slots=True)
 class Pairs:
-    """One figure of both sides, a pair a round."""
+    """One figure of both sides, with one pair per round."""
 
     figure: Figure
-    """As this revision names it; its values are of one run only."""
+    """The figure as this revision names it; its values are of one run only."""
     here: list[float] = field(default_factory=list)
     there: list[float] = field(default_factory=list)
 
     def add(self, here: Sequence[float], there: Sequence[float]) -> None:
-        """Take in the rounds of a run; what one side has more of has no partner."""
+        """Adds the rounds of a run; rounds without a partner on the other side are dropped."""
         for one, other in zip(here, there, strict=False):
             self.here.append(one)
             self.there.append(other)
 
     @property
     def ratio(self) -> Spread | None:
-        """Of this revision to the other, pair by pair; None where less than half of them have one."""
+        """Returns the ratio of this revision to the other, pair by pair; None if fewer than half of the pairs
+        have one."""
         found = ratio(self.here, self.there)
         return found if found is not None and 2 * found.rounds >= len(self.here) else None
 
     @property
     def beyond_noise(self) -> bool | None:
-        """Whether the sides differ by more than chance explains; None: too few pairs to say.
+        """Returns whether the sides differ by more than chance explains; None: too few pairs.
 
-        Student's t of the differences of the pairs, at 1 %: of a hundred figures of equal sides one is so.
+        Uses Student's t of the differences of the pairs, at 1 %: of a hundred figures of equal sides, one
+        exceeds it.
         """
         differences = [one - other for one, other in zip(self.here, self.there, strict=True)]
         if len(differences) < LEAST_PAIRS:
@@ -56,7 +59,7 @@ class Pairs:
 
     @property
     def verdict(self) -> str:
-        """``better``, ``worse`` or ``differs`` beyond the noise; else empty, or why nothing can be said."""
+        """Returns ``better``, ``worse`` or ``differs`` beyond the noise; ``too few`` pairs; else ''."""
         if self.here == self.there:
             return ""
         if self.beyond_noise is None:
@@ -69,7 +72,7 @@ class Pairs:
         return "better" if less == (self.figure.better == "lower") else "worse"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the figure as a dict for JSON."""
         found = self.ratio
         return {
             "table": self.figure.table,
@@ -90,8 +93,8 @@ class Pairs:
 
 
 def student(freedom: int) -> float:
-    """The quantile of Student's t that 1 % is beyond, both sides together; within 4 % from 3 degrees of
-    freedom on (the expansion of Abramowitz and Stegun, 26.7.5)."""
+    """Returns the quantile of Student's t outside of which 1 % lies, both sides together. Its error is within
+    4 % from 3 degrees of freedom on (expansion of Abramowitz and Stegun, 26.7.5)."""
     z = _Z
     return (
         z
@@ -102,8 +105,8 @@ def student(freedom: int) -> float:
 
 
 def paired(runs: Iterable[Sequence[Sequence[Mapping[str, Any]]]]) -> tuple[list[Pairs], list[str]]:
-    """The figures that both sides have, from the tables of both in each run, this side's first; and the
-    names of rows and figures that only one side has."""
+    """Returns the figures that both sides have, and the names of rows and figures that only one side has.
+    Each run holds the tables of both sides, this revision's first."""
     found: dict[Key, Pairs] = {}
     alone: dict[str, None] = {}
     for here, there in runs:
@@ -124,7 +127,7 @@ def paired(runs: Iterable[Sequence[Sequence[Mapping[str, Any]]]]) -> tuple[list[
 def _matched(
     here: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The tables of both that have the same name and place."""
+    """Returns the tables of both sides that have the same name and place."""
     named = dict(zip(_numbered(_name(table) for table in there), there, strict=True))
     both = [
         (table, named[key])
@@ -139,7 +142,7 @@ def _name(table: Mapping[str, Any]) -> str:
 
 
 def _numbered(names: Iterable[str]) -> list[tuple[str, int]]:
-    """Each with how many of its name came before."""
+    """Returns each name with the number of equal names before it."""
     seen: Counter[str] = Counter()
     found = []
     for name in names:
@@ -149,16 +152,17 @@ def _numbered(names: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def _labels(table: Mapping[str, Any]) -> set[str]:
-    """Columns that name rows; of a revision that does not tell them apart, all."""
+    """Returns the columns that name rows; for a revision that does not mark them, all columns."""
     return {one["text"] for one in table["head"] if "unit" not in one}
 
 
 def _figures(
     table: Mapping[str, Any], own: Mapping[str, Any], labels: set[str]
 ) -> Iterator[tuple[Key, Figure]]:
-    """The figures of ``table`` that this revision's ``own`` compares, by what both sides name them."""
+    """Yields the figures of ``table`` that also occur in this revision's table ``own``, by the names that
+    both sides use."""
     kinds = {
-        key: Column(one["text"], one["unit"], one["better"], told_only=one["told_only"])
+        key: FigureColumn(one["text"], one["unit"], one["better"], told_only=one["told_only"])
         for key, one in zip(_numbered(one["text"] for one in own["head"]), own["head"], strict=True)
         if "unit" in one
     }
@@ -170,7 +174,7 @@ def _figures(
     names: dict[int, str] = {}
     for row in rows:
         for column, text in enumerate(row):
-            if not isinstance(head[column], Column) and (text or column not in names):
+            if not isinstance(head[column], FigureColumn) and (text or column not in names):
                 names[column] = str(text)
         known = tuple(name for column, name in names.items() if shared[column] and name != "-")
         number = seen[known]
@@ -185,4 +189,4 @@ def _figures(
 
 def _cell(cell: Mapping[str, Any]) -> str:
     text = str(cell["text"])
-    return Measured(text, cell["values"], cell.get("unit")) if cell.get("values") else text
+    return FigureText(text, cell["values"], cell.get("unit")) if cell.get("values") else text

@@ -1,10 +1,11 @@
-"""One side of a comparison: runs one bench of the revision in whose environment it runs, a round at a time.
+"""Runs one side of a comparison: one benchmark of the revision in whose environment it runs, a round at a
+time.
 
-``python -P side.py NAME ROOT [--quick] [--program ROOT PYTHON]``. It is run as a file and imports nothing of
-the revision that it comes from, so that ``bench`` is the bench of the revision that is measured, also of one
-that knows nothing of comparisons. Speaks JSON, a line each: ``{"at": …}`` when a round is due, which then
-waits for a line on stdin, so that the other side can have its turn; at last ``{"tables": […]}`` or
-``{"failed": …}``.
+``python -P side.py NAME ROOT [--quick] [--program ROOT PYTHON]``. It is run as a file and imports nothing
+from the revision that it comes from. So ``bench`` is the package of the revision that is measured, even if
+that one does not support comparisons. It writes JSON lines: ``{"at": …}`` when a round is due, after which it
+waits for a line on stdin, so that the other side has its turn; at the end ``{"tables": […]}`` or ``{"failed":
+…}``.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from pathlib import Path
 from typing import Any, Final
 
 _ROUND: Final = re.compile(r"round \d+ of \d+")
-"""What benches with rounds say on stderr when one begins."""
+"""Text that benchmarks with rounds write on stderr when a round begins."""
 
 
 class _Link:
-    """What the one that compares hears, and when it lets this side go on."""
+    """Sends messages to the process that compares, and waits for its permission to continue."""
 
     def __init__(self) -> None:
-        # What compilers and tools print must not come between.
+        # Output of compilers and tools must not mix with the messages, so it goes to stderr.
         self._out = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
 
@@ -42,11 +43,11 @@ class _Link:
 
     def wait(self) -> None:
         if not sys.stdin.readline():
-            sys.exit(1)  # nobody compares any more
+            sys.exit(1)  # the process that compares has ended
 
 
 class _Progress(io.TextIOBase):
-    """Takes the place of stderr: a line that begins a round waits for the turn."""
+    """Replaces stderr: a line that begins a round waits for the turn of this side."""
 
     def __init__(self, link: _Link, behind: Any) -> None:
         self._link, self._behind = link, behind
@@ -64,7 +65,7 @@ class _Progress(io.TextIOBase):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the bench; returns the exit code."""
+    """Runs the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("name")
     parser.add_argument("root", type=Path)
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
 def _build() -> Any:
     try:
         return importlib.import_module("stalltop.demo.build").build
-    except ModuleNotFoundError:  # a revision from before there was one name for all
+    except ModuleNotFoundError:  # a revision without the package "stalltop"
         return importlib.import_module("demo.build").build
 
 
@@ -97,7 +98,7 @@ def _measure(options: argparse.Namespace) -> list[Any]:
     assert command.__file__ is not None
     found = Path(command.__file__).resolve().parent.parent
     if found != options.root.resolve():
-        raise ImportError(f"{options.root} is to be measured, but what is imported is of {found}")
+        raise ImportError(f"{options.root} should be measured, but Python imports from {found}")
     if options.name not in command.BENCHES:
         raise LookupError(f"this revision has no benchmark {options.name}")
     if "values" not in getattr(spread, "__slots__", ()):
@@ -126,7 +127,7 @@ class _Text(str):
 
 
 def _keep_values(spread: Any) -> None:
-    """Let cells of a revision whose spreads forget their rounds carry them."""
+    """Makes the cells of a revision keep the values of their rounds, if its ``Spread`` does not."""
     kept: dict[Any, tuple[float, ...]] = {}
     of, text = spread.of, spread.text
 
@@ -145,7 +146,7 @@ def _keep_values(spread: Any) -> None:
 
 
 def _ours_alone(screen: Any) -> None:
-    """Leave other programs out in a revision whose bench always shows them, too: minutes each."""
+    """Leaves out other programs in a revision whose benchmark has no option for that: each takes minutes."""
     for name in ("_programs", "_on_slow_line"):
         every = getattr(screen, name, None)
         if every is not None:
@@ -157,7 +158,7 @@ def _ours_alone(screen: Any) -> None:
 
 
 def _plain(table: Any) -> dict[str, Any]:
-    """A table as JSON: text, and what is known of columns and cells besides."""
+    """Returns a table as a dict for JSON: text, and the attributes of columns and cells."""
     return {
         "title": table.title,
         "head": [_attributes(name, "unit", "better", "told_only") for name in table.head],

@@ -1,4 +1,4 @@
-"""Lets both sides of a comparison measure in turns: A B, B A, A B … a round each."""
+"""Lets both sides of a comparison measure in turns: A B, B A, A B …, a round each."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from stalltop.model.errors import StalltopError
 
 _SIDE: Final = Path(__file__).parent / "side.py"
 _STEP_SECONDS: Final = 1800.0
-"""How long one round, or a bench without rounds, may take before it counts as hung."""
+"""Longest time of a round, or of a benchmark without rounds, before it counts as hung."""
 _END_SECONDS: Final = 30.0
-"""How long a side may take to put away what it started."""
+"""Longest time that a side may take to clean up."""
 
 Tables = Sequence[Mapping[str, Any]]
-"""What a side has measured, as it told it."""
+"""Tables that a side has measured, as it sent them."""
 
 
-class Side:
+class SideProcess:
     """One side, in a process of its own, that waits for its turn."""
 
     def __init__(
         self, label: str, runs: Program, name: str, options: Sequence[str], environment: Mapping[str, str]
     ) -> None:
-        """``runs``: whose bench runs; ``options``: of ``side.py``."""
+        """``runs`` is the checkout whose benchmark runs; ``options`` are those of ``side.py``."""
         self.label = label
         self.tables: Tables | None = None
-        """None until it has ended."""
+        """Its tables; None until it has ended."""
         self._heard = b""
         self._process = subprocess.Popen(
             [runs.python, "-P", str(_SIDE), name, str(runs.root), *options],
@@ -43,16 +43,16 @@ class Side:
             stdout=subprocess.PIPE,
             cwd=runs.root,
             env={**os.environ, **environment},
-            # Ctrl-C is for the one that compares: it ends both in an orderly way.
+            # Ctrl-C must reach only the process that compares, which then ends both sides in order.
             start_new_session=True,
         )
         self._asked = False
 
     def step(self) -> None:
-        """Let it go on to its next round, or to its end. Raises StalltopError where it fails."""
+        """Lets it run to its next round, or to its end. Raises StalltopError if it fails."""
         assert self._process.stdin is not None
         if self._asked:
-            with contextlib.suppress(BrokenPipeError):  # it has ended: what it said comes next
+            with contextlib.suppress(BrokenPipeError):  # it has ended; its last message is read below
                 self._process.stdin.write(b"go\n")
                 self._process.stdin.flush()
         said = self._line()
@@ -65,10 +65,10 @@ class Side:
             self.tables = said["tables"]
 
     def close(self) -> None:
-        """End it, with all that it started."""
+        """Ends it, with all processes that it started."""
         process = self._process
         assert process.stdin is not None
-        # In this order: the end of its input would be a second reason to end, while it puts things away.
+        # stdin is closed last: its end would make the process exit while it cleans up.
         if process.poll() is None:
             process.terminate()
         try:
@@ -90,17 +90,21 @@ class Side:
             data = os.read(self._process.stdout.fileno(), 1 << 16)
             if not data:
                 status = self._process.wait()
-                raise StalltopError(f"{self.label}: its bench ended with exit status {status} (see above)")
+                raise StalltopError(
+                    f"{self.label}: its benchmark ended with exit status {status} (see above)"
+                )
             self._heard += data
         line, _, self._heard = self._heard.partition(b"\n")
         found: dict[str, Any] = json.loads(line)
         return found
 
 
-def in_turns(sides: Sequence[Side], number: int) -> list[Tables]:
-    """Run both to their end; ``number`` of this run of both decides who begins. Raises StalltopError.
+def in_turns(sides: Sequence[SideProcess], number: int) -> list[Tables]:
+    """Runs both sides to their end. ``number``, of this run of both, decides which side begins. Raises
+    StalltopError.
 
-    Who has begun a round ends the next one, so that a machine that gets slower all the time hits both.
+    The side that begins a round ends the next one, so that a machine that gets slower and slower affects
+    both.
     """
     with closing(sides):
         turn = number
@@ -113,8 +117,8 @@ def in_turns(sides: Sequence[Side], number: int) -> list[Tables]:
 
 
 @contextlib.contextmanager
-def closing(sides: Sequence[Side]) -> Iterator[None]:
-    """End all of them, whatever happens."""
+def closing(sides: Sequence[SideProcess]) -> Iterator[None]:
+    """Ends all sides, whatever happens."""
     try:
         yield
     finally:

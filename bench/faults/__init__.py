@@ -1,1 +1,1 @@
-"""Fault injection: real faults put upon sample tenants, and what the diagnosis makes of them."""
+"""Fault injection: puts real faults on sample tenants, and measures what the diagnosis finds."""

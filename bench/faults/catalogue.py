@@ -1,4 +1,4 @@
-"""All faults: importing this registers them."""
+"""Lists all faults: importing this module registers them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Final
 
 from bench.faults import cuda, devices, host, loaders, ranks
 from bench.faults.fault import FAULTS
+from bench.faults.real import interpreters
+from bench.faults.real import loaders as real_loaders
 
 GROUPS: Final = {
     name: tuple(cause for cause, one in FAULTS.items() if one.script.__module__ in modules)
@@ -13,6 +15,7 @@ GROUPS: Final = {
         "host": (host.__name__, loaders.__name__),
         "programs": (cuda.__name__, ranks.__name__),
         "devices": (devices.__name__,),
+        "real": (real_loaders.__name__, interpreters.__name__),
     }.items()
 }
-"""Causes by where the fault is."""
+"""Causes by the place of the fault."""

@@ -1,4 +1,4 @@
-"""``bench/run faults``: inject faults into sample tenants and tell how well they are diagnosed."""
+"""Injects faults into sample tenants and measures how well they are diagnosed: ``bench/run faults``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from bench.faults.catalogue import GROUPS
 from bench.faults.fault import FAULTS
 from bench.faults.healthy import run_healthy
 from bench.faults.judging import Outcome
+from bench.faults.real import environment
 from bench.faults.results import PLACES, Results
 from bench.faults.score import Healthy
 from bench.faults.stage import Files
-from bench.faults.trial import run_trial
+from bench.faults.trial import made_for, run_trial
 from bench.faults.watcher import Watcher
 from stalltop.demo.build import Built, build
 from stalltop.demo.caller import CallerError
@@ -29,7 +30,7 @@ OTHER_TRIALS: Final = 5
 HEALTHY_MINUTES: Final = 30.0
 TOGETHER_TRIALS: Final = 10
 SETTING_UP_SECONDS: Final = 1.6
-"""Of a trial, to start and to end its processes: only for the estimate."""
+"""Time to start and end the processes of a trial; used for the estimate only."""
 DOCUMENT: Final = Path(__file__).resolve().parent.parent.parent / "docs/faults.md"
 _TOGETHER: Final = (
     ("cpu_contention", "lock_contention"),
@@ -37,28 +38,28 @@ _TOGETHER: Final = (
     ("loader_cpu", "tcp_retransmits"),
     ("loader_disk", "own_threads"),
 )
-"""Faults that hit different tenants at the same time."""
+"""Pairs of faults that hit different tenants at the same time."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Returns the parser of the options."""
     made = argparse.ArgumentParser(
         prog="bench/run faults",
-        description="Inject faults into sample tenants and tell how well they are diagnosed. Needs root.",
+        description="Inject faults into sample tenants and measure how well they are diagnosed. Needs root.",
         epilog="causes: " + ", ".join(FAULTS),
     )
-    made.add_argument("--cause", action="append", metavar="CAUSE", help="only this one (may be repeated)")
+    made.add_argument("--cause", action="append", metavar="CAUSE", help="only this cause (may be repeated)")
     made.add_argument(
         "--group",
         action="append",
         choices=GROUPS,
-        help="only those of this group (may be repeated)",
+        help="only the causes of this group (may be repeated)",
     )
     made.add_argument(
         "--trials",
         type=int,
         metavar="N",
-        help=f"of each (default: {COMMON_TRIALS}, rare ones {OTHER_TRIALS})",
+        help=f"trials of each cause (default: {COMMON_TRIALS}, of rare ones {OTHER_TRIALS})",
     )
     made.add_argument(
         "--together",
@@ -70,44 +71,43 @@ def parser() -> argparse.ArgumentParser:
         "--healthy",
         type=float,
         metavar="MINUTES",
-        help=f"without a fault (default: {HEALTHY_MINUTES:g}, with --cause or --group 0)",
+        help=f"minutes without a fault (default: {HEALTHY_MINUTES:g}, with --cause or --group 0)",
     )
-    made.add_argument(
-        "--seed", type=int, default=1, help="of everything that chance decides (default: %(default)s)"
-    )
-    made.add_argument("--quick", action="store_true", help="one trial of each, one minute healthy")
+    made.add_argument("--seed", type=int, default=1, help="seed of all random choices (default: %(default)s)")
+    made.add_argument("--quick", action="store_true", help="one trial of each cause, one healthy minute")
     made.add_argument(
         "--within",
         type=float,
         metavar="MINUTES",
-        help="start no other trial where it would end later than that",
+        help="start no trial that would end later than that",
     )
     made.add_argument(
         "--patience",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="watch every trial up to so long, and only until it is diagnosed right",
+        help="watch every trial for at most that long, and only until it is diagnosed right",
     )
-    made.add_argument("--list", action="store_true", help="say what is injected for each cause, and exit")
-    made.add_argument("--out", type=Path, metavar="FILE.json", help="write every trial there")
+    made.add_argument("--list", action="store_true", help="list what is injected for each cause, and exit")
+    made.add_argument("--out", type=Path, metavar="FILE.json", help="write every trial to this file")
     made.add_argument(
         "--write-docs",
         choices=PLACES,
         metavar="PLACE",
-        help="put the figures into docs/faults.md, as those of the host or as others",
+        help="write the figures into docs/faults.md, at the place for the host or for the others",
     )
     return made
 
 
 def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
-    """Run it. Raises StalltopError where this host cannot; returns the exit code."""
+    """Runs the trials. Raises StalltopError if this host cannot; returns the exit code."""
     options = parser().parse_args(arguments)
     if options.list:
         for cause, about in injected().items():
             say(f"{cause:22}{about}")
         return 0
     trials, minutes = planned(options)
+    trials = without_packages(trials)
     if os.geteuid() != 0:
         raise TracingError("injecting faults needs root", "run with sudo")
     results = Results(options.seed, options.out, tuple(arguments), len(trials), minutes)
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     try:
         run(results, build(), trials, minutes, options.patience, options.within)
     finally:
-        # An interrupted run has results, too.
+        # An interrupted run also has results.
         for made in results.tables():
             say("\n" + made.text().rstrip())
         if options.write_docs and results.tables():
@@ -126,13 +126,13 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
 
 
 def planned(options: argparse.Namespace) -> tuple[list[tuple[str, ...]], float]:
-    """The causes of each trial, in turns so that a run that is ended early has some of all, and minutes of
-    healthy tenants. Raises UsageError."""
+    """Returns the causes of each trial, and the minutes of healthy tenants. Causes take turns, so that a run
+    that ends early has some trials of all. Raises UsageError."""
     chosen = [*(options.cause or ()), *(cause for group in options.group or () for cause in GROUPS[group])]
     causes = list(dict.fromkeys(chosen)) or list(FAULTS)
     unknown = [cause for cause in causes if cause not in FAULTS]
     if unknown:
-        raise UsageError(f"no fault has the cause {unknown[0]}", f"there are: {', '.join(FAULTS)}")
+        raise UsageError(f"no fault has the cause {unknown[0]}", f"choose from: {', '.join(FAULTS)}")
     minutes = options.healthy if options.healthy is not None else 0.0 if chosen else HEALTHY_MINUTES
     together = options.together if options.together is not None else 0 if chosen else TOGETHER_TRIALS
     if options.quick:
@@ -147,15 +147,28 @@ def planned(options: argparse.Namespace) -> tuple[list[tuple[str, ...]], float]:
     return trials + [_TOGETHER[number % len(_TOGETHER)] for number in range(together)], minutes
 
 
+def without_packages(trials: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Returns ``trials``. Leaves out those that need public packages, with a message, if there are none."""
+    real = set(GROUPS["real"])
+    if not any(real.intersection(trial) for trial in trials):
+        return trials
+    try:
+        environment.python()
+    except StalltopError as error:
+        print(f"faults: group real: NOT RUN: {error.reason}: {error.remedy}", file=sys.stderr)
+        return [trial for trial in trials if not real.intersection(trial)]
+    return trials
+
+
 def trial_seconds(causes: Sequence[str]) -> float:
-    """How long a trial takes, about."""
+    """Returns the approximate length of a trial, s."""
     faults = [FAULTS[cause] for cause in causes]
     healthy = max(fault.healthy_seconds for fault in faults)
     return SETTING_UP_SECONDS + healthy + 0.5 + max(fault.watch_seconds for fault in faults)
 
 
 def injected() -> dict[str, str]:
-    """What each fault does, by cause: the first words of its script."""
+    """Returns what each fault does, by cause: the docstring of its script."""
     return {cause: " ".join((one.script.__doc__ or "").split()) for cause, one in FAULTS.items()}
 
 
@@ -174,8 +187,8 @@ def run(
     patience: float = 0.0,
     within: float | None = None,
 ) -> None:
-    """All trials one after the other, then ``minutes`` of healthy tenants: as ``within`` minutes
-    allow, of which the healthy ones come off first."""
+    """Runs all trials one after the other, then ``minutes`` of healthy tenants. ``within`` limits the minutes
+    of both; the healthy ones are subtracted first."""
     chance = random.Random(results.seed)
     last = None if within is None else time.monotonic() + max(within - minutes, 0.0) * 60
     files = Files(built)
@@ -192,9 +205,8 @@ def run(
                     StalltopError,
                     CallerError,
                     OSError,
-                ) as error:  # it could not be set up: told, and not scored
-                    others = {cause: tuple(c for c in causes if c != cause) for cause in causes}
-                    found = [Outcome(cause, seed, others=others[cause], error=str(error)) for cause in causes]
+                ) as error:  # not set up: reported, not scored
+                    found = [made_for(name, causes, seed, str(error)) for name in causes]
                 results.outcomes += found
                 results.write()
                 _tell(number, len(trials), found, time.monotonic() - began)
@@ -222,7 +234,7 @@ def _tell(number: int, of: int, found: Sequence[Outcome], seconds: float) -> Non
         root = "" if outcome.root_seconds is None else f", root after {outcome.root_seconds:.1f} s"
         early = f", early: {outcome.early}" if outcome.early else ""
         print(
-            f"faults: {number + 1}/{of} {outcome.cause}: {said}{root} ({seconds:.0f} s){early}",
+            f"faults: {number + 1}/{of} {outcome.fault}: {said}{root} ({seconds:.0f} s){early}",
             file=sys.stderr,
         )
         for line in outcome.said:

@@ -1,4 +1,4 @@
-"""Limits of one tenant, wherever this host keeps its controllers: in cgroup v1 hierarchies or in v2."""
+"""Sets limits of one tenant, with whichever cgroup controllers this host has: v1 hierarchies or v2."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from stalltop.demo.cgroups import Cgroups, hierarchy
 from stalltop.model.errors import StalltopError
 
 PERIOD_US: Final = 100_000
-"""Of the CPU quota: the kernel's default."""
+"""Period of the CPU quota, the kernel's default."""
 _V2_NAMES: Final = {"cpu": "cpu", "memory": "memory", "blkio": "io"}
 
 
 class Limits:
-    """The cgroups of one tenant that carry limits: at the same path in every hierarchy, as runtimes do it."""
+    """The cgroups of one tenant that have limits, at the same path in every hierarchy, as container runtimes
+    make them."""
 
     def __init__(self, path: str, unified: Path, controllers: tuple[str, ...]) -> None:
-        """``path`` below the root of each hierarchy, ``unified`` the tenant's own v2 cgroup, which exists;
-        ``controllers`` out of cpu, memory and blkio. Raises StalltopError where this host has no such
-        controller."""
+        """``path`` is below the root of each hierarchy, ``unified`` is the tenant's own v2 cgroup, which
+        exists; ``controllers`` are some of cpu, memory and blkio. Raises StalltopError if this host lacks
+        one."""
         self._unified = unified
         self._legacy: dict[str, Path] = {}
         self._made: list[Cgroups] = []
@@ -41,11 +42,11 @@ class Limits:
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """The cgroups that its processes have to join, besides the v2 one."""
+        """Returns the cgroups that its processes have to join, besides the v2 one."""
         return tuple(self._legacy.values())
 
     def cpu(self, cpus: float) -> None:
-        """Let it use as many CPUs."""
+        """Limits the tenant to that many CPUs."""
         quota = int(cpus * PERIOD_US)
         legacy = self._legacy.get("cpu")
         if legacy is not None:
@@ -54,7 +55,7 @@ class Limits:
             (self._unified / "cpu.max").write_text(f"{quota} {PERIOD_US}")
 
     def memory(self, size_bytes: int) -> None:
-        """Let it use as much memory, its page cache included."""
+        """Limits the tenant's memory, including page cache."""
         legacy = self._legacy.get("memory")
         if legacy is not None:
             (legacy / "memory.limit_in_bytes").write_text(str(size_bytes))
@@ -62,7 +63,7 @@ class Limits:
             (self._unified / "memory.max").write_text(str(size_bytes))
 
     def read_rate(self, device: str, bytes_per_s: int) -> None:
-        """Let it read no faster from ``device`` (``MAJOR:MINOR``)."""
+        """Limits how fast the tenant reads from ``device`` (``MAJOR:MINOR``)."""
         legacy = self._legacy.get("blkio")
         if legacy is not None:
             (legacy / "blkio.throttle.read_bps_device").write_text(f"{device} {bytes_per_s}")
@@ -70,7 +71,7 @@ class Limits:
             (self._unified / "io.max").write_text(f"{device} rbps={bytes_per_s}")
 
     def close(self) -> None:
-        """End what runs in the v1 cgroups and remove them."""
+        """Ends all processes in the v1 cgroups and removes these."""
         for cgroups in self._made:
             cgroups.close()
         self._made.clear()
@@ -78,7 +79,7 @@ class Limits:
 
 
 def legacy_root(controller: str) -> Path | None:
-    """Where the v1 hierarchy of ``controller`` is mounted; None where there is none."""
+    """Returns the mount point of the v1 hierarchy of ``controller``; None if there is none."""
     for point, kind, options in _mounts():
         if kind == "cgroup" and controller in options.split(","):
             return Path(point)
@@ -86,7 +87,7 @@ def legacy_root(controller: str) -> Path | None:
 
 
 def disk_of(folder: Path) -> str:
-    """``MAJOR:MINOR`` of the whole disk that ``folder`` is on. Raises StalltopError where it is on none."""
+    """Returns ``MAJOR:MINOR`` of the whole disk of ``folder``. Raises StalltopError if it is on none."""
     number = folder.stat().st_dev
     place = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if not place.exists():
@@ -96,19 +97,19 @@ def disk_of(folder: Path) -> str:
 
 
 def _enable(place: Path, controller: str) -> None:
-    """Let ``place`` have the v2 ``controller``, by way of all its ancestors."""
+    """Enables the v2 ``controller`` for ``place``, in all its ancestors."""
     root = hierarchy()
     if controller not in (root / "cgroup.controllers").read_text().split():
         raise StalltopError(f"this host has no cgroup controller {controller}")
     for parent in reversed([parent for parent in place.parents if parent.is_relative_to(root)]):
         with contextlib.suppress(
             OSError
-        ):  # a parent with processes: the limit's file will be missing, and say so
+        ):  # a parent with processes refuses: writing the limit then fails with its own message
             (parent / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
 def _mounts() -> Iterator[tuple[str, str, str]]:
-    """Mount point, type and super options of every mount."""
+    """Yields mount point, type and super options of every mount."""
     for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)

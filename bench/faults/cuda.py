@@ -1,4 +1,4 @@
-"""Habits of programs that cost them: what they call, how often, and how big."""
+"""Faults of programs: what they call, how often, and how large."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _victim(stage: Stage) -> tuple[Truth, Caller]:
 
 @fault("allocation_storm")
 def allocation_storm(stage: Stage) -> Iterator[Truth]:
-    """Memory is allocated and freed in every step."""
+    """The program allocates and frees memory in every step."""
     truth, caller = _victim(stage)
     count = stage.whole("allocations", 4, 16)
     yield truth
@@ -46,7 +46,7 @@ def allocation_storm(stage: Stage) -> Iterator[Truth]:
 
 @fault("memory_leak", watch_seconds=40.0)
 def memory_leak(stage: Stage) -> Iterator[Truth]:
-    """Every step keeps some memory."""
+    """The program keeps some memory in every step."""
     truth, caller = _victim(stage)
     size = stage.whole("leaked_bytes", 1 << 20, 8 << 20)
     yield truth
@@ -55,7 +55,7 @@ def memory_leak(stage: Stage) -> Iterator[Truth]:
 
 @fault("memory_churn")
 def memory_churn(stage: Stage) -> Iterator[Truth]:
-    """Address ranges are mapped and unmapped in every step."""
+    """The program maps and unmaps address ranges in every step."""
     truth, caller = _victim(stage)
     count = stage.whole("ranges", 3, 8)
     size = 2 << 20
@@ -66,7 +66,7 @@ def memory_churn(stage: Stage) -> Iterator[Truth]:
 
 @fault("pageable_copies")
 def pageable_copies(stage: Stage) -> Iterator[Truth]:
-    """Batches are copied from pageable memory, waiting for each."""
+    """The program copies batches from pageable memory, and waits for each copy."""
     truth, caller = _victim(stage)
     count = stage.whole("copies", 1, 4)
     yield truth
@@ -75,7 +75,7 @@ def pageable_copies(stage: Stage) -> Iterator[Truth]:
 
 @fault("small_copies")
 def small_copies(stage: Stage) -> Iterator[Truth]:
-    """Thousands of copies of a few bytes."""
+    """The program makes thousands of copies of a few bytes."""
     truth, caller = _victim(stage)
     count = stage.whole("copies", 500, 2000)
     yield truth
@@ -84,7 +84,7 @@ def small_copies(stage: Stage) -> Iterator[Truth]:
 
 @fault("sync_storm")
 def sync_storm(stage: Stage) -> Iterator[Truth]:
-    """The host waits for the device after every kernel."""
+    """The host waits for the device after every CUDA kernel."""
     truth, caller = _victim(stage)
     yield truth
     caller.change("!20 cudaLaunchKernel cudaEventSynchronize")
@@ -92,7 +92,7 @@ def sync_storm(stage: Stage) -> Iterator[Truth]:
 
 @fault("launch_bound")
 def launch_bound(stage: Stage) -> Iterator[Truth]:
-    """Thousands of kernels that are shorter than their launch."""
+    """The program launches thousands of CUDA kernels that are shorter than their launch."""
     truth, caller = _victim(stage)
     count = stage.whole("launches", 2000, 6000)
     yield truth
@@ -112,7 +112,7 @@ def cold_start(stage: Stage) -> Iterator[Truth]:
 
 @fault("graph_recapture")
 def graph_recapture(stage: Stage) -> Iterator[Truth]:
-    """A graph is captured and instantiated for every launch of it."""
+    """The program captures and instantiates a graph for every launch of it."""
     truth, caller = _victim(stage)
     kernels = stage.whole("kernels", 20, 60)
     yield truth
@@ -124,7 +124,7 @@ def graph_recapture(stage: Stage) -> Iterator[Truth]:
 
 @fault("graph_unlaunched", watch_seconds=75.0)
 def graph_unlaunched(stage: Stage) -> Iterator[Truth]:
-    """Graphs are captured and instantiated, and kernels still launched one by one."""
+    """The program captures and instantiates graphs, but launches CUDA kernels one by one."""
     truth, caller = _victim(stage)
     yield truth
     caller.change(

@@ -1,4 +1,4 @@
-"""A GPU that is not there: the stand-in NVML, which shows whatever a file says."""
+"""Provides a simulated GPU: the stand-in NVML shows what a file says."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _HEALTHY: Final = {
 
 
 class StandInDevice:
-    """One device, for a monitor that looks by ``environment``."""
+    """One device, for a monitor that runs with ``environment``."""
 
     def __init__(self, folder: Path, built: Built) -> None:
-        """A healthy one, at first; what it shows is a file in ``folder``."""
+        """Makes a healthy device; a file in ``folder`` says what it shows."""
         self._scenario = folder / "devices"
         self.environment: Final = {
             "LD_LIBRARY_PATH": str(built.nvml.parent),
             NVML_VARIABLE: str(self._scenario),
         }
-        """Of the process that asks for devices (``probes.monitor.MonitorOptions.nvml_environment``)."""
+        """Environment of the process that reads NVML (``MonitorOptions.nvml_environment``)."""
         self.show()
 
     def show(self, **changes: str | int) -> None:
-        """A healthy device at work, but for ``changes`` (the keys are the stand-in's)."""
+        """Shows a healthy device at work, except for ``changes`` (with the keys of the stand-in)."""
         lines = {**_HEALTHY, **{key: str(value) for key, value in changes.items()}}
         fresh = self._scenario.with_suffix(".new")
         fresh.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
@@ -43,7 +43,8 @@ class StandInDevice:
 
 
 def looks_well(devices: Devices) -> bool:
-    """Whether nothing of an earlier trial shows: what drivers count is read every few seconds only."""
+    """Returns whether the device shows nothing of an earlier trial: the driver's counters are read only every
+    few seconds."""
     return not any(
         device.lost or device.xids or device.ecc_uncorrected or device.remap_pending or device.pcie_replays
         for device in devices.devices

@@ -1,4 +1,4 @@
-"""Faults of a device, as its driver would tell them; what its users feel of them is real."""
+"""Faults of a device, as its driver would report them; their effect on programs is real."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GIB: Final = 1 << 30
 
 
 def _user(stage: Stage, name: str, speed: Path, *, sync_ms: float = 6.0) -> tuple[Place, Caller]:
-    """A tenant whose waits depend on the device."""
+    """Starts a tenant whose waits depend on the device."""
     place = stage.tenant(name)
     durations = latencies(sync_ms)
     durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed)
@@ -26,7 +26,7 @@ def _user(stage: Stage, name: str, speed: Path, *, sync_ms: float = 6.0) -> tupl
 
 
 def _slowed(stage: Stage, reasons: int, lowest: float, highest: float, **shown: str | int) -> Iterator[Truth]:
-    """The clocks go down to a part of their best, and work takes accordingly longer."""
+    """Lowers the clocks to a random part of their maximum, and makes device work take accordingly longer."""
     speed = Speed(stage)
     _user(stage, "user", speed.path)
     part = stage.between("clocks", lowest, highest)
@@ -37,31 +37,31 @@ def _slowed(stage: Stage, reasons: int, lowest: float, highest: float, **shown: 
 
 @fault("gpu_power")
 def gpu_power(stage: Stage) -> Iterator[Truth]:
-    """The power cap."""
+    """The power cap lowers the clocks."""
     return _slowed(stage, 0x4, 0.5, 0.85, power=699_000, power_violation="600000000/s")
 
 
 @fault("gpu_thermal")
 def gpu_thermal(stage: Stage) -> Iterator[Truth]:
-    """Too hot."""
+    """Heat lowers the clocks."""
     return _slowed(stage, 0x20 | 0x40, 0.4, 0.8, temperature=92, thermal_violation="700000000/s")
 
 
 @fault("gpu_hardware_slowdown")
 def gpu_hardware_slowdown(stage: Stage) -> Iterator[Truth]:
-    """The power brake."""
+    """The power brake lowers the clocks."""
     return _slowed(stage, 0x8 | 0x80, 0.3, 0.6)
 
 
 @fault("gpu_clocks")
 def gpu_clocks(stage: Stage) -> Iterator[Truth]:
-    """Low clocks, and no reason given."""
+    """The clocks are low, and the driver gives no reason."""
     return _slowed(stage, 0, 0.3, 0.6)
 
 
 @fault("gpu_ecc")
 def gpu_ecc(stage: Stage) -> Iterator[Truth]:
-    """An error that could not be corrected."""
+    """The device has uncorrectable memory errors."""
     _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     stage.device.show(ecc_uncorrected=stage.whole("errors", 1, 5), remap_pending=1)
@@ -69,7 +69,7 @@ def gpu_ecc(stage: Stage) -> Iterator[Truth]:
 
 @fault("gpu_xid")
 def gpu_xid(stage: Stage) -> Iterator[Truth]:
-    """A critical error told by the driver."""
+    """The driver reports an XID."""
     _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     stage.device.show(xids=stage.chance.choice((31, 48, 63, 74, 94)))
@@ -85,7 +85,7 @@ def gpu_lost(stage: Stage) -> Iterator[Truth]:
 
 @fault("pcie_link")
 def pcie_link(stage: Stage) -> Iterator[Truth]:
-    """The link trains with fewer lanes, or at an older generation."""
+    """The link trains with fewer lanes, or at a lower generation."""
     _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     if stage.one_of("how", ("lanes", "generation")) == "lanes":
@@ -96,7 +96,7 @@ def pcie_link(stage: Stage) -> Iterator[Truth]:
 
 @fault("pcie_replays")
 def pcie_replays(stage: Stage) -> Iterator[Truth]:
-    """Packets are sent again, many a second."""
+    """The link sends many packets again every second."""
     _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     stage.device.show(replays=f"{stage.whole('replays_per_s', 20, 500)}/s")
@@ -104,7 +104,7 @@ def pcie_replays(stage: Stage) -> Iterator[Truth]:
 
 @fault("gpu_memory_full")
 def gpu_memory_full(stage: Stage) -> Iterator[Truth]:
-    """Another tenant takes the rest of the device's memory: allocations fail."""
+    """Another tenant takes the rest of the device's memory, and allocations fail."""
     victim, other = stage.tenant("victim"), stage.tenant("other")
     failing = {**latencies(6), "cuMemAlloc": Latency("futex", ns=3e5, error_share=0.5, error_code=2)}
     caller = stage.process(victim, "serve.py", f"!800 {step()}", latencies=failing)
@@ -117,7 +117,7 @@ def gpu_memory_full(stage: Stage) -> Iterator[Truth]:
 
 @fault("gpu_neighbours", healthy_seconds=36.0, watch_seconds=10.0)
 def gpu_neighbours(stage: Stage) -> Iterator[Truth]:
-    """Another tenant begins to use the same device, and work takes longer."""
+    """Another tenant begins to use the same device, and device work takes longer."""
     speed = Speed(stage)
     victim, caller = _user(stage, "victim", speed.path)
     other = stage.tenant("neighbour")

@@ -1,4 +1,4 @@
-"""What a fault is: a script that first sets healthy tenants up, and then does them harm."""
+"""Defines a fault: a script that first sets up healthy tenants, and then harms one of them."""
 
 from __future__ import annotations
 
@@ -12,48 +12,56 @@ from stalltop.diagnosis.causes import CAUSES
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What a script does: known because it does it."""
+    """The victim and the culprit of a script, which are known because the script chooses them."""
 
     victim: Place | None
-    """Who loses; None where it is a device that is at fault."""
+    """The tenant that loses; None if a device is at fault."""
     culprit: Place | None = None
-    """The other tenant to blame; None where nobody else is."""
+    """The other tenant to blame; None if there is none."""
 
 
 Script = Callable[[Stage], Iterator[Truth]]
-"""Sets up, yields the truth, and injects the fault when it is asked to go on. What it started ends with the
-stage."""
+"""Sets up, yields the truth, and injects the fault when it is resumed. The stage ends what the script
+started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One kind of fault."""
 
+    name: str
+    """Its own, or that of its cause."""
     cause: str
     """The key of ``diagnosis.causes.CAUSES`` that names it."""
     script: Script
     common: bool = False
-    """One of the commonest causes on a host: more trials."""
+    """Whether it is one of the most frequent causes on a host, which get more trials."""
     watch_seconds: float = 8.0
-    """How long it is watched after it began."""
+    """Time for which it is watched after it began."""
     healthy_seconds: float = 3.0
-    """How long all is well before it begins: as much as a diagnosis looks back; more where it shows
-    only against what is normal."""
+    """Time without a fault before it begins: as long as the diagnosis looks back, longer if the cause is
+    defined against a baseline."""
 
 
 FAULTS: Final[dict[str, Fault]] = {}
-"""All by cause, in the order of their definition."""
+"""All faults by name, in the order of their definition."""
 
 
 def fault(
-    cause: str, *, common: bool = False, watch_seconds: float = 8.0, healthy_seconds: float = 3.0
+    cause: str,
+    name: str = "",
+    *,
+    common: bool = False,
+    watch_seconds: float = 8.0,
+    healthy_seconds: float = 3.0,
 ) -> Callable[[Script], Script]:
-    """Register a script as the fault that ``cause`` names."""
-    if cause not in CAUSES or cause in FAULTS:
-        raise ValueError(f"no cause, or one that has a script: {cause}")
+    """Registers a script as a fault of ``cause``: the one of its name, or one with a ``name`` of its own."""
+    name = name or cause
+    if cause not in CAUSES or name in FAULTS:
+        raise ValueError(f"not a cause, or a name that already has a script: {name}")
 
     def register(script: Script) -> Script:
-        FAULTS[cause] = Fault(cause, script, common, watch_seconds, healthy_seconds)
+        FAULTS[name] = Fault(name, cause, script, common, watch_seconds, healthy_seconds)
         return script
 
     return register

@@ -1,4 +1,5 @@
-"""Healthy tenants of every kind, which come, go and change what they do: nothing may be said about them."""
+"""Runs healthy tenants of every kind, which start, end and change what they do: nothing may be reported about
+them."""
 
 from __future__ import annotations
 
@@ -21,9 +22,10 @@ from stalltop.demo.latencies import Latency
 from stalltop.model.errors import StalltopError
 
 _MOST: Final = 3
-"""Tenants that come and go, at a time: more would be short of two CPUs, which is a fault."""
+"""Largest number of temporary tenants at a time: more would be short of CPU on two CPUs, which is a fault."""
 _SETTLE_SECONDS: Final = 2.0
-"""All of the first ones start at once: that is more than two CPUs have room for. Others are seen to start."""
+"""Time before the first window: the first tenants start together, which takes more than two CPUs. Later
+tenants are observed as they start."""
 _LONG_SECONDS: Final = 12.0
 _PHASES: Final = (
     f"!800 {step(20)}",
@@ -31,7 +33,7 @@ _PHASES: Final = (
     f"!1500 {step(40)} ~9000",
     f"{step(4)} ~60000",
 )
-"""Training, evaluation, a larger model, an idle server."""
+"""Steps of training, evaluation, a larger model, an idle server."""
 
 
 @dataclass(slots=True)
@@ -43,18 +45,18 @@ class _Tenant:
 
 @dataclass(slots=True)
 class _Host:
-    """All healthy tenants of a stretch."""
+    """All healthy tenants of one run."""
 
     stage: Stage
     told: list[str] = field(default_factory=list)
     going: list[_Tenant] = field(default_factory=list)
     number: int = 0
     long: Caller | None = None
-    """Where a step takes long."""
+    """The process with long steps."""
 
     def begin(self) -> None:
-        """Those that stay: ranks in step, a loader whose page cache fills its memory limit, one with long
-        waits, and two of those that do not stay."""
+        """Starts the permanent tenants (ranks in step, a loader whose page cache fills its memory limit, a
+        program with long waits) and two temporary ones."""
         noise(self.stage)
         job(self.stage, 2)
         try:
@@ -73,7 +75,7 @@ class _Host:
         self.come()
 
     def change(self) -> None:
-        """Something that happens on every host."""
+        """Makes one change of a kind that happens on every host."""
         choices: list[Callable[[], None]] = [self.wait_long]
         choices += [self.other_phase] if any(one.main is not None for one in self.going) else []
         choices += [self.come] if len(self.going) < _MOST else []
@@ -81,27 +83,27 @@ class _Host:
         self.stage.chance.choice(choices)()
 
     def wait_long(self) -> None:
-        """A step of the device that takes long, as it always does in this program."""
+        """Runs one long step on the device, which is usual for this program."""
         assert self.long is not None
         self.told.append("long synchronize")
         self.long.do("finish")
         self.long.start("cudaLaunchKernel:30 cudaDeviceSynchronize", cycles=1)
 
     def other_phase(self) -> None:
-        """A tenant goes on with other steps."""
+        """Lets a tenant continue with other steps."""
         able = [one.main for one in self.going if one.main is not None]
         self.told.append("phase")
         self.stage.chance.choice(able).change(self.stage.chance.choice(_PHASES))
 
     def go(self) -> None:
-        """A tenant ends."""
+        """Ends a tenant."""
         self.told.append("end")
         gone = self.going.pop(self.stage.chance.randrange(len(self.going)))
         for caller in gone.place.callers:
             caller.close()
 
     def come(self) -> None:
-        """A tenant starts: one of the programs that trials hurt, not hurt."""
+        """Starts a tenant: a program of the kinds that trials harm, but without a fault."""
         chance = self.stage.chance
         kind = chance.choice(("trainer", "loading", "reader", "locker", "server"))
         self.number += 1
@@ -132,8 +134,8 @@ class _Host:
 def run_healthy(
     watcher: Watcher, built: Built, files: Files, into: Healthy, seconds: float, tell: Callable[[], None]
 ) -> None:
-    """Watch healthy tenants for ``seconds`` by one diagnosis, which sees some of them start. What is said is
-    added to ``into``, and ``tell`` called, each time that something changes."""
+    """Watches healthy tenants for ``seconds`` with one diagnosis, which sees some of them start. Adds the
+    alarms to ``into``, and calls ``tell`` each time that something changes."""
     with Stage(built, files, random.Random(into.seed)) as stage:
         files.device.show()
         said = Alarms(stage.places)

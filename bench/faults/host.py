@@ -1,4 +1,4 @@
-"""Faults of the host that hit the threads that call themselves."""
+"""Faults of the host that hit the calling threads themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.faults.controllers import disk_of
 from bench.faults.fault import Truth, fault
-from bench.faults.network import Link
+from bench.faults.network import LossyLink
 from bench.faults.ranks import remote_rank
 from bench.faults.stage import Stage
 from bench.faults.workloads import Speed, disk_victim, latencies, step, trainer
@@ -31,7 +31,7 @@ def cpu_contention(stage: Stage) -> Iterator[Truth]:
 
 @fault("own_threads", common=True)
 def own_threads(stage: Stage) -> Iterator[Truth]:
-    """The process starts more computing threads than there are CPUs."""
+    """The victim's process starts more computing threads than there are CPUs."""
     victim = stage.tenant("victim")
     caller = trainer(stage, victim, compute_ms=stage.between("compute_ms", 3, 8), sync_ms=5)
     threads = stage.whole("threads_per_cpu", 2, 5)
@@ -41,7 +41,7 @@ def own_threads(stage: Stage) -> Iterator[Truth]:
 
 @fault("cfs_throttling", common=True)
 def cfs_throttling(stage: Stage) -> Iterator[Truth]:
-    """The tenant's quota is set below what it uses."""
+    """The victim's CPU quota is set below what it uses."""
     victim = stage.tenant("victim", ("cpu",))
     trainer(stage, victim, compute_ms=stage.between("compute_ms", 4, 8), sync_ms=4)
     yield Truth(victim)
@@ -51,11 +51,11 @@ def cfs_throttling(stage: Stage) -> Iterator[Truth]:
 
 @fault("cpu_pinning", common=True)
 def cpu_pinning(stage: Stage) -> Iterator[Truth]:
-    """All its processes are bound to one CPU, while others have little to do."""
+    """All processes of the victim are bound to one CPU, while others have little to do."""
     victim = stage.tenant("victim")
     count = stage.whole(
         "processes", 2, min(max(CPUS, 2), 4)
-    )  # too much for one CPU, and no more than half of all
+    )  # more than one CPU can run, and at most half of all CPUs
     compute_ms = stage.between("compute_ms", 6, 9)
     callers = [trainer(stage, victim, compute_ms=compute_ms, sync_ms=8) for _ in range(count)]
     cpu = stage.whole("cpu", 0, CPUS - 1)
@@ -67,7 +67,7 @@ def cpu_pinning(stage: Stage) -> Iterator[Truth]:
 
 @fault("slow_disk", common=True)
 def slow_disk(stage: Stage) -> Iterator[Truth]:
-    """It reads from a disk that another tenant loads, or that its own limit makes slow."""
+    """The victim reads from a disk that another tenant loads, or that its own I/O limit slows down."""
     how, victim, more = disk_victim(stage)
     size = stage.chance.choice((65_536, 131_072, 262_144))
     stage.notes["read_bytes"] = size
@@ -83,7 +83,7 @@ def slow_disk(stage: Stage) -> Iterator[Truth]:
 
 @fault("reclaim", common=True)
 def reclaim(stage: Stage) -> Iterator[Truth]:
-    """Its memory limit is set below what it reads again and again."""
+    """The victim's memory limit is set below what it reads again and again."""
     victim = stage.tenant("victim", ("memory",))
     stage.files.forget("data")
     trainer(stage, victim, before=f"@cached:data:1048576:{stage.whole('reads', 2, 6)}", sync_ms=5)
@@ -94,7 +94,7 @@ def reclaim(stage: Stage) -> Iterator[Truth]:
 
 @fault("major_faults", common=True)
 def major_faults(stage: Stage) -> Iterator[Truth]:
-    """The pages of its mapped file are dropped again and again."""
+    """The pages of a mapped file of the victim are dropped again and again."""
     victim = stage.tenant("victim")
     pages = stage.whole("pages", 16, 64)
     stage.files.remember("data")
@@ -105,7 +105,7 @@ def major_faults(stage: Stage) -> Iterator[Truth]:
 
 @fault("oom_kill")
 def oom_kill(stage: Stage) -> Iterator[Truth]:
-    """A process of the tenant uses more memory than the tenant may."""
+    """A process of the victim uses more memory than the tenant's limit."""
     victim = stage.tenant("victim", ("memory",))
     assert victim.limits is not None
     victim.limits.memory(96 * _MIB)
@@ -117,7 +117,8 @@ def oom_kill(stage: Stage) -> Iterator[Truth]:
 
 @fault("lock_contention", common=True)
 def lock_contention(stage: Stage) -> Iterator[Truth]:
-    """A lock that it takes in every step is held for long, by a process of its own or of another tenant."""
+    """A process of the victim's own or of another tenant holds for long a lock that the victim takes in every
+    step."""
     victim = stage.tenant("victim")
     trainer(stage, victim, before="@lock:shared:100", sync_ms=5)
     whose = stage.one_of("holder", ("own", "other"))
@@ -129,11 +130,12 @@ def lock_contention(stage: Stage) -> Iterator[Truth]:
 
 @fault("tcp_retransmits", common=True, healthy_seconds=6.0)
 def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
-    """The link that it sends by loses segments: itself, or a thread beside that sends for its collectives."""
+    """The victim's link loses segments; the victim itself sends over it, or a thread beside it that sends for
+    its collectives."""
     victim = stage.tenant("victim")
     peer = stage.tenant("parameter-server")
     server = stage.process(peer, "server", own_network=True)
-    link = Link(server.pid)
+    link = LossyLink(server.pid)
     stage.closing(link.close)
     server.start(f"@serve:{link.peer}:7000")
     send = f"@ask:{link.peer}:7000:{stage.whole('sent_bytes', 50_000, 400_000)}"
@@ -146,5 +148,5 @@ def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
     slower = stage.between("slower", 1.8, 4.0)
     yield Truth(victim)
     link.narrow(stage.between("mbit", 50, 200), stage.whole("queue_bytes", 8_000, 20_000))
-    if whose == "beside":  # nothing of the stand-in's collectives goes through that link
+    if whose == "beside":  # the stand-in's collectives do not use that link, so they are slowed down here
         speed.slower(slower)

@@ -1,4 +1,4 @@
-"""What was said, held against what was done."""
+"""Compares what the diagnosis found with the fault that was injected."""
 
 from __future__ import annotations
 
@@ -16,65 +16,74 @@ from stalltop.model.chain import Chain, worst_first
 from stalltop.model.window import Window
 
 _SHORT_ID: Final = 12
-"""Characters of a container's id that it is known by where it has no name."""
+"""Characters of a container's id that stand for its name if it has none."""
 _RECENT_LOOKS: Final = 8
-"""More than the diagnosis looks back."""
+"""Number of windows that are kept: more than the diagnosis looks back."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one fault of a trial."""
+    """Result of one fault of a trial."""
 
     cause: str
     seed: int
     notes: dict[str, float | str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     """Causes injected at the same time."""
+    name: str = ""
+    """Name of the fault, if that is not its cause."""
     open_before: bool = False
     """Whether the victim had a chain of the right cause before the injection: then nothing was found."""
     detected_seconds: float | None = None
-    """From the injection to the first chain about the victim that was not there before."""
+    """Time from the injection to the first new chain about the victim."""
     root_seconds: float | None = None
-    """To the right cause as the victim's first chain."""
+    """Time from the injection until the right cause is the victim's first chain."""
     found: str = ""
-    """The victim's first chain in the end: its cause; empty where there was none."""
+    """Cause of the victim's first chain at the end; '' if it had none."""
     found_raw: str = ""
-    """The same with nothing left out: not even chains that rightly blame a tenant outside of the trial."""
+    """The same without leaving out any chain, not even those that rightly blame a tenant outside of the
+    trial."""
     named: bool = False
-    """Whether the right cause was among the victim's chains in the end."""
+    """Whether the right cause was among the victim's chains at the end."""
     culprit_expected: bool = False
     """Whether another tenant is to blame."""
     culprit_right: bool = False
-    """Whether the right chain blames that one first, or nobody else where nobody else is to blame."""
+    """Whether the right chain blames that tenant first, or nobody else if nobody else is to blame."""
     healthy_seconds: float = 0.0
     early: tuple[str, ...] = ()
     """Alarms about tenants of this trial before the fault."""
     disturbed: tuple[str, ...] = ()
-    """The same where whoever is blamed is no part of the trial, and did as much: the host was not quiet."""
+    """Alarms before the fault that blame a process outside of the trial which did as much as it is charged
+    with: the host was not quiet."""
     said: tuple[str, ...] = ()
-    """The victim's chains in the end, for people."""
+    """The victim's chains at the end, as text."""
     error: str = ""
-    """Why it could not be set up."""
+    """Why the trial could not be set up."""
+
+    @property
+    def fault(self) -> str:
+        """Returns the name of the fault."""
+        return self.name or self.cause
 
     @property
     def scored(self) -> bool:
-        """Whether it counts: it could be set up, and was not seen before it began."""
+        """Returns whether it counts: it could be set up, and its cause was not found before it began."""
         return not self.error and not self.open_before
 
     @property
     def right(self) -> bool:
-        """Whether the cause and who is to blame were found."""
+        """Returns whether the right cause and the right culprit were found."""
         return self.scored and self.found == self.cause and self.culprit_right
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the outcome as a dict for JSON."""
         return asdict(self)
 
 
 def judge(
     outcome: Outcome, truth: Truth, seen: Sequence[Seen], injected: float, places: Sequence[Place]
 ) -> None:
-    """Fill in what was seen."""
+    """Fills in ``outcome`` from what was seen."""
     before = [look for look in seen if look.at <= injected]
     after = seen[len(before) :]
     outcome.healthy_seconds = sum(look.window.seconds for look in before)
@@ -87,7 +96,7 @@ def judge(
     for number, look in enumerate(after):
         at = len(before) + number
         chains = quiet_chains(seen[: at + 1], truth, places)
-        # What was open before and has closed since is news when it opens again.
+        # A chain that was open before and has closed counts as new if it opens again.
         known &= {chain.cause for chain in chains_of(look.window, truth, places)}
         fresh = [chain for chain in chains if chain.cause not in known and _since(chain, number, after)]
         if fresh and outcome.detected_seconds is None:
@@ -111,7 +120,7 @@ def judge(
 
 
 def _told(chain: Chain, places: Sequence[Place]) -> str:
-    """For people, by the names that the trial gives its tenants."""
+    """Returns a chain as text, with the names that the trial gives its tenants."""
     text = f"{chain.cause} ({chain.severity}, {chain.lost_ms_per_s:.0f} ms/s): {chain.summary}"
     for place in places:
         text = text.replace(place.identity[:_SHORT_ID], place.name)
@@ -119,8 +128,8 @@ def _told(chain: Chain, places: Sequence[Place]) -> str:
 
 
 def _since(chain: Chain, number: int, after: Sequence[Seen]) -> bool:
-    """Whether look ``number`` after the injection shows a chain by what came after it: one first seen before
-    would have opened only when it had been seen often enough since."""
+    """Returns whether window ``number`` after the injection shows a chain because of the injection. A chain
+    first seen earlier counts only after as many windows as a chain needs to open."""
     return chain.since >= after[0].window.start or number + 1 >= SIGHTS
 
 
@@ -132,16 +141,16 @@ def _blames_right(window: Window, chain: Chain, truth: Truth, places: Sequence[P
         return True
     if truth.victim is not None:
         return is_about(window, first.tenant, truth.victim)
-    return is_here(window, first.tenant, places)  # a device is at fault: those that use it may be named
+    return is_here(window, first.tenant, places)  # a device is at fault: its users may be named
 
 
 def chains_of(window: Window, truth: Truth, places: Sequence[Place]) -> list[Chain]:
-    """The open chains about the victim (or, where a device is at fault, about it and all its users), in the
-    order in which the screen lists them."""
+    """Returns the open chains about the victim, in the order of the screen. If a device is at fault, they are
+    those about the device and all its users."""
 
     def concerns(chain: Chain) -> bool:
         if truth.victim is not None:
-            # Of several that wait for one, the chain is told of the first, and its rows are of all of them.
+            # If several tenants wait for one, the chain names the first; its rows are those of all.
             tenants = {chain.tenant, *(row.tenant for row in chain.rows)}
             return any(is_about(window, tenant, truth.victim) for tenant in tenants)
         return not chain.tenant or is_here(window, chain.tenant, places)
@@ -153,14 +162,15 @@ def chains_of(window: Window, truth: Truth, places: Sequence[Place]) -> list[Cha
 
 
 def quiet_chains(seen: Sequence[Seen], truth: Truth, places: Sequence[Place]) -> list[Chain]:
-    """The same of the last look in ``seen``, but for those that rightly blame an outsider."""
+    """Returns the same for the last window in ``seen``, without chains that rightly blame a process outside
+    of the trial."""
     return [
         chain for chain in chains_of(seen[-1].window, truth, places) if not is_excused(seen, chain, places)
     ]
 
 
 class Alarms:
-    """Alarms about some tenants and the device, once for each time that one goes on."""
+    """Collects alarms about some tenants and the device, each once for as long as it is open."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = places
@@ -169,7 +179,7 @@ class Alarms:
         self._disturbed: dict[tuple[str, float], str] = {}
 
     def add(self, look: Seen) -> None:
-        """The next look."""
+        """Adds the next window."""
         self._recent.append(look)
         for chain in alarms(look.window):
             if chain.tenant and not is_here(look.window, chain.tenant, self._places):
@@ -179,17 +189,18 @@ class Alarms:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Those that count: without excuse at any time."""
+        """Returns the alarms that count: those that were never excused."""
         return tuple(self._counted.values())
 
     @property
     def disturbed(self) -> tuple[str, ...]:
-        """Those that rightly blame somebody who is no part of it."""
+        """Returns the alarms that rightly blame a process outside of the trial."""
         return tuple(text for key, text in self._disturbed.items() if key not in self._counted)
 
 
 def early_alarms(looks: Sequence[Seen], places: Sequence[Place]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Alarms in ``looks``: those that count, and those that rightly blame an outsider."""
+    """Returns the alarms in ``looks``: those that count, and those that rightly blame a process outside of
+    the trial."""
     said = Alarms(places)
     for look in looks:
         said.add(look)

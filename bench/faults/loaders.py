@@ -1,4 +1,4 @@
-"""Faults of data loading: the thread that calls waits for workers that are held up themselves."""
+"""Faults of data loading: the calling thread waits for workers that are slow themselves."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bench.faults.stage import Stage
 from bench.faults.workloads import disk_victim, loading_trainer
 
 BATCH: Final = "@read:data:131072:2 !700"
-"""What a worker does for a batch."""
+"""Work of a loader process for a batch."""
 
 
 @fault("loader_disk", common=True)
 def loader_disk(stage: Stage) -> Iterator[Truth]:
-    """The workers read from a disk that another tenant loads, or that the tenant's limit makes slow."""
+    """The workers read from a disk that another tenant loads, or that the tenant's I/O limit slows down."""
     how, victim, more = disk_victim(stage)
     loading_trainer(stage, victim, f"{BATCH} {more}".rstrip(), workers=stage.whole("workers", 1, 2))
     loader = stage.tenant("disk-load") if how == "neighbour" else None
@@ -31,7 +31,7 @@ def loader_disk(stage: Stage) -> Iterator[Truth]:
 
 @fault("loader_cpu", common=True)
 def loader_cpu(stage: Stage) -> Iterator[Truth]:
-    """Preparing a batch takes the workers longer than a step takes the device."""
+    """The workers need longer to prepare a batch than the device for a step."""
     victim = stage.tenant("victim")
     workers = stage.whole("workers", 1, 2)
     _, loaders = loading_trainer(stage, victim, BATCH, workers=workers)

@@ -1,6 +1,8 @@
-"""A network of two: this host and a namespace at the other end of a link that can be made to lose segments.
+"""Makes a network of two: this host and a network namespace, joined by a link that can be made to lose
+segments.
 
-The namespace belongs to the process that serves in it: it goes with that process, and the link with it.
+The namespace belongs to the process that serves in it, and is removed with that process, together with the
+link.
 """
 
 from __future__ import annotations
@@ -13,22 +15,23 @@ from typing import Final
 from stalltop.model.errors import StalltopError
 
 INTO_NEW: Final = ("unshare", "--net")
-"""What makes a program run in a network namespace of its own."""
+"""Command that runs a program in a network namespace of its own."""
 _COMMAND_SECONDS: Final = 30
 _numbers = itertools.count()
 
 
-class Link:
-    """A link to the network namespace of process ``pid``, which is alone in it."""
+class LossyLink:
+    """A link to the network namespace of process ``pid``, which no other process uses."""
 
     def __init__(self, pid: int) -> None:
-        # 198.18.0.0/15 is set aside for measurements (RFC 2544): no host has it in use.
-        number = (os.getpid() * 61 + next(_numbers)) % (1 << 15)
+        # 198.18.0.0/15 is reserved for benchmarks (RFC 2544), so no host uses it.
+        turn = next(_numbers)
+        number = _number(os.getpid(), turn)
         net = f"198.{18 + (number >> 14)}.{(number >> 6) & 255}"
         low = (number & 63) * 4
         self.peer: Final = f"{net}.{low + 2}"
         """The address at the other end."""
-        self._name = f"stl{number}"
+        self._name = link_name(os.getpid(), turn)
         inside = ("nsenter", "--target", str(pid), "--net")
         _run("ip", "link", "add", self._name, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
         _run(*inside, "ip", "address", "add", f"{self.peer}/30", "dev", "eth0")
@@ -38,12 +41,12 @@ class Link:
         _run("ip", "link", "set", self._name, "up")
 
     def narrow(self, mbit: float, queue_bytes: int) -> None:
-        """Send no faster than ``mbit`` Mbit/s, and drop what does not fit into a queue of ``queue_bytes``."""
+        """Limits the rate to ``mbit`` Mbit/s, and drops what does not fit into a queue of ``queue_bytes``."""
         shape = ("tbf", "rate", f"{mbit}mbit", "burst", "4kb", "limit", str(queue_bytes))
         _run("tc", "qdisc", "replace", "dev", self._name, "root", *shape)
 
     def close(self) -> None:
-        """Remove the link, where it has not gone with the namespace."""
+        """Removes the link, if it still exists."""
         subprocess.run(
             ["ip", "link", "delete", self._name],
             capture_output=True,
@@ -51,6 +54,15 @@ class Link:
             timeout=_COMMAND_SECONDS,
             check=False,
         )
+
+
+def link_name(pid: int, turn: int) -> str:
+    """Returns the name of the link that process ``pid`` creates after ``turn`` others."""
+    return f"stl{_number(pid, turn)}"
+
+
+def _number(pid: int, turn: int) -> int:
+    return (pid * 61 + turn) % (1 << 15)
 
 
 def _run(*command: str) -> None:

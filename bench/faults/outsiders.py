@@ -1,4 +1,5 @@
-"""Tenants of the host that take no part in a trial: what is rightly said of them is not what was asked."""
+"""Recognizes processes of the host that take no part in a trial: a chain that rightly blames one is not an
+error."""
 
 from __future__ import annotations
 
@@ -14,15 +15,15 @@ from stalltop.model.chain import Chain, Link
 from stalltop.model.window import Window
 
 COVERED: Final = 0.9
-"""Part of what somebody is charged with that own use has to account for: the two are not measured over the
-very same time."""
+"""Least part of a charge that the process's own use has to account for: the two are not measured over exactly
+the same time."""
 
 
 def is_excused(looks: Sequence[Seen], chain: Chain, places: Sequence[Place]) -> bool:
-    """Whether ``chain``, open in the last look, may be left out: whom it blames first is no part of the
-    trial, and had by its own measured use as much of the CPU or of the disk as it is charged with.
+    """Returns whether ``chain``, open in the last window, may be left out: its first culprit is not part of
+    the trial, and by separate measurement used as much of the CPU or disk as it is charged with.
 
-    Without that proof the chain counts, and is wrong. The tracer, which runs in this process, is no outsider.
+    Without that proof the chain counts as wrong. The tracer, which runs in this process, is never excused.
     """
     first = next(iter(chain.culprits), None)
     if first is None or not first.tenant or first.pid == os.getpid():
@@ -36,18 +37,18 @@ def is_excused(looks: Sequence[Seen], chain: Chain, places: Sequence[Place]) -> 
 
 
 def is_here(window: Window, tenant: str, places: Sequence[Place]) -> bool:
-    """Whether the window's tenant is one of these."""
+    """Returns whether a tenant of the window is one of ``places``."""
     return any(is_about(window, tenant, place) for place in places)
 
 
 def is_about(window: Window, tenant: str, place: Place) -> bool:
-    """Whether the window's tenant is that one."""
+    """Returns whether a tenant of the window is ``place``."""
     found = window.tenants.get(tenant)
     return found is not None and found.container_id == place.identity
 
 
 def _recent(looks: Sequence[Seen]) -> Iterator[Window]:
-    """What the diagnosis looked at: the last seconds."""
+    """Returns the windows that the diagnosis examined last."""
     count, seconds = 0, 0.0
     while count < len(looks) and seconds < LOOK_SECONDS:
         count += 1
@@ -56,14 +57,14 @@ def _recent(looks: Sequence[Seen]) -> Iterator[Window]:
 
 
 def _cpu_ns(window: Window, culprit: Link) -> int:
-    """CPU time by the culprit's process; by its tenant where it stands for several."""
+    """Returns the CPU time of the culprit's process; of its tenant if it stands for several processes."""
     if not culprit.pid:
         return sum(use.cpu_ns for use in window.evidence.tenants if use.tenant == culprit.tenant)
     return sum(use.cpu_ns for use in window.evidence.processes if use.pid == culprit.pid)
 
 
 def _disk_ns(window: Window, culprit: Link) -> int:
-    """Time of its requests within the device."""
+    """Returns the time of the culprit's requests within the device."""
     return sum(
         io.service_ns
         for io in window.evidence.block_io

@@ -14,14 +14,16 @@ from stalltop.demo.caller import Caller
 from stalltop.demo.latencies import Latency
 
 _STEP: Final = "cudaLaunchKernel:10 ncclAllReduce:1:6553600:7 cudaStreamSynchronize"
-"""All ranks compute at the same time: with more to do, on two CPUs, one would wait for the other."""
+"""One step of a rank. All ranks compute at the same time; with more work, on two CPUs, one would wait for the
+other."""
 
 _TRACED_SECONDS: Final = 1.5
-"""From loading NCCL to making a communicator: one that is older than the probes cannot be compared."""
+"""Time between loading NCCL and making a communicator: ranks of a communicator that is older than the probes
+cannot be compared."""
 
 
 def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
-    """Processes that go from step to step together, each in a container of its own."""
+    """Starts processes that make their steps together, each in a container of its own."""
     meeting = stage.folder / f"meeting-{stage.chance.randrange(1 << 30)}"
     meeting.touch()
     durations = {
@@ -41,8 +43,8 @@ def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
 
 
 def remote_rank(stage: Stage, place: Place, speed: Speed) -> Caller:
-    """A process whose communicator has one more rank, on another host: how long a step waits is all that
-    shows of that one here."""
+    """Starts a process whose communicator has one more rank, on another host. The length of its waits is the
+    only effect of that rank here."""
     durations = latencies(8)
     durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed.path)
     caller = stage.process(place, "train.py", latencies=durations)
@@ -55,7 +57,7 @@ def remote_rank(stage: Stage, place: Place, speed: Speed) -> Caller:
 
 @fault("nccl_straggler")
 def nccl_straggler(stage: Stage) -> Iterator[Truth]:
-    """One rank needs longer for its part of every step: all others wait for it."""
+    """One rank needs longer for its part of every step, and all others wait for it."""
     ranks = stage.whole("ranks", 2, 3)
     places, callers = job(stage, ranks)
     late = stage.whole("late_rank", 0, ranks - 1)
@@ -67,7 +69,7 @@ def nccl_straggler(stage: Stage) -> Iterator[Truth]:
 
 @fault("nccl_hang", watch_seconds=30.0)
 def nccl_hang(stage: Stage) -> Iterator[Truth]:
-    """One rank no longer comes: all others wait for ever."""
+    """One rank stops making collectives, and all others wait for ever."""
     ranks = stage.whole("ranks", 2, 3)
     places, callers = job(stage, ranks)
     gone = stage.whole("gone_rank", 0, ranks - 1)

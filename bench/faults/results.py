@@ -1,4 +1,4 @@
-"""What came of all trials of a run: as a file, as tables, and as text for the documentation."""
+"""Collects the outcomes of all trials of a run: as a file, as tables, and as text for the documentation."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from bench.document import END, put
 from bench.faults.judging import Outcome
 from bench.faults.score import Healthy, false_alarms, table
 from bench.machine import machine
-from bench.table import Table
+from bench.table import TextTable
 
-PLACES: Final = ("host", "others")
-"""Where the document has room for figures: one run each."""
+PLACES: Final = ("host", "others", "real")
+"""Names of the places in the document for figures, of one run each."""
 BEGIN: Final = "<!-- figures: {}, written by ./bench/run faults --write-docs -->"
 
 
 @dataclass(slots=True)
 class Results:
-    """All so far: written to ``path``, if any, after each of them."""
+    """All outcomes so far; written to ``path``, if there is one, after each trial."""
 
     seed: int
     path: Path | None = None
     command: Sequence[str] = ()
     planned: int = 0
-    """Trials."""
+    """Number of trials planned."""
     planned_minutes: float = 0.0
-    """Healthy."""
+    """Minutes of healthy tenants planned."""
     outcomes: list[Outcome] = field(default_factory=list)
     healthy: list[Healthy] = field(default_factory=list)
     machine: str = field(default_factory=machine)
     began: float = field(default_factory=time.time)
 
     def write(self) -> None:
-        """Write the file anew."""
+        """Writes the file anew."""
         if self.path is not None:
             fresh = self.path.with_name(self.path.name + ".new")
             fresh.write_text(json.dumps(self.document(), indent=1) + "\n")
             fresh.replace(self.path)
 
     def document(self) -> dict[str, Any]:
-        """Everything, as JSON."""
+        """Returns everything as a dict for JSON."""
         return {
             "machine": self.machine,
             "command": list(self.command),
@@ -55,8 +55,8 @@ class Results:
             "healthy": [asdict(one) for one in self.healthy],
         }
 
-    def tables(self) -> list[Table]:
-        """What they say."""
+    def tables(self) -> list[TextTable]:
+        """Returns the outcomes as tables."""
         one = [outcome for outcome in self.outcomes if not outcome.others]
         several = [outcome for outcome in self.outcomes if outcome.others]
         made = []
@@ -69,8 +69,8 @@ class Results:
         return made
 
     def text(self) -> str:
-        """What was run, when, on what, the tables, and every trial and alarm that was wrong: as Markdown."""
-        done = len({(outcome.seed, outcome.others or outcome.cause) for outcome in self.outcomes})
+        """Returns Markdown: the command, time and machine, the tables, and every wrong trial and alarm."""
+        done = len({(outcome.seed, outcome.others or outcome.fault) for outcome in self.outcomes})
         if any(outcome.others for outcome in self.outcomes):
             done = len({outcome.seed for outcome in self.outcomes})
         minutes = sum(one.seconds for one in self.healthy) / 60
@@ -78,9 +78,7 @@ class Results:
         busy = sum(one.busy_seconds for one in self.healthy) / (60 * minutes) if minutes else 0.0
         calm = f" While all were healthy, the host's CPUs were {busy:.0%} busy." if minutes else ""
         when = time.strftime("%H:%M UTC", time.gmtime())
-        ended = (
-            "" if done >= self.planned and minutes >= 0.95 * self.planned_minutes else " It was ended early."
-        )
+        ended = "" if done >= self.planned and minutes >= 0.95 * self.planned_minutes else " It ended early."
         tables = "\n\n".join(made.text().rstrip() for made in self.tables())
         return (
             f"`./bench/run faults {shlex.join(self.command)}`: {done} of {self.planned} trials and "
@@ -91,21 +89,23 @@ class Results:
 
     def _failures(self) -> str:
         lines = [
-            f"* `{outcome.cause}`, seed {outcome.seed}{_noted(outcome)}: {_what(outcome)}"
+            f"* `{outcome.fault}`, seed {outcome.seed}{_noted(outcome)}: {_what(outcome)}"
             for outcome in self.outcomes
             if not outcome.right
         ]
         lines += [f"* before `{one.cause}`: {said}" for one in self.outcomes for said in one.early]
         lines += [f"* healthy: {said}" for one in self.healthy for said in one.alarms]
         if not lines:
-            return "No trial was judged wrong, and nothing was said that should not have been.\n"
+            return "No trial was wrong, and there was no false alarm.\n"
         return (
-            "What was not right, in the words of the diagnosis:\n\n" + "\n".join(dict.fromkeys(lines)) + "\n"
+            "Wrong trials and false alarms, in the words of the diagnosis:\n\n"
+            + "\n".join(dict.fromkeys(lines))
+            + "\n"
         )
 
     def write_docs(self, document: Path, place: str) -> None:
-        """Put `text` between the marks of one of ``PLACES`` in ``document``. Raises ValueError where it has
-        none."""
+        """Writes `text` between the marks of one of ``PLACES`` in ``document``. Raises ValueError if they are
+        missing."""
         put(document, BEGIN.format(place), END.format(place), self.text())
 
 
@@ -115,10 +115,10 @@ def _noted(outcome: Outcome) -> str:
 
 def _what(outcome: Outcome) -> str:
     if outcome.error:
-        return f"could not be set up: {outcome.error}"
+        return f"not set up: {outcome.error}"
     if outcome.open_before:
-        return "its cause was named before the fault began: not counted"
-    said = "; ".join(outcome.said) or "nothing was said"
+        return "not counted: its cause was reported before the fault began"
+    said = "; ".join(outcome.said) or "no problem was reported"
     if outcome.found == outcome.cause:
-        return f"the cause is right, whom it blames is wrong. {said}"
+        return f"right cause, wrong culprit. {said}"
     return f"found {outcome.found or 'nothing'}. {said}"

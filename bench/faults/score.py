@@ -1,4 +1,4 @@
-"""Outcomes as figures: per cause, and for all together."""
+"""Computes figures from outcomes: per cause, and for all together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.faults.judging import Outcome
-from bench.table import Table
+from bench.table import TextTable
 
 HEAD: Final = (
     *("cause", "trials", "top-1 %", "raw %", "named %", "precision %", "culprit %"),
@@ -18,32 +18,32 @@ HEAD: Final = (
 
 DETECTED_SECONDS: Final = 2.0
 ROOT_SECONDS: Final = 3.0
-"""What is wanted of a fault that is one at once; some take longer to be one."""
+"""Targets for faults with an immediate effect; the effect of some faults takes longer."""
 
 
 @dataclass(slots=True)
 class Healthy:
-    """A stretch of time without a fault."""
+    """A run without a fault."""
 
     seconds: float = 0.0
     alarms: tuple[str, ...] = ()
-    """What was said though nothing was wrong."""
+    """Alarms although nothing was wrong."""
     disturbed: tuple[str, ...] = ()
-    """What was said about others on this host that took part in nothing, and did as much."""
+    """Alarms that rightly blame processes outside of the run."""
     seed: int = 0
     busy_seconds: float = 0.0
-    """How long the whole host was busy: by the end it should not have been so for most of the time."""
+    """Time of the run, weighted with the busy part of all CPUs, s."""
     events: tuple[str, ...] = ()
-    """What its tenants went through."""
+    """What happened to its tenants."""
 
 
-def table(outcomes: Sequence[Outcome], title: str) -> Table:
-    """A line for each cause, and one for all."""
-    made = Table(title, HEAD)
-    causes = dict.fromkeys(outcome.cause for outcome in outcomes)
-    for cause in causes:
-        made.add(*_line(cause, [outcome for outcome in outcomes if outcome.cause == cause], outcomes))
-    if len(causes) > 1:
+def table(outcomes: Sequence[Outcome], title: str) -> TextTable:
+    """Returns a table with a line for each cause, and one for all."""
+    made = TextTable(title, HEAD)
+    faults = dict.fromkeys(outcome.fault for outcome in outcomes)
+    for fault in faults:
+        made.add(*_line(fault, [outcome for outcome in outcomes if outcome.fault == fault], outcomes))
+    if len(faults) > 1:
         made.add(*_line("all", outcomes, outcomes))
     scored = [outcome for outcome in outcomes if outcome.scored]
     soon = _within(scored, DETECTED_SECONDS, root=False)
@@ -60,9 +60,10 @@ def _within(outcomes: Sequence[Outcome], seconds: float, *, root: bool) -> int:
     return sum(time is not None and time <= seconds for time in times)
 
 
-def false_alarms(outcomes: Sequence[Outcome], healthy: Sequence[Healthy]) -> Table:
-    """Alarms where nothing was wrong: in the healthy stretch, and before the faults of trials."""
-    made = Table(
+def false_alarms(outcomes: Sequence[Outcome], healthy: Sequence[Healthy]) -> TextTable:
+    """Returns a table of the alarms where nothing was wrong: in the healthy run, and before the faults of
+    trials."""
+    made = TextTable(
         "faults: healthy tenants under noise", ("when", "minutes", "alarms", "an hour", "disturbed by others")
     )
     first = _first_of_trials(outcomes)
@@ -94,7 +95,7 @@ def false_alarms(outcomes: Sequence[Outcome], healthy: Sequence[Healthy]) -> Tab
 
 
 def _first_of_trials(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """One outcome a trial: those of several faults at once share what was before."""
+    """Returns one outcome per trial: faults injected together share the time before them."""
     return list(
         {
             (outcome.seed, tuple(sorted((outcome.cause, *outcome.others)))): outcome for outcome in outcomes
@@ -136,7 +137,8 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _median(values: Sequence[float | None]) -> str:
-    """Of all trials: one without such a time took for ever. With how many had one."""
+    """Returns the median over all trials and the number with such a time; a trial without one counts as
+    infinite."""
     if not values:
         return "-"
     median = statistics.median(math.inf if value is None else value for value in values)

@@ -1,4 +1,4 @@
-"""Where one trial takes place: its tenants, their processes and files, all of which end with it."""
+"""Holds one trial: its tenants, their processes and files, all of which end with it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from stalltop.demo.tenants import write_file
 FILE_MIB: Final = 192
 """Size of each file of `Files`: more than any trial's memory limit."""
 STREAM: Final = "stream"
-"""A file with no end, nearly: whoever reads it fills the page cache with what is hardly ever read again."""
+"""Name of a very large file: whoever reads it fills the page cache with pages that are hardly ever read
+again."""
 _STREAM_BYTES: Final = 1 << 36
-"""None of it on the disk: it is all hole."""
+"""Its size; it is one hole and takes no space on the disk."""
 _RUNTIMES: Final = ("docker", "podman", "containerd", "cri-o")
 
 
 class Files:
-    """What is made once for many trials: files with real data on a real disk, and a device."""
+    """Files with real data on a real disk, and a device, made once for many trials."""
 
     def __init__(self, built: Built) -> None:
         self._scratch = Scratch()
@@ -48,18 +49,18 @@ class Files:
             raise
 
     def forget(self, name: str) -> None:
-        """Drop a file from the page cache: whoever reads it next is charged for its memory."""
+        """Drops a file from the page cache: whoever reads it next is charged for its memory."""
         with (self.folder / name).open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def remember(self, name: str) -> None:
-        """Have all of a file in the page cache: whoever reads it next does not wait for the disk."""
+        """Reads a whole file into the page cache: whoever reads it next does not wait for the disk."""
         with (self.folder / name).open("rb") as file:
             while file.read(1 << 20):
                 pass
 
     def close(self) -> None:
-        """Remove them."""
+        """Removes the files."""
         self._scratch.close()
 
 
@@ -68,29 +69,29 @@ class Place:
     """One tenant of a trial."""
 
     name: str
-    """What this trial calls it."""
+    """Its name in this trial."""
     identity: str
-    """Its container id: what a window knows it by."""
+    """Its container id, by which a window identifies it."""
     cgroup: Path
     limits: Limits | None = None
     callers: list[Caller] = field(default_factory=list)
 
 
 class Stage:
-    """One trial's. Closing it ends and removes everything."""
+    """The tenants, processes and files of one trial. Closing it ends and removes all of them."""
 
     def __init__(self, built: Built, files: Files, chance: random.Random) -> None:
         self.files = files
         self.device = files.device
         self.chance = chance
         self.notes: dict[str, float | str] = {}
-        """The parameters that chance chose, for whoever wants to repeat it."""
+        """The parameters that were chosen at random, so that a trial can be repeated."""
         self.places: list[Place] = []
         self._built = built
         self._ends = contextlib.ExitStack()
         self._cgroups = self._ends.enter_context(Cgroups())
         self.folder: Final = Path(tempfile.mkdtemp(prefix="trial-", dir=files.folder))
-        """Of this trial: its queues, locks and tables."""
+        """Folder of this trial, with its queues, locks and tables."""
         self._ends.callback(shutil.rmtree, self.folder, ignore_errors=True)
         for name in ("data", "load", STREAM):
             (self.folder / name).symlink_to(files.folder / name)
@@ -102,7 +103,7 @@ class Stage:
         self.close()
 
     def close(self) -> None:
-        """End it. May be called twice."""
+        """Ends the trial. May be called twice."""
         for place in self.places:
             if place.limits is not None:
                 place.limits.close()
@@ -112,29 +113,29 @@ class Stage:
                 caller.close()
 
     def closing(self, close: Callable[[], None]) -> None:
-        """Have ``close`` called at the end."""
+        """Registers ``close`` to be called at the end."""
         self._ends.callback(close)
 
     def between(self, what: str, low: float, high: float) -> float:
-        """A number by chance, noted as ``what``."""
+        """Returns a random number, noted as ``what``."""
         value = self.chance.uniform(low, high)
         self.notes[what] = round(value, 3)
         return value
 
     def whole(self, what: str, low: int, high: int) -> int:
-        """A whole number by chance, both ends included, noted."""
+        """Returns a random whole number, including both limits, noted as ``what``."""
         value = self.chance.randint(low, high)
         self.notes[what] = value
         return value
 
     def one_of(self, what: str, choices: Sequence[str]) -> str:
-        """One of ``choices`` by chance, noted."""
+        """Returns one of ``choices`` at random, noted as ``what``."""
         value = self.chance.choice(choices)
         self.notes[what] = value
         return value
 
     def tenant(self, name: str, controllers: tuple[str, ...] = ()) -> Place:
-        """A new container, with limits by these controllers if any."""
+        """Makes a container, with limits by these controllers, if any."""
         identity = container_id()
         path = container_path(self.chance.choice(_RUNTIMES), identity)
         cgroup = self._cgroups.make(path)
@@ -153,7 +154,7 @@ class Stage:
         latencies: Mapping[str, Latency] | None = None,
         own_network: bool = False,
     ) -> Caller:
-        """A new process of a tenant, going through ``items`` if any."""
+        """Starts a process of a tenant, which runs ``items``, if any."""
         table = None
         if latencies is not None:
             table = write_table(latencies, self.folder / f"table-{len(place.callers)}-{place.identity}")

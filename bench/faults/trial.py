@@ -1,4 +1,5 @@
-"""One trial: healthy for a while, then a fault; what the diagnosis said before, when, and in the end."""
+"""Runs one trial: healthy for a while, then with a fault; notes what the diagnosis finds before, when, and at
+the end."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from bench.faults.workloads import noise
 from stalltop.demo.build import Built
 
 _GLANCE_SECONDS: Final = 0.2
-"""Between two looks at what was said."""
+"""Time between two checks of what the diagnosis found."""
 _WELL_SECONDS: Final = 15.0
-"""How long a trial waits at most until nothing of the one before is seen on the device."""
+"""Longest time that a trial waits until the device shows nothing of the trial before."""
 
 
 def run_trial(
@@ -31,12 +32,12 @@ def run_trial(
     *,
     patience_seconds: float = 0.0,
 ) -> list[Outcome]:
-    """Inject the faults of ``causes`` together and watch for as long as each needs; with ``patience_seconds``
-    up to so long instead, and no longer than until everything is diagnosed right.
+    """Injects the faults of ``causes`` together and watches for as long as each needs. With
+    ``patience_seconds``, watches at most for that long, and only until everything is diagnosed right.
 
-    Raises StalltopError where the host cannot do that.
+    Raises StalltopError if the host cannot do that.
     """
-    outcomes = [Outcome(cause, seed, others=tuple(c for c in causes if c != cause)) for cause in causes]
+    outcomes = [made_for(name, causes, seed) for name in causes]
     with Stage(built, files, random.Random(seed)) as stage:
         files.device.show()
         noise(stage)
@@ -44,7 +45,7 @@ def run_trial(
         truths = [next(script) for script in scripts]
         _wait_for_a_well_device(watcher)
         watcher.begin()
-        # Not in step with the looks: a fault begins at any time.
+        # The random part lets the fault begin at any time within a window.
         time.sleep(max(FAULTS[cause].healthy_seconds for cause in causes) + stage.chance.random())
         injected = time.monotonic()
         for script in scripts:
@@ -59,6 +60,13 @@ def run_trial(
             outcome.notes = dict(stage.notes)
             judge(outcome, truth, seen, injected, stage.places)
     return outcomes
+
+
+def made_for(name: str, names: Sequence[str], seed: int, error: str = "") -> Outcome:
+    """Returns the outcome, still empty, of the fault ``name`` in a trial of ``names``."""
+    cause = FAULTS[name].cause
+    others = tuple(FAULTS[other].cause for other in names if other != name)
+    return Outcome(cause, seed, others=others, name="" if name == cause else name, error=error)
 
 
 def _wait_for_a_well_device(watcher: Watcher) -> None:

@@ -1,4 +1,4 @@
-"""Looks at the host once a second and keeps what the diagnosis said, and when."""
+"""Reads the host once a second and stores what the diagnosis finds, and when."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
 
 INTERVAL_SECONDS: Final = 1.0
-"""As the screen does by default."""
+"""Interval of windows, the default of the screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One look."""
+    """One window with what the diagnosis found."""
 
     at: float
-    """When the look was over: time.monotonic()."""
+    """When it was complete: time.monotonic()."""
     window: Window
 
 
 class Watcher:
-    """One tracer for many trials; every trial gets a diagnosis of its own, which knows nothing of others."""
+    """One tracer for many trials; each trial has a diagnosis of its own, which knows nothing of other
+    trials."""
 
     def __init__(self, nvml_environment: Mapping[str, str]) -> None:
-        """``nvml_environment``: by which the library that tells of devices is found. Raises TracingError."""
+        """``nvml_environment`` is the environment in which NVML is loaded. Raises TracingError."""
         self._monitor = Monitor(MonitorOptions(nvml_environment=nvml_environment))
         if self._monitor.cannot_trace is not None:
             self._monitor.close()
@@ -52,20 +53,21 @@ class Watcher:
         self.close()
 
     def begin(self) -> None:
-        """Forget what was seen: a new trial."""
+        """Forgets what was seen, for a new trial."""
         with self._lock:
             self._diagnosis = Diagnosis(own_pid=os.getpid())
             self._seen = []
 
     def seen(self) -> list[Seen]:
-        """Everything since `begin`, oldest first. Raises what ended the watch."""
+        """Returns everything since `begin`, oldest first. Raises the error that ended the watcher."""
         with self._lock:
             if self._failure is not None:
                 raise self._failure
             return list(self._seen)
 
     def taken(self) -> list[Seen]:
-        """The same, and forget it: the diagnosis goes on. Raises what ended the watch."""
+        """Returns the same and forgets it, while the diagnosis continues. Raises the error that ended the
+        watcher."""
         with self._lock:
             seen, self._seen = self._seen, []
             if self._failure is not None:
@@ -73,7 +75,7 @@ class Watcher:
             return seen
 
     def close(self) -> None:
-        """End it."""
+        """Ends the watcher."""
         self._end.set()
         self._thread.join(timeout=10.0)
         self._monitor.close()
@@ -93,5 +95,5 @@ class Watcher:
 
 
 def alarms(window: Window) -> list[Chain]:
-    """The open chains that ask for somebody: those that are no mere information and not low."""
+    """Returns the open chains that call for action: those of medium severity or worse."""
     return [chain for chain in window.chains if chain.open and chain.severity not in ("low", "info")]

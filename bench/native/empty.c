@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The least that an entry and a return probe can do: what every tool that uses such a pair pays. */
+/* Empty programs for an entry and a return probe: every tool with such a pair of probes pays at least this. */
 
 int call_begins(void *ctx)
 {

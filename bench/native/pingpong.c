@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two processes that send a byte to and fro through pipes, so that each has to be woken for each: pingpong
- * ROUNDS CPU CPU, a CPU for each process. Prints the wall time and the CPU time of both together, in ns.
+ * Two processes that send a byte back and forth through pipes, so that each byte wakes the other process:
+ * pingpong ROUNDS CPU CPU, with a CPU for each process. Prints the wall time, and the CPU time of both
+ * processes together, ns.
  */
 #define _GNU_SOURCE
 #include <sched.h>

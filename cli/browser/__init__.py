@@ -1,1 +1,1 @@
-"""The screen in a web page."""
+"""The screen's process for a browser (``stalltop serve``)."""

@@ -1,7 +1,7 @@
-"""One screen for one browser, as a process of its own: ``python -m stalltop.cli.browser [OPTIONS] SOCKET``.
+"""The screen of one browser, as a process: ``python -m stalltop.cli.browser [OPTIONS] SOCKET``.
 
-The server starts it (serving.session). Windows come through the socket of that number; the terminal is
-stdin and stdout, in packets.
+The server (``serving.session``) starts it. The screen reads windows from the socket with the file descriptor
+SOCKET; stdin and stdout carry the terminal in packets (``serving.packets``).
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from dataclasses import replace
 from stalltop.serving.confine import confine
 
 AHEAD = 0.9
-"""Of the server's interval."""
+"""The screen's interval as a fraction of the server's, so that the screen waits for each window, and not the
+window for the screen."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of a screen, and the number of its socket."""
+    """Builds the parser for the options of a screen and the file descriptor of its socket."""
     from stalltop.cli.screen_options import add_screen_options
 
     found = argparse.ArgumentParser(prog="stalltop serve", allow_abbrev=False)
@@ -32,9 +33,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Show the screen until it is left; gives the exit code."""
+    """Shows the screen until the user leaves, and returns the exit code."""
     confine(parent=os.getppid())
-    # Only now: what is loaded may start threads, which have to be confined too.
+    # Imported after confine(), because imports may start threads, which must be confined as well.
     from stalltop.cli.browser.app import BrowserApp
     from stalltop.cli.screen_options import run_options
     from stalltop.model.errors import StalltopError, described
@@ -44,7 +45,6 @@ def main(arguments: Sequence[str]) -> int:
     source = LinkSource(socket.socket(fileno=options.link))
     failure: BaseException | None
     try:
-        # A little ahead of the server, the screen waits for each window, not the window for the screen.
         screen = run_options(options, demo=options.demo)
         app = BrowserApp(source, replace(screen, interval=screen.interval * AHEAD))
         app.run()

@@ -1,4 +1,4 @@
-"""The screen as a browser shows it: no shell to go to, and files that the browser stores."""
+"""The screen in a browser: it cannot suspend to a shell, and the browser stores saved files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from stalltop.formats.registry import Format
 from stalltop.model.errors import StalltopError
 from stalltop.model.source import Source
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.saving.formats import Shown
+from stalltop.tui.saving.formats import ShownScreen
 from stalltop.tui.saving.saving import Saved, Saving
 from stalltop.tui.screen_app import RunOptions
 
-NO_PNG = "a screen in a browser may not start the program that makes PNG; SVG can be had"
+NO_PNG = "cannot save PNG: a screen in a browser may not start the program that makes it; save SVG instead"
 
 
 class Delivered(Message):
-    """A file was made, for the browser."""
+    """Message: a file is ready for the browser."""
 
     def __init__(self, name: str, made: bytes) -> None:
         super().__init__()
@@ -30,12 +30,12 @@ class Delivered(Message):
 
 
 class Delivering(Saving):
-    """Makes files in threads of their own, and writes none: the browser gets them."""
+    """Creates files in threads and passes them to the browser, without writing them to this host."""
 
     elsewhere = "the browser stores it, where it stores what it downloads"
 
-    def start(self, shown: Shown, chosen: Format, typed: str) -> None:
-        """Make a file of ``shown``; no path of this host is looked at."""
+    def start(self, shown: ShownScreen, chosen: Format, typed: str) -> None:
+        """Creates a file of ``shown`` with its default name; ``typed`` is ignored."""
         name, save = shown.default(chosen).name, chosen.save
         assert save is not None
 
@@ -59,19 +59,19 @@ class BrowserApp(StalltopApp):
         self.saving = Delivering(self.post_message)
 
     def get_driver_class(self) -> type[Driver]:
-        """What draws for a browser."""
+        """Returns the driver for a browser."""
         return BrowserDriver
 
     @property
     def line_is_behind(self) -> bool:
-        """Whether the browser takes less than is written."""
+        """True if the browser reads output more slowly than the screen writes it."""
         return isinstance(self.driver, BrowserDriver) and self.driver.is_behind
 
     def on_delivered(self, message: Delivered) -> None:
-        """Hand it over."""
+        """Passes the file to the browser."""
         self.deliver_binary(io.BytesIO(message.made), save_filename=message.name)
         self.main.files.saved(Saved(Path(message.name)))
 
     def action_suspend_process(self) -> None:
-        """There is no shell behind a browser."""
+        """Says that a browser has no shell to suspend to."""
         self.main.speech.say("in a browser there is no shell to go to", "label")

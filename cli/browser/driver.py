@@ -1,4 +1,4 @@
-"""Draws for a browser: the terminal is at the other end of a pipe, packed as the server expects it."""
+"""Textual driver for a browser: it reads keys and writes output as packets, through pipes to the server."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ from stalltop.tui.terminal.keyboard import Keyboard, lost
 from stalltop.tui.terminal.textual_internals import PipeDriver
 
 STDIN = 0
-"""The pipe from the server."""
+"""File descriptor of the pipe from the server."""
 BEHIND_BYTES = 16 << 10
-"""Output that may wait in the pipe before pictures are left out: about one of them."""
+"""Output that may wait in the pipe before the screen skips updates: about one full screen."""
 
 
 class BrowserDriver(PipeDriver):
-    """Textual's driver for the web, which ends with its server and hands over files whole."""
+    """Textual's web driver, extended: it ends with its server and sends each file in one packet."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether the browser takes less than is written. On a full pipe every key would wait for it."""
+        """True if the browser reads output more slowly than the screen writes it.
+
+        The screen then skips updates: writing to a full pipe would block, and keys with it.
+        """
         waiting = array.array("i", [0])
         fcntl.ioctl(self.fileno, termios.FIONREAD, waiting)
         return waiting[0] > BEHIND_BYTES
 
     def run_input_thread(self) -> None:
-        """Read what is typed; without a server there is nothing left to do."""
+        """Reads keys; ends the screen when the server closes the pipe."""
         keyboard, stream = Keyboard(*self.app_and_loop, self.exit_event), ByteStream()
         try:
             for data in keyboard.read(STDIN):
@@ -45,7 +48,7 @@ class BrowserDriver(PipeDriver):
                         self.handle_meta(kind, content)
         except EOFError:
             self.app_and_loop[0].post_message(messages.ExitApp())
-        except Exception as error:  # nobody else would end the screen
+        except Exception as error:  # without input the screen could not be ended
             self.app_and_loop[0].post_message(lost(error))
 
     def deliver_binary(
@@ -59,7 +62,7 @@ class BrowserDriver(PipeDriver):
         mime_type: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Hand a file to the browser, which stores it where its user wants."""
+        """Sends a file to the browser, which stores it."""
         with binary:
             content = binary.read()
         if isinstance(content, str):

@@ -1,4 +1,4 @@
-"""Say what this host offers for tracing, what is missing, and what to do about it; changes nothing."""
+"""Check whether this host can be traced. Prints what is missing and what to do about it; changes nothing."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from stalltop.model.errors import TracingError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--verbose", action="store_true", help="also measure what each call of NVML costs here (3 s)"
+        "--verbose",
+        action="store_true",
+        help="also measure the duration of each NVML call on this host (3 s)",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the findings; 0 where this host can be traced, 3 where it cannot."""
+    """Prints the findings; returns 0 if this host can be traced, else 3."""
     from stalltop.cli.printing import style
     from stalltop.formats.text import call_costs
     from stalltop.formats.text.readiness import document, text
@@ -38,5 +40,5 @@ def run(options: argparse.Namespace) -> int:
         shape = style()
         sys.stdout.write(text(findings, **shape._asdict()))
         if options.verbose:
-            sys.stdout.write(call_costs.text(costs, width=shape.width, unicode=shape.unicode))
+            sys.stdout.write(call_costs.text(costs, width=shape.width, glyphs=shape.glyphs))
     return 0 if can_trace(findings) else TracingError.exit_code

@@ -1,4 +1,4 @@
-"""The config file of the screen: say where it is, print what is in force, or check a file."""
+"""Print the path of the screen's config file, print the settings, or validate the file."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from stalltop.tui.settings.settings import SETTINGS, Settings, toml
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     parser.add_argument(
         "what",
         choices=("path", "print", "validate"),
         metavar="path|print|validate",
-        help="path: where the file is looked for; print: the settings that are in force, as such a file; "
-        "validate: say what is wrong in it",
+        help="path: print the path of the config file; print: print all settings in effect, in the "
+        "format of the "
+        "file; validate: print the errors of the file",
     )
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="another file than the usual one")
+    parser.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="config file (default: see stalltop config path)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print on stdout; 2 where the file is wrong."""
+    """Prints to stdout, or errors of the file to stderr; returns 2 if the file is invalid."""
     path: Path = options.file or config_path()
     if options.what == "path":
         sys.stdout.write(f"{path}\n")
@@ -39,5 +42,5 @@ def run(options: argparse.Namespace) -> int:
         say(f"{path}, {fault}" if fault.line else f"{path}: {fault}")
     if faults:
         return UsageError.exit_code
-    sys.stdout.write(f"{path}: nothing is wrong\n")
+    sys.stdout.write(f"{path}: no errors\n")
     return 0

@@ -1,6 +1,7 @@
-"""The live screen on sample tenants: programs on stand-in CUDA libraries, each in a cgroup, really traced.
+"""Show the live screen with sample tenants: real programs, each in a cgroup, which call stand-in CUDA
+libraries and are traced by eBPF.
 
-Without root, a compiler or eBPF the tenants are simulated, and the screen says so.
+Without root, a C compiler or eBPF the tenants are simulated, and the screen says so.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, 
 from stalltop.model.source import Source
 
 DEFAULT = "trio"
-"""The scenario that is shown where none is named."""
+"""Scenario if none is named."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     parser.add_argument(
         "scenario",
         nargs="?",
         metavar="SCENARIO",
-        help=f"which tenants (default: {DEFAULT}; with --simulated: ten, with several faults)",
+        help=f"which tenants to run, see --list (default: {DEFAULT}; with --simulated: ten tenants with "
+        "several faults)",
     )
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     parser.add_argument("--once", action="store_true", help="print one window instead of the live screen")
@@ -33,10 +35,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=number(float, 0.1, 3600),
         default=3.0,
-        help="with --once or --json (default: %(default)g)",
+        help="length of the window, with --once or --json (default: %(default)g)",
     )
     parser.add_argument(
-        "--simulated", action="store_true", help="simulated tenants, even where real ones could run"
+        "--simulated", action="store_true", help="simulate the tenants, even if real ones can run"
     )
     add_screen_options(parser)
     add_recording_options(parser)
@@ -45,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the sample tenants: on the screen, or one window of them on stdout."""
+    """Shows the sample tenants on the screen, or prints one window of them on stdout."""
     from stalltop.demo.scenario import load_scenario, scenario_names
 
     if options.list:
@@ -64,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
         if options.simulated:
             return diagnosed(simulated_source(scenario) if options.scenario else SimulatedSource())
-        # The kernel's part is made while the tenants start.
+        # BPF programs are loaded while the tenants start.
         return diagnosed(demo_source(scenario, begun(options, progress)))
 
     if options.once or options.json or not sys.stdout.isatty():
@@ -76,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     from stalltop.cli.later import Later
 
-    # Not into the recording of this host: what is shown may be simulated.
+    # The default file is not that of this host's recording, because the tenants may be simulated.
     source = recorded(Later(start), options, "demo")
     screen = run_options(options, demo=True, recorded=source, progress=progress)
     return shown(source, screen, at_once=options.record is not None)

@@ -1,5 +1,5 @@
-"""What became slower or faster between two saved windows or recordings, how sure that is, and which faults
-are new. For scripts: an exit code by conditions of your own."""
+"""Compare two saved windows or recordings: which operations became slower or faster, whether the change is
+significant, and which problems are new. For scripts, --fail-if sets the exit code by your own conditions."""
 
 from __future__ import annotations
 
@@ -28,42 +28,45 @@ from stalltop.model.window import Window
 from stalltop.widgets.strips import printable
 
 _DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
-"""Hosts and devices differ between runs."""
+"""Dimensions of a comparison: hosts and devices differ between runs."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
-    parser.add_argument("then", type=Path, metavar="A", help="a saved window or recording: how it was")
-    parser.add_argument("now", type=Path, metavar="B", help="another one: how it is")
+    """Adds the options of this command."""
+    parser.add_argument("then", type=Path, metavar="A", help="the earlier saved window or recording")
+    parser.add_argument("now", type=Path, metavar="B", help="the later saved window or recording")
     parser.add_argument(
         "--by",
         type=_dimensions,
         metavar="DIMENSIONS",
-        help=f"what rows are compared by, such as container,operation, the default: {', '.join(_DIMENSIONS)}",
+        help=f"compare by these, separated by commas: {', '.join(_DIMENSIONS)} (default: "
+        "container,operation)",
     )
-    parser.add_argument("--filter", default="", metavar="TEXT", help="only rows that match, as on the screen")
+    parser.add_argument(
+        "--filter", default="", metavar="TEXT", help="compare only rows that match this filter (docs/keys.md)"
+    )
     parser.add_argument(
         "--fail-if",
         type=_condition,
         action="append",
         default=[],
         metavar="CONDITION",
-        help="exit with 1 where a row of B meets it, such as 'p99 > 1.5x', 'max > 20ms', 'errors > 0', "
-        f"'faults > 0'; may be given several times. Figures: {', '.join(FIGURES)}",
+        help="exit with 1 if a row of B meets the condition, such as 'p99 > 1.5x', 'max > 20ms', 'errors "
+        "> 0', "
+        f"'faults > 0'; may be repeated. Figures: {', '.join(FIGURES)}",
     )
     parser.add_argument(
         "--unsure",
         action="store_true",
-        help="let --fail-if count percentiles of few calls as well, whose change may be chance",
+        help="let --fail-if fail also for changes that are not significant, because a row has few calls",
     )
-    parser.add_argument(
-        "--all", action="store_true", help="print every row, also those that have not changed"
-    )
+    parser.add_argument("--all", action="store_true", help="also print rows that have not changed")
     parser.add_argument("--json", action="store_true", help="print one JSON object (docs/diff.md)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what changed; 1 where a condition of ``--fail-if`` holds, or cannot be told of a damaged file."""
+    """Prints what changed; returns 1 if a condition of ``--fail-if`` is met, or a file could not be read
+    completely."""
     files = whole_file(options.then), whole_file(options.now)
     diff = compared(*files, options)
     if options.json:
@@ -75,12 +78,12 @@ def run(options: argparse.Namespace) -> int:
 
         shown = style()
         width = shown.width if sys.stdout.isatty() or "COLUMNS" in os.environ else None
-        text = diff_text(diff, width=width, colour=shown.colour, unicode=shown.unicode, all_rows=options.all)
+        text = diff_text(diff, width=width, colour=shown.colour, glyphs=shown.glyphs, all_rows=options.all)
         sys.stdout.write(text)
     failed = any(met.rows or met.faults or (options.unsure and met.unsure) for _, met in diff.conditions)
     for path, (window, _) in zip((options.then, options.now), files, strict=True):
         if options.fail_if and any(gap.what == str(path) for gap in window.coverage.missing):
-            say(f"--fail-if fails: a part of {printable(str(path))} could not be read")
+            say(f"--fail-if fails: a part of {printable(str(path))} could not be read (see above)")
             failed = True
     return 1 if failed else 0
 
@@ -88,8 +91,8 @@ def run(options: argparse.Namespace) -> int:
 def compared(
     a: tuple[Window, Sequence[Chain]], b: tuple[Window, Sequence[Chain]], options: argparse.Namespace
 ) -> Diff:
-    """What changed from one window with its chains to another, by the command's options. Raises UsageError
-    for a bad filter."""
+    """Compares two windows with their chains by the command's options. Raises UsageError for an invalid
+    filter."""
     (then, chains_then), (now, chains_now) = a, b
     wanted = parse(options.filter)
     if wanted.error:
@@ -98,7 +101,7 @@ def compared(
     by: tuple[Dimension, ...] = options.by or _fitting(*windows)
     found = compare(alike(windows[0]), alike(windows[1]), by)
     difference = found.difference
-    # Calls that others hold come after these, and time between calls last: it is large, and no call.
+    # Nested calls follow outermost ones. Time between calls is last: it is large, and not a call.
     kind = 2 * difference.between + difference.nested
     order = np.lexsort((-difference.now.ns_per_s, -difference.weight, kind, ~difference.changed)).tolist()
     faults = compare_chains(
@@ -112,7 +115,7 @@ def compared(
 
 
 def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Chain]:
-    """Those of ``chains`` that speak of rows or tenants of ``part``, which may be all of ``whole``."""
+    """Returns the chains about rows or tenants of ``part``, which is ``whole`` after a filter."""
     if len(part.rows) == len(whole.rows):
         return chains
     rows, tenants = set(part.rows.keys), {key.tenant for key in part.rows.keys}
@@ -122,10 +125,14 @@ def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Cha
 
 
 def _fitting(then: Window, now: Window) -> tuple[Dimension, ...]:
-    """Containers and operations, or operations alone where no container of one side is on the other."""
+    """Returns the default dimensions: container and operation, or operation if both sides share no
+    container."""
     names = tenant_names(then), tenant_names(now)
     if names[0] and names[1] and not names[0] & names[1]:
-        say("no container of A is in B (they are compared by name): compared by operation; see --by")
+        say(
+            "A and B have no container name in common: compared by operation only; choose dimensions "
+            "with --by"
+        )
         return ("operation",)
     return "container", "operation"
 
@@ -134,9 +141,9 @@ def _dimensions(text: str) -> tuple[Dimension, ...]:
     wanted = text.split(",")
     for name in wanted:
         if name not in _DIMENSIONS:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(_DIMENSIONS)}")
+            raise argparse.ArgumentTypeError(f"unknown dimension {name!r}; use {', '.join(_DIMENSIONS)}")
     if len(set(wanted)) != len(wanted):
-        raise argparse.ArgumentTypeError(f"{text!r} names one twice")
+        raise argparse.ArgumentTypeError(f"{text!r} names a dimension twice")
     return tuple(name for wanted_one in wanted for name in _DIMENSIONS if name == wanted_one)
 
 

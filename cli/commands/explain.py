@@ -1,5 +1,5 @@
-"""Say what is wrong and why, each cause from its effect to its root, with what helps: of this host, or of a
-saved window or recording."""
+"""Print the problems of this host, or of a saved window or recording: each from its effect to its root cause,
+with remedies."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from stalltop.model.window import Window
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     parser.add_argument(
         "file",
         nargs="?",
         type=Path,
         metavar="FILE",
-        help="a saved window, or a recording (default: this host, as it is now)",
+        help="a saved window or a recording (default: trace this host now)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
     parser.add_argument(
@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print every cause that was found; 0 also where there is none, 3 where this host cannot be traced."""
+    """Prints every problem found; returns 0, also if there is none, or 3 if this host cannot be traced."""
     if options.file is not None:
         _print(*whole_file(options.file), as_json=options.json)
         return 0

@@ -1,5 +1,5 @@
-"""Write a saved window or a recording for other programs: a table, a trace, histogram logs, or a report for a
-browser."""
+"""Convert a saved window or a recording for other programs: to a table, a trace, histogram logs, or a report
+for a browser."""
 
 from __future__ import annotations
 
@@ -29,41 +29,47 @@ STDOUT: Final = "-"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     parser.add_argument("file", type=Path, metavar="FILE", help="a saved window or a recording")
     parser.add_argument(
-        "--to", required=True, choices=tuple(EXPORTED), dest="format", help="what to write (docs/export.md)"
+        "--to", required=True, choices=tuple(EXPORTED), dest="format", help="output format (docs/export.md)"
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="PATH",
-        help="where to; - is stdout (default: the name of FILE with another ending, in this folder)",
+        help="output file or folder; - is stdout (default: the name of FILE with another suffix, in this "
+        "folder)",
     )
-    parser.add_argument("--force", action="store_true", help="replace what is there")
+    parser.add_argument("--force", action="store_true", help="replace the output if it exists")
     group = parser.add_argument_group("what is exported (default: all of it)")
     group.add_argument(
         "--from",
         dest="begin",
         metavar="TIME",
-        help=f"from then on: {EXAMPLES}",
+        help=f"start at this time: {EXAMPLES}",
     )
-    group.add_argument("--until", metavar="TIME", help="until then")
-    group.add_argument("--container", metavar="TEXT", help="only containers named like TEXT or /REGEX/")
-    group.add_argument("--operation", metavar="TEXT", help="only operations named like TEXT or /REGEX/")
+    group.add_argument("--until", metavar="TIME", help="end at this time")
     group.add_argument(
-        "--filter", metavar="FILTER", default="", help="only rows that pass, as after / on the screen"
+        "--container", metavar="TEXT", help="only containers whose name contains TEXT or matches /REGEX/"
+    )
+    group.add_argument(
+        "--operation", metavar="TEXT", help="only operations whose name contains TEXT or matches /REGEX/"
+    )
+    group.add_argument(
+        "--filter", metavar="FILTER", default="", help="only rows that match this filter (docs/keys.md)"
     )
     group.add_argument(
         "--every",
         type=duration,
         metavar="TIME",
-        help="add windows up to stretches of that length: 90, 5m, 1h (default: as they were recorded)",
+        help="merge windows to this length, such as 90, 5m or 1h (default: windows as recorded)",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Export; 0, or 1 where some windows could not be read: the others are written, and stderr says so."""
+    """Exports the file; returns 1 if some windows could not be read: the others are exported, and stderr says
+    why."""
     from stalltop.recordings.read.reading import open_file
 
     made = EXPORTED[options.format]
@@ -86,29 +92,30 @@ def run(options: argparse.Namespace) -> int:
         return 1 if recorded.warnings else 0
 
 
-# ---- where to
+# ---- output
 
 
 def _target(options: argparse.Namespace, made: Format) -> Path | None:
-    """Where the export goes; None: to stdout. Raises UsageError where it cannot go there."""
+    """Returns the path of the output, None for stdout. Raises UsageError if the format cannot be written
+    there."""
     file: Path = options.file
     default = file.name.removesuffix(SUFFIX) + made.suffix
     if options.output == STDOUT:
         if made.write is None:
             raise UsageError(
-                f"{made.name} is a folder of files: it cannot go to stdout", "name a folder with -o"
+                f"cannot write {made.name} to stdout: it is a folder of files", "name a folder with -o"
             )
         if made.binary and sys.stdout.isatty():
-            raise UsageError(f"{made.name} is nothing that a terminal shows", "name a file with -o")
+            raise UsageError(f"cannot write {made.name} to a terminal: it is binary", "name a file with -o")
         return None
     path = Path(options.output or default)
     if made.write is not None and os.path.isdir(path):
         path /= default
     with contextlib.suppress(OSError):
         if os.path.samefile(path, file):
-            raise UsageError(f"{path} is the file that is read", "name another one with -o")
+            raise UsageError(f"cannot write {path}: it is the input file", "name another one with -o")
     if os.path.lexists(path) and not options.force:
-        raise UsageError(f"{path} exists", "name another one with -o, or replace it with --force")
+        raise UsageError(f"{path} exists", "name another path with -o, or replace it with --force")
     return path
 
 
@@ -119,7 +126,7 @@ def _to_stdout(made: Format, reading: _Reading) -> None:
         made.write(reading.windows(), reading.span, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        raise  # the reader has had enough
+        raise  # the reader has closed the pipe
     except OSError as error:
         drop_output(keep_errors=True)
         raise StalltopError(f"cannot write to stdout: {error.strerror or error}") from error
@@ -137,7 +144,7 @@ def _to_path(made: Format, reading: _Reading, path: Path, *, force: bool) -> Non
             made.fill(reading.windows(), reading.span, folder)
 
 
-# ---- what
+# ---- selection
 
 
 def _filter(options: argparse.Namespace) -> Filter:
@@ -150,19 +157,20 @@ def _filter(options: argparse.Namespace) -> Filter:
     ]
     found = parse(" ".join([*terms, options.filter]).strip())
     if found.error:
-        raise UsageError(found.error, "docs/keys.md says what a filter may be")
+        raise UsageError(f"invalid filter: {found.error}", "docs/keys.md describes filters")
     return found
 
 
 def _term(name: str, typed: str) -> str:
-    """A term of a filter that looks for what was typed in one name."""
+    """Returns a filter term that searches for ``typed`` in one name."""
     if '"' in typed:
-        raise UsageError(f"--{name} takes no quotes", f"say it as --filter '{name}:/…/'")
+        raise UsageError(f'--{name}: the text may not contain "', f"use --filter '{name}:/REGEX/' instead")
     return f"{name}:{typed}" if typed.startswith("/") else f'{name}:"{typed}"'
 
 
 def _span(recorded: Recorded, options: argparse.Namespace) -> tuple[float, float]:
-    """Between which times windows are wanted, Unix seconds. Raises UsageError where that is none."""
+    """Returns the start and end of the wanted windows in Unix seconds. Raises UsageError if the end is
+    first."""
     moments = recorded.moments
     if not len(moments):
         raise StalltopError(f"{options.file} has no windows")
@@ -175,12 +183,12 @@ def _span(recorded: Recorded, options: argparse.Namespace) -> tuple[float, float
             except ValueError as error:
                 raise UsageError(f"{option}: {error}") from None
     if times[0] >= times[1] and first < last:
-        raise UsageError("--from is not before --until")
+        raise UsageError("--from must be before --until")
     return times[0], times[1]
 
 
 class _Reading:
-    """Windows as they are read and narrowed, with progress on stderr."""
+    """Reads and filters windows, with progress on stderr."""
 
     def __init__(
         self, recorded: Recorded, rows: Filter, start: float, end: float, every: float | None
@@ -191,26 +199,27 @@ class _Reading:
         self._every = every
         self._passed = 0
         self.count = 0
-        """Windows read so far."""
+        """Number of windows read so far."""
         moments = recorded.moments
         chosen = (moments.start < end) & (moments.end > start)
         self._all = int(chosen.sum())
         self.span = start, end
-        """Between which times the windows lie, Unix seconds: all of each."""
+        """Start of the first and end of the last wanted window, Unix seconds."""
         if self._all:
             self.span = float(moments.start[chosen].min()), float(moments.end[chosen].max())
         self._progress = ProgressLine("window")
 
     def windows(self) -> Iterator[Window]:
-        """All that are wanted, oldest first. Raises StalltopError where no row passes the filter."""
+        """Yields the wanted windows, oldest first. Raises StalltopError if none can be read or no row
+        passes."""
         from stalltop.formats.stretches import stretches
 
         found = self._read()
         yield from found if self._every is None else stretches(found, self._every)
         if self._recorded.warnings and not self.count:
-            raise StalltopError(f"nothing can be read: {self._recorded.warnings[0]}")
+            raise StalltopError(f"no window could be read: {self._recorded.warnings[0]}")
         if self._rows and not self._passed:
-            raise StalltopError("no row passes the filter", "stalltop open FILE shows what there is")
+            raise StalltopError("no row passes the filter", "stalltop open FILE shows the rows of the file")
 
     def _read(self) -> Iterator[Window]:
         for window in self._recorded.windows(*self._wanted):
@@ -221,5 +230,5 @@ class _Reading:
             yield narrow
 
     def ended(self) -> None:
-        """Take the progress off the terminal."""
+        """Erases the progress from the terminal."""
         self._progress.ended()

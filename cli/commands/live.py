@@ -1,4 +1,4 @@
-"""The live screen of this host."""
+"""Show the live screen of this host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stalltop.model.source import Source
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     add_screen_options(parser)
     add_recording_options(parser)
     add_tracing_options(parser)
@@ -19,13 +19,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the screen until it is left; where this host cannot be traced, it says why and shows the rest."""
+    """Shows the screen until the user leaves it. If this host cannot be traced, it says why and shows the
+    rest."""
     from stalltop.cli.later import Later
     from stalltop.model.progress import Progress
 
     progress = Progress()
     tracing = begun(options, progress)
-    told: list[str] = []  # nothing is printed over the screen
+    told: list[str] = []  # messages are printed after the screen, not over it
 
     def start() -> Source:
         from stalltop.probes.monitor import Monitor

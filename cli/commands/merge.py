@@ -1,4 +1,5 @@
-"""Put files of several hosts into one, on one clock: how far their clocks are apart is estimated and said."""
+"""Merge files of several hosts into one. Estimates the offsets of their clocks, prints them, and corrects the
+times."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from stalltop.model.text.figures import moment, printable
 SCHEMA: Final = "stalltop.merge/1"
 """Name and version of what ``--json`` prints."""
 _MOST_SECONDS: Final = 86_400.0 * 365
-"""A clock that is further off is a mistake."""
+"""Larger clock offsets are rejected as mistakes."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="saved windows and recordings")
     parser.add_argument(
         *("-o", "--output", "--to"),
@@ -33,16 +34,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=Path,
         metavar="FILE",
-        help="the file that is made",
+        help="output file",
     )
-    parser.add_argument("--force", action="store_true", help="replace it where it exists")
+    parser.add_argument("--force", action="store_true", help="replace the output file if it exists")
     parser.add_argument(
         "--offset",
         type=_offset,
         action="append",
         default=[],
         metavar="HOST=SECONDS",
-        help="how far a host's clock is ahead of that of the first file's host (default: estimated)",
+        help="how far the clock of HOST is ahead of that of the first file's host (default: estimated)",
     )
     parser.add_argument(
         "--host-name",
@@ -50,24 +51,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE=NAME",
-        help="another name for the host of a file: for two hosts of the same name",
+        help="rename the host of a file, if two hosts have the same name",
     )
-    parser.add_argument("--json", action="store_true", help="print what was done as one JSON object")
+    parser.add_argument(
+        "--json", action="store_true", help="print the hosts and their clocks as one JSON object"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Merge, and print each host with its clock; 0, or 1 where some windows could not be read."""
+    """Merges the files and prints each host with its clock; returns 1 if some windows could not be read."""
     from stalltop.recordings.write.merging import merge_files
 
     names = dict(options.host_name)
     strange = [path for path in names if path not in options.files]
     if strange:
-        raise UsageError(f"--host-name: {strange[0]} is none of the files")
+        raise UsageError(f"--host-name: {strange[0]} is not one of the files to merge")
     for path in options.files:
         with contextlib.suppress(OSError):
             if os.path.samefile(path, options.to):
                 raise UsageError(
-                    f"{options.to} is one of the files that are put together", "name another one with -o"
+                    f"cannot write {options.to}: it is one of the files to merge", "name another one with -o"
                 )
     beside = "" if options.to.parent.is_dir() else f", in a new folder, {options.to.parent}"
     progress = ProgressLine("window")
@@ -98,37 +101,38 @@ def run(options: argparse.Namespace) -> int:
         ]
         lines.append(f"  clock: {clock_text(host.clock, printable(merged.hosts[0].name))}")
         if host.left_out:
-            lines.append(f"  left out: {host.left_out:,} windows of times that others stand for already")
+            lines.append(f"  left out: {host.left_out:,} windows of times that other windows cover already")
         sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.write(f"written: {merged.path}{beside}\n")
     return status
 
 
 def clock_text(clock: Clock, first: str) -> str:
-    """What is known of a host's clock, against that of ``first``, in one line for a person."""
+    """Describes a host's clock relative to that of the host ``first``, in one line for a person."""
     if clock.how == "reference":
-        return "that of the file"
+        return "reference: all times of the merged file are by this clock"
     if clock.offset_ns is None or clock.error_ns is None:
         return (
-            f"not known against {first}: no NCCL communicator in common, no time server; its times are as it "
-            "recorded them (--offset)"
+            f"offset from {first} unknown (no common NCCL communicator, no time server); times are not "
+            "corrected; "
+            "give the offset with --offset"
         )
     ahead = f"{clock.offset_ns / 1e6:+.1f} ms"
     if clock.how == "given":
-        return f"{ahead} against {first}, as given; its times are corrected by that"
+        return f"{ahead} from {first}, as given by --offset; times are corrected"
     error = f"± {clock.error_ns / 1e6:.1f} ms"
     if clock.how == "time server":
-        return f"kept by a time server, as that of {first}: equal {error}"
+        return f"synchronised by a time server, as {first}: equal {error}; times are not corrected"
     return (
-        f"{ahead} {error} against {first}, by NCCL collectives in common ({clock.points:,} points); its "
-        "times are corrected by that"
+        f"{ahead} {error} from {first}, estimated from common NCCL collectives ({clock.points:,} points); "
+        "times are corrected"
     )
 
 
 def _pair(text: str, form: str) -> tuple[str, str]:
     name, sign, value = text.rpartition("=")
     if not sign or not name or not value:
-        raise argparse.ArgumentTypeError(f"{text!r} is not like {form}")
+        raise argparse.ArgumentTypeError(f"{text!r} is invalid; example: {form}")
     return name, value
 
 
@@ -137,14 +141,16 @@ def _offset(text: str) -> tuple[str, float]:
     try:
         seconds = float(value)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{value!r} is no number of seconds") from None
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number of seconds") from None
     if not abs(seconds) <= _MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{value} seconds is no difference of clocks")
+        raise argparse.ArgumentTypeError(f"{value} seconds is not a clock offset of at most a year")
     return host, seconds
 
 
 def _name(text: str) -> tuple[Path, str]:
     path, name = _pair(text, "other.stalltop=gpu2")
     if not name.isprintable() or "," in name or "/" in name:
-        raise argparse.ArgumentTypeError(f"{name!r} is no name of a host")
+        raise argparse.ArgumentTypeError(
+            f"{name!r} is not a host name: it may not contain a comma or a slash"
+        )
     return Path(path), name

@@ -1,4 +1,4 @@
-"""Trace for some seconds, print what was seen, and exit: for scripts, pipes and a quick look."""
+"""Trace this host for some seconds, print the result, and exit: for scripts, pipes and a quick check."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from stalltop.probes.monitor import Monitor
 
 PART_SECONDS = 1.0
-"""How often the source is read meanwhile."""
+"""Seconds between two reads of the source."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     parser.add_argument(
         "--seconds",
         type=number(float, 0.1, 86400),
@@ -41,17 +41,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Trace this host and print; 3 where tracing is impossible, after printing what is known all the same."""
+    """Traces this host and prints the window; returns 3, after printing a window without calls, if it cannot
+    trace."""
     from stalltop.probes.monitor import Monitor
 
     return traced(Monitor(monitor_options(options)), options, partial(print_window, as_json=options.json))
 
 
 def traced(monitor: Monitor, options: argparse.Namespace, show: Callable[[Window], None]) -> int:
-    """``show`` one window of ``options.seconds`` of ``monitor``, diagnosed, and close it.
+    """Passes one diagnosed window of ``options.seconds`` from ``monitor`` to ``show``, and closes the
+    monitor.
 
-    Returns 0, or 3 where tracing is impossible: what is known all the same is then shown before that is
-    said on stderr.
+    Returns 0, or 3 if tracing is impossible: then ``show`` gets a window without calls (tenants, devices,
+    host), and stderr says why.
     """
     source: Source = monitor
     try:
@@ -67,10 +69,10 @@ def traced(monitor: Monitor, options: argparse.Namespace, show: Callable[[Window
 
 
 def watch(source: Source, seconds: float) -> Window:
-    """One window of ``seconds`` from ``source``; what was counted before it began is left out.
+    """Returns one window of ``seconds`` from ``source``, without calls counted before.
 
-    Read about once a second, as by the screen: processes that end meanwhile give back what they hold in the
-    kernel and keep their names.
+    The source is read about once a second, as by the screen: this frees the BPF map entries of processes that
+    end meanwhile, and records their names.
     """
     from stalltop.model.merge.sliding import Sliding
 
@@ -85,7 +87,7 @@ def watch(source: Source, seconds: float) -> Window:
 
 
 def print_window(window: Window, *, as_json: bool) -> None:
-    """Print ``window`` on stdout, for a program or for a person."""
+    """Prints ``window`` on stdout, as JSON or as text."""
     if as_json:
         import json
 

@@ -1,7 +1,8 @@
-"""Look at a saved window or a recording on the same screen as the live one: sort, pivot, filter, drill down.
+"""Show a saved window or a recording on the same screen as the live one: sort, pivot, filter, drill down.
 
-A recording is shown at its end, and followed while it is written. --at goes elsewhere, and so do keys: [ ]
-step, ( ) jump between faults, T goes to a moment that you type, P plays. In a pipe, one moment is printed.
+The screen begins at the end of a recording and follows it while it is written. --at begins at another moment,
+and keys move in time: [ and ] step, ( and ) jump between problems, T goes to a time that you type, P plays.
+In a pipe, one window is printed.
 """
 
 from __future__ import annotations
@@ -22,36 +23,41 @@ if TYPE_CHECKING:
     from stalltop.recordings.past.in_file import InFile
 
 PRINTED_SECONDS = 10.0
-"""Length of the window of a recording that is printed where none is named."""
+"""Default length of the window that is printed of a recording."""
 
 
-class Still:
-    """A source that has one window and gives it at every read."""
+class SavedWindowSource:
+    """A source that yields the same window at every read."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
 
     def read(self) -> Window:
-        """The window, unchanged."""
+        """Returns the window."""
         return self._window
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: the source holds no resources."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     parser.add_argument(
-        "file", type=Path, metavar="FILE", help="what the key w saved, or stalltop record wrote"
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a window saved by the key w, or a recording of stalltop record",
     )
-    parser.add_argument("--at", metavar="TIME", help=f"the moment of a recording to begin with: {EXAMPLES}")
-    parser.add_argument("--json", action="store_true", help="print that moment as JSON instead of showing it")
+    parser.add_argument("--at", metavar="TIME", help=f"begin at this moment of a recording: {EXAMPLES}")
+    parser.add_argument(
+        "--json", action="store_true", help="print the window of that moment as JSON and exit"
+    )
     add_screen_options(parser)
     add_state_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the file, or print a moment of it where stdout is not a terminal."""
+    """Shows the file, or prints one window of it if stdout is not a terminal."""
     from stalltop.recordings.past.in_file import InFile
     from stalltop.recordings.past.opened import OpenedRecording
     from stalltop.recordings.read.reading import open_file
@@ -62,11 +68,13 @@ def run(options: argparse.Namespace) -> int:
         with file:
             window = file.whole()
         if options.at is not None:
-            raise UsageError(f"{options.file} is a saved window: one moment, without a past for --at")
+            raise UsageError(
+                f"{options.file} is a saved window: --at works only with recordings", "leave --at out"
+            )
         if shown:
             from stalltop.tui.app import run
 
-            return run(Still(window), run_options(options, still=True))
+            return run(SavedWindowSource(window), run_options(options, still=True))
         print_window(window, as_json=options.json)
         return 0
     recording = OpenedRecording(file)
@@ -97,15 +105,18 @@ def _moment(typed: str | None, kept: InFile) -> float | None:
 
 
 def _print(kept: InFile, at: float, options: argparse.Namespace) -> None:
-    """Print the window that ended at ``at``, and say on stderr what of the recording that is."""
+    """Prints the window that ended at ``at``, and says on stderr which part of the recording it is."""
     length: float | None = getattr(options, "window", PRINTED_SECONDS)
     window = kept.window_at(at, length)
-    assert window is not None, "nothing called it off"
+    assert window is not None, "only a caller that may cancel gets no window"
     start, end = float(kept.stretch.start[0]), kept.end
     from stalltop.tui.main.status import length_text
 
     of = "all of it" if length is None else f"{length_text(length)} to {when(window.end, end)}"
-    say(f"a recording from {when(start, end)} to {when(end, end)}: {of} (--at TIME, --window SECONDS)")
+    say(
+        f"a recording from {when(start, end)} to {when(end, end)}; printed: {of} "
+        "(choose with --at TIME, --window SECONDS)"
+    )
     for note in kept.notes:
         say(note)
     print_window(window, as_json=options.json)

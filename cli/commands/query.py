@@ -1,7 +1,8 @@
-"""Ask a saved window or a recording in SQL. It is only read, and a query has a limit of time and memory.
+"""Query a saved window or a recording in SQL. The file is never written; time and memory of a query are
+limited.
 
-Rows of cuda_events, nccl_events and host_events are single calls: COUNT and SUM stand for every call that
-was made. docs/sql.md says more.
+Rows of cuda_events, nccl_events and host_events are captured calls, but COUNT and SUM cover every call that
+was made. See docs/sql.md.
 """
 
 from __future__ import annotations
@@ -18,30 +19,33 @@ from stalltop.cli.tracing import number, say
 from stalltop.model.errors import UsageError
 
 _MOST_SQL = 1 << 20
-"""Bytes of a query."""
+"""Maximum length of a query in characters."""
 FORMATS = ("table", "json", "jsonl", "csv")
-"""Of answers."""
+"""Output formats."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a saved window or a recording")
     parser.add_argument(
-        "sql", nargs="?", metavar="SQL", help="one SELECT; -, or nothing in a pipe: read it from stdin"
+        "sql",
+        nargs="?",
+        metavar="SQL",
+        help="one SELECT statement; - reads it from stdin (default in a pipe)",
     )
-    parser.add_argument("--named", metavar="NAME", help="run a query that is ready (see --list)")
-    parser.add_argument("--list", action="store_true", help="list the queries that are ready")
+    parser.add_argument("--named", metavar="NAME", help="run a predefined query (see --list)")
+    parser.add_argument("--list", action="store_true", help="list the predefined queries")
     parser.add_argument("--tables", action="store_true", help="list the tables and their columns")
     parser.add_argument(
         "--format",
         choices=FORMATS,
         default="table",
-        help="how the rows are printed; jsonl: a JSON object a line (default: %(default)s)",
+        help="output format; jsonl: one JSON object per line (default: %(default)s)",
     )
     parser.add_argument(
         "--check",
         action="store_true",
-        help="compare all windows with their checksums first, also of a long recording",
+        help="verify the checksums of all windows first, even if that takes long",
     )
     parser.add_argument(
         "--limit-seconds",
@@ -53,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what the query finds; 1 where it takes too long or too much, 2 where it is none."""
+    """Prints the result of the query; returns 1 if it exceeds its limits, 2 if it is invalid."""
     from stalltop.recordings.query import ready
 
     if options.list:
@@ -64,9 +68,9 @@ def run(options: argparse.Namespace) -> int:
     if options.tables:
         return _print_tables(options)
     if options.file is None:
-        raise UsageError("which file?", "stalltop query FILE SQL, or --list and --tables without a file")
+        raise UsageError("no file given", "usage: stalltop query FILE SQL; --list and --tables need no file")
     if options.named is not None and options.sql is not None:
-        raise UsageError("either SQL or --named, not both")
+        raise UsageError("SQL and --named cannot be combined", "use one of them")
     sql = ready.query(options.named) if options.named is not None else _typed(options.sql)
     from stalltop.recordings.query.ask import answer
     from stalltop.recordings.read.reading import open_file
@@ -83,19 +87,19 @@ def run(options: argparse.Namespace) -> int:
 def _typed(sql: str | None) -> str:
     if sql is None and not _is_piped():
         raise UsageError(
-            "what is to be asked?",
-            'a query such as "SELECT * FROM containers", or --named NAME, or - for stdin',
+            "no query given",
+            'add a query such as "SELECT * FROM containers", or --named NAME, or - to read it from stdin',
         )
     if sql is not None and sql != "-":
         return sql
     text = sys.stdin.read(_MOST_SQL + 1)
     if len(text) > _MOST_SQL:
-        raise UsageError("the query is too long")
+        raise UsageError(f"the query is too long: more than {_MOST_SQL:,} characters")
     return text
 
 
 def _is_piped() -> bool:
-    """Whether somebody gives something on stdin: a pipe or a file."""
+    """Returns True if stdin is a pipe or a file."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError, AttributeError):
@@ -110,7 +114,7 @@ def _print_tables(options: argparse.Namespace) -> int:
 
     if options.format == "table":
         text = tables_text()
-        sys.stdout.write(text if style().unicode else text.replace("…", "..."))
+        sys.stdout.write(text.replace("…", style().glyphs.dots))
         return 0
     rows = [(view.name, column, what) for view in VIEWS for column, what in (("", view.about), *view.columns)]
     _print_table(options, ("table", "column", "what it is"), rows)
@@ -123,4 +127,4 @@ def _print_table(options: argparse.Namespace, columns: Sequence[str], rows: Iter
 
     shown = style()
     width = shown.width if sys.stdout.isatty() else None
-    return write(sys.stdout, options.format, columns, rows, width=width, unicode=shown.unicode)
+    return write(sys.stdout, options.format, columns, rows, width=width, glyphs=shown.glyphs)

@@ -1,8 +1,9 @@
-"""Record this host into one file, without a screen, for weeks: bounded in size and age, safe at every moment.
+"""Record this host into one file, without a screen, for weeks. Size and age are bounded; a crash does not
+damage the file.
 
-Runs for --seconds, or until a signal ends it, with exit code 0. Windows of a second become windows of ten
-seconds after an hour and of a minute after half a day; nothing is averaged. Meanwhile `stalltop open FILE`
-shows it.
+Runs for --seconds, or until a signal ends it, with exit code 0. Windows of one second are merged into windows
+of ten seconds after an hour and of one minute after half a day; counts and histograms stay exact. `stalltop
+open FILE` shows the file while it is written.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from stalltop.tui.screen_app import RunOptions
 
 CLOSE_SECONDS = 20.0
-"""How long leaving waits for the disk."""
+"""Maximum time that leaving waits for the disk."""
 INTERVAL = 1.0
 """Seconds between two windows."""
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -43,10 +44,10 @@ def size(text: str) -> int:
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 500M or 2GiB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; examples: 500M, 2GiB")
     value = int(float(found[1]) * _SIZES[found[2].upper()])
     if not LEAST_BYTES <= value <= 1 << 50:
-        raise argparse.ArgumentTypeError(f"{text} is not between {LEAST_BYTES >> 20}MiB and 1024TiB")
+        raise argparse.ArgumentTypeError(f"{text} is out of range: use {LEAST_BYTES >> 20}MiB to 1024TiB")
     return value
 
 
@@ -54,10 +55,10 @@ def age(text: str) -> float:
     """An argparse type: a length of time in seconds, such as ``36h`` or ``14d``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip(), re.ASCII)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no length of time such as 36h or 14d")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an age; examples: 36h, 14d")
     value = float(found[1]) * _AGES[found[2]]
     if not 60.0 <= value <= 3_650 * 86_400.0:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1m and 3650d")
+        raise argparse.ArgumentTypeError(f"{text} is out of range: use 1m to 3650d")
     return value
 
 
@@ -65,45 +66,53 @@ def duration(text: str) -> float:
     """An argparse type: a length of time in seconds, such as ``90`` or ``1h``."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", text.strip(), re.ASCII)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no length of time such as 90 or 1h")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; examples: 90, 5m, 1h")
     value = float(found[1]) * _AGES[found[2] or "s"]
     if not 1.0 <= value <= 1e9:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1s and 1e9s")
+        raise argparse.ArgumentTypeError(f"{text} is out of range: use 1s to 1e9s")
     return value
 
 
 def add_bounds(parser: argparse._ActionsContainer) -> None:
-    """How much a recording may take."""
+    """Adds the options that bound a recording."""
     parser.add_argument(
-        "--max-size", type=size, default="1GiB", metavar="SIZE", help="the file's size (default: %(default)s)"
+        "--max-size",
+        type=size,
+        default="1GiB",
+        metavar="SIZE",
+        help="maximum file size (default: %(default)s)",
     )
     parser.add_argument(
-        "--max-age", type=age, default="14d", metavar="AGE", help="drop what is older (default: %(default)s)"
+        "--max-age",
+        type=age,
+        default="14d",
+        metavar="AGE",
+        help="delete older windows (default: %(default)s)",
     )
 
 
 def bounds(options: argparse.Namespace) -> Bounds:
-    """The bounds as the recorder takes them."""
+    """Converts the options to the recorder's bounds."""
     from stalltop.recordings.write.bounds import Bounds
 
     return Bounds(int(options.max_size), float(options.max_age))
 
 
 def add_recording_options(parser: argparse.ArgumentParser) -> None:
-    """Recording while a screen is shown."""
+    """Adds the options for recording while a screen is shown."""
     group = parser.add_argument_group("recording (docs/recordings.md)")
     group.add_argument(
         "--record",
         nargs="?",
         const="",
         metavar="FILE",
-        help="record what is read meanwhile, as `stalltop record` does; the key R does it, too",
+        help="record while the screen is shown, as `stalltop record` does; also the key R",
     )
     add_bounds(group)
 
 
 def recorded(source: Source, options: argparse.Namespace, name: str | None = None) -> RecordedSource:
-    """``source`` with a recorder beside it; ``name`` is in that of its file, in place of this host's."""
+    """Adds a recorder to ``source``. ``name`` replaces the host's name in the default file name."""
     from stalltop.files.places import recording_path
     from stalltop.recordings.write.recorded_source import RecordedSource
 
@@ -112,8 +121,11 @@ def recorded(source: Source, options: argparse.Namespace, name: str | None = Non
 
 
 def shown(recorded: RecordedSource, screen: RunOptions, *, at_once: bool) -> int:
-    """Show ``recorded`` until it is left, and return the exit code; it is recorded from the start, or when a
-    key asks for it. Raises StalltopError where it cannot be recorded at once."""
+    """Shows ``recorded`` until the user leaves, and returns the exit code.
+
+    Recording begins at the start if ``at_once``, else with a key. Raises StalltopError if it cannot begin at
+    once.
+    """
     from stalltop.tui.app import run
 
     try:
@@ -126,12 +138,12 @@ def shown(recorded: RecordedSource, screen: RunOptions, *, at_once: bool) -> int
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     parser.add_argument(
         "--to",
         type=Path,
         metavar="FILE",
-        help="what to write; a recording that is there goes on "
+        help="file to write; an existing recording is continued "
         "(default: recording-HOST.stalltop in ~/.local/state/stalltop)",
     )
     parser.add_argument(
@@ -141,24 +153,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="how long to record, such as 90 or 1h (default: until a signal ends it)",
     )
     add_bounds(parser)
-    parser.add_argument("--simulated", action="store_true", help="simulated tenants in place of this host")
+    parser.add_argument(
+        "--simulated", action="store_true", help="record simulated tenants instead of this host"
+    )
     add_tracing_options(parser)
     add_state_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record; 3 where this host cannot be traced, 1 where the file cannot be written."""
+    """Records; returns 1 if the file cannot be written. Raises TracingError if this host cannot be traced."""
     from stalltop.files.places import recording_path
     from stalltop.recordings.write.recorder import Recorder
 
     host = _host(options)
     path = options.to or recording_path(host)
     missing = [folder for folder in path.parents if not folder.exists()]
-    # Before anything is traced: most mistakes are in the path.
+    # The file is opened before tracing begins, because most user errors are in its path.
     recorder = Recorder(path, bounds(options), tell=say)
     recorder.open(host)
     if missing and options.to:
-        say(f"made the folder {missing[-1]}")
+        say(f"created the folder {missing[-1]}")
     try:
         source = _source(options)
     except BaseException:
@@ -168,7 +182,7 @@ def run(options: argparse.Namespace) -> int:
     written = True
     try:
         with requests() as ended:
-            say(f"recording to {path}: at most {options.max_size / (1 << 20):,.0f} MiB; Ctrl-C ends it")
+            say(f"recording to {path}, at most {options.max_size / (1 << 20):,.0f} MiB; press Ctrl-C to stop")
             _record(source, recorder, options.seconds, ended)
     finally:
         try:
@@ -179,9 +193,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _record(source: Source, recorder: Recorder, seconds: float | None, ended: threading.Event) -> None:
-    """Hand a window a second to ``recorder``, until ``ended`` is set or ``seconds`` are over.
+    """Passes one window per second to ``recorder``, until ``ended`` is set or ``seconds`` are over.
 
-    The last one is read after that, so that it has all that came before.
+    The last window is read after that, so that it includes everything up to the end.
     """
     began = due = time.monotonic()
     last = False
@@ -196,13 +210,18 @@ def _record(source: Source, recorder: Recorder, seconds: float | None, ended: th
 
 
 def _told(recorder: Recorder, written: bool) -> int:
-    """Say how it went; returns 1 where the newest windows could not be written."""
-    say(recorder.summary if written else f"{recorder.summary}; the disk did not take the rest in time")
+    """Prints the summary; returns 1 if the newest windows could not be written."""
+    say(
+        recorder.summary
+        if written
+        else f"{recorder.summary}; the newest windows are lost: the disk did not write them within "
+        f"{CLOSE_SECONDS:g} s"
+    )
     return 0 if written and not recorder.state.failure else 1
 
 
 def _host(options: argparse.Namespace) -> str:
-    """The name of the host whose windows are recorded."""
+    """Returns the name of the recorded host."""
     if options.simulated:
         from stalltop.demo.simulated import HOST
 
@@ -228,7 +247,7 @@ def _source(options: argparse.Namespace) -> Source:
 
 @contextmanager
 def requests() -> Iterator[threading.Event]:
-    """Gives what is set by the first request to end; a second one ends as usual, by KeyboardInterrupt."""
+    """Yields an event that the first signal to end sets; a second signal raises KeyboardInterrupt."""
     ended = threading.Event()
     before = {}
 
@@ -238,7 +257,7 @@ def requests() -> Iterator[threading.Event]:
         ended.set()
 
     for signum in REQUESTS:
-        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             before[signum] = signal.signal(signum, end)
     try:
         yield ended

@@ -1,4 +1,5 @@
-"""The same screen in a web page: each browser has its own, all look at one tracer (docs/serve.md)."""
+"""Show the screen in a web page: each browser has a screen of its own, and all share one tracer
+(docs/serve.md)."""
 
 from __future__ import annotations
 
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
 PORT = 8750
 CLOSE_SECONDS = 1.0
-"""How long leaving waits for the tracer to close; what takes longer ends with the process."""
+"""Maximum time that leaving waits for the tracer to close; if it takes longer, it ends with the process."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this command."""
+    """Adds the options of this command."""
     group = parser.add_argument_group("server")
     group.add_argument(
         "--host",
@@ -44,61 +45,71 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="listen on this address (default: %(default)s, this host only)",
     )
     group.add_argument(
-        "--port", type=number(int, 0, 65535), default=PORT, help="0: any free one (default: %(default)s)"
+        "--port",
+        type=number(int, 0, 65535),
+        default=PORT,
+        help="TCP port; 0: any free one (default: %(default)s)",
     )
-    group.add_argument("--cert", type=Path, metavar="FILE", help="certificate chain for TLS, PEM")
-    group.add_argument("--key", type=Path, metavar="FILE", help="its private key, PEM")
+    group.add_argument("--cert", type=Path, metavar="FILE", help="certificate chain for TLS (PEM)")
+    group.add_argument("--key", type=Path, metavar="FILE", help="private key of the certificate (PEM)")
     group.add_argument(
         "--insecure-plain",
         action="store_true",
-        help="listen on other addresses than this host's own without TLS: who can read the line, can come in",
+        help="allow --host with addresses reachable from other hosts without TLS: everyone who can read the "
+        "traffic can read "
+        "the token and log in",
     )
     group.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="answer to this name too, such as that of a proxy; may be repeated",
+        help="also accept this host name in requests, such as that of a proxy; may be repeated",
     )
     group.add_argument(
         "--sessions",
         type=number(int, 1, 64),
         default=4,
-        help="browsers at a time, each a process of about 80 MB (default: %(default)s)",
+        help="maximum number of browsers at a time; each needs a process of about 80 MB (default: "
+        "%(default)s)",
     )
     group.add_argument(
         "--demo",
         nargs="?",
         const="trio",
         metavar="SCENARIO",
-        help="sample tenants in place of this host (default: trio)",
+        help="show sample tenants instead of this host (default scenario: trio)",
     )
-    group.add_argument("--simulated", action="store_true", help="with --demo: simulated tenants")
+    group.add_argument("--simulated", action="store_true", help="with --demo: simulate the tenants")
     add_screen_options(parser)
     add_tracing_options(parser)
     add_state_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until interrupted, or until the source fails. 130 when interrupted."""
+    """Serves until interrupted, and returns 130. Raises the source's error if the source fails."""
     try:
         import aiohttp  # noqa: F401
         import textual_serve  # noqa: F401
     except ImportError as error:
         raise StalltopError(
-            f"the browser needs Python packages that are not installed here ({error.name})",
-            "./stalltop serve in a checkout installs them; elsewhere: pipx inject stalltop textual-serve",
+            f"stalltop serve needs the Python package {error.name}, which is not installed",
+            "in a checkout, ./stalltop serve installs it; elsewhere: pipx inject stalltop textual-serve",
         ) from None
     from stalltop.serving.access import Access, known_hosts
     from stalltop.serving.confine import landlock_version
     from stalltop.serving.server import ServeOptions
 
-    screen = run_options(options)  # what is wrong with it is said here, not in every browser
+    screen = run_options(options)  # reports an invalid config file here, not in every browser
     address = resolved(options.host)
     tls = tls_of(options.cert, options.key)
     refuse_what_is_open(address, tls, plain=options.insecure_plain)
     if not landlock_version():
-        say("this kernel has no Landlock: screens are kept from writing to files, but not from making them")
+        say(
+            "this Linux kernel has no Landlock: the screens of browsers cannot write to files, but a "
+            "compromised one "
+            "could create and delete files"
+        )
     access = Access(known_hosts((socket.gethostname(), options.host, *options.allow_host)))
     where = ServeOptions(address, int(options.port), tls, int(options.sessions))
     return asyncio.run(_serve(options, screen.interval, access, where))
@@ -118,7 +129,7 @@ async def _serve(options: argparse.Namespace, interval: float, access: Access, w
         loop.call_soon_threadsafe(ended.set)
 
     for request in REQUESTS:
-        if signal.getsignal(request) is not signal.SIG_IGN:  # nohup
+        if signal.getsignal(request) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             loop.add_signal_handler(request, ended.set)
     feed = Feed(source_of(options), interval, failed)
     server = BrowserServer(feed, access, screen_command(screen_flags(options, interval)), where)
@@ -127,7 +138,7 @@ async def _serve(options: argparse.Namespace, interval: float, access: Access, w
     except OSError as error:
         raise StalltopError(
             f"cannot listen on {where.address}, port {where.port}: {error.strerror or error}",
-            "--port 0 takes any port that is free",
+            "choose another port with --port; --port 0 takes any free one",
         ) from error
     feed.start()
     try:
@@ -142,57 +153,65 @@ async def _serve(options: argparse.Namespace, interval: float, access: Access, w
 
 
 def announce(where: ServeOptions, port: int, token: str) -> None:
-    """Say where the page is: the only time that the token is told."""
+    """Prints the address of the page with the token, which is shown nowhere else."""
     scheme = "http" if where.tls is None else "https"
     ip = ipaddress.ip_address(where.address.partition("%")[0])
     name = socket.gethostname() if ip.is_unspecified else f"[{ip}]" if ip.version == 6 else str(ip)
     say(f"open {scheme}://{name}:{port}/?token={token}")
     if ip.is_loopback:
         say(
-            f"from elsewhere: ssh -L {port}:{name}:{port} {socket.gethostname()}, then the same address there"
+            f"from another host: run ssh -L {port}:{name}:{port} {socket.gethostname()} there, then open "
+            "the same "
+            "address"
         )
-    say("whoever has that address sees all that this stalltop sees of the host; Ctrl-C ends it")
+    say("everyone who knows this address can see all data of this stalltop; press Ctrl-C to stop")
 
 
 def resolved(host: str) -> str:
-    """The IP address of ``host``. Raises UsageError where there is none."""
+    """Resolves ``host`` to an IP address. Raises UsageError if that fails."""
     try:
         found = socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"--host {host}: {getattr(error, 'strerror', None) or error}") from error
+        raise UsageError(
+            f"cannot resolve --host {host}: {getattr(error, 'strerror', None) or error}"
+        ) from error
     return str(found[0][4][0])
 
 
 def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """What TLS needs, where it is wanted. Raises UsageError where a file cannot be used."""
+    """Creates the TLS context; None without a certificate. Raises UsageError if a file cannot be used."""
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
-        raise UsageError("--cert and --key go together")
+        raise UsageError("--cert and --key must be given together")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # A key with a password would be asked for on the terminal of whoever starts the service.
+        # Without a password function, OpenSSL would ask for the password of an encrypted key on the terminal.
         context.load_cert_chain(certificate, key, password=lambda: "")
     except (OSError, ValueError) as error:
-        raise UsageError(f"--cert {certificate}, --key {key}: {error}") from error
+        raise UsageError(
+            f"cannot use --cert {certificate} with --key {key}: {error}",
+            "both must be PEM files without a password",
+        ) from error
     return context
 
 
 def refuse_what_is_open(address: str, tls: ssl.SSLContext | None, *, plain: bool) -> None:
-    """Raise UsageError where others could read the token, and what is shown, on the line."""
+    """Raises UsageError if others could read the token and the data on the network."""
     from stalltop.serving.access import is_loopback
 
     if not is_loopback(address) and tls is None and not plain:
         raise UsageError(
-            f"{address} is reached from other hosts, and without TLS the token could be read on the way",
-            "add --cert and --key; or leave --host out and come by ssh -L; or, on a line that you trust, "
+            f"{address} is reachable from other hosts, and without TLS others could read the token on "
+            "the network",
+            "add --cert and --key; or leave --host out and connect by ssh -L; or, on a trusted network, add "
             "--insecure-plain",
         )
 
 
 def source_of(options: argparse.Namespace) -> Source:
-    """What the browsers look at: this host or sample tenants, made once it is read."""
+    """Returns the source of all browsers: this host or sample tenants. It is created at the first read."""
     from stalltop.cli.later import Later
 
     def start() -> Source:
@@ -210,7 +229,7 @@ def source_of(options: argparse.Namespace) -> Source:
         return diagnosed(demo_source(scenario, monitor_options(options)))
 
     if options.demo is None and options.simulated:
-        raise UsageError("--simulated goes with --demo")
+        raise UsageError("--simulated needs --demo")
     if options.demo is not None:
         from stalltop.demo.scenario import load_scenario
 
@@ -219,7 +238,7 @@ def source_of(options: argparse.Namespace) -> Source:
 
 
 def screen_flags(options: argparse.Namespace, interval: float) -> list[str]:
-    """The options that are for screens, as a screen's process takes them."""
+    """Returns the options of the screen as arguments for a screen's process."""
     flags = [f"--interval={interval:g}"]
     if "window" in options:
         flags.append(f"--window={SINCE_START if options.window is None else format(options.window, 'g')}")

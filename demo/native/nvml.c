@@ -140,6 +140,9 @@ NUMBER_OF(nvmlDeviceGetPcieThroughput, unsigned, LIST_OF("pcie_tx", "pcie_rx"), 
 
 PAIR(nvmlDeviceGetEncoderUtilization, "encoder", 0, 100000)
 PAIR(nvmlDeviceGetDecoderUtilization, "decoder", 0, 100000)
+#ifndef OLD_DRIVER
+PAIR(nvmlDeviceGetJpgUtilization, "jpeg", 0, 100000)
+#endif
 PAIR(nvmlDeviceGetEccMode, "ecc", 1, *value)
 PAIR(nvmlDeviceGetMigMode, "mig", 0, *value)
 

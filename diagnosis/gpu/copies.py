@@ -98,7 +98,7 @@ def _pinned_bytes_per_s(usage: Usage) -> float:
 SMALL_BYTES: Final = 64 << 10
 """Largest small copy, bytes: at 12 GB/s it takes 5 us, which is the cost of starting it."""
 SMALL_PER_S: Final = 1_000
-"""Least number of small copies per second: so many are a loop over pieces, not the inputs of requests."""
+"""Least number of small copies per second: this many are a loop over pieces, not the inputs of requests."""
 SMALL_MEAN_NS: Final = 100_000
 """Longest mean time of a small copy: one that takes longer waits for the device, which is another cause."""
 

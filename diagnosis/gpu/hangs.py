@@ -19,7 +19,7 @@ from stalltop.model.window import OpenCall
 HUNG_NS: Final = 10_000_000_000
 """Shortest wait for a rank, or in a call of NCCL, that is called a hang."""
 TIMES_LONGEST: Final = 5
-"""A wait also has to be so many times the longest that was seen: one rank alone writes checkpoints and
+"""A wait also has to be this many times the longest that was seen: one rank alone writes checkpoints and
 validates."""
 STARTING_NS: Final = 60_000_000_000
 """Shortest hang while a communicator is made: ranks of one job start at different times."""

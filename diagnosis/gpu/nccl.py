@@ -11,8 +11,8 @@ from typing import Final
 
 from stalltop.diagnosis.facts import Facts, Row
 from stalltop.diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, DeviceCalls, Usage, duration
-from stalltop.diagnosis.host.attribution import Who
 from stalltop.diagnosis.host.cpu import keep_off
+from stalltop.diagnosis.host.losses import Who
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
@@ -62,8 +62,11 @@ def communicators(facts: Facts) -> dict[str, list[Rank]]:
 
 
 def _lost_ns(late: Rank, usual_ns: float, waiting: Sequence[Usage]) -> float:
-    """Returns what the others wait, ns of the window. Collectives between two waits of the host are late
-    together, so each wait counts one lateness; and the loss of a process is at most its measured waits."""
+    """Returns how long the others wait, in ns of the window.
+
+    All collectives between two synchronizations are delayed by the same lateness, so it counts once for each
+    synchronization. A process loses at most the time that it was measured to wait.
+    """
     syncs = fmean(usage.synced.calls for usage in waiting)
     times = min(late.joined, syncs) if syncs else late.joined
     lost = max(late.late_ns - usual_ns, 0) / late.joined * times

@@ -1,120 +1,48 @@
 """Attributes each ns that a process lost on the host to one root cause.
 
-A wait of a calling thread is followed to the process that ended it. If that is a worker, its own time says
-why it was late: what it waited for, in the proportions of its split, and so on for a few steps. A worker that
-itself waits for the caller, or whose waits have no known end, is not the cause of the delay.
+A wait of a calling thread is followed to the thread that ended it. What that one did meanwhile is why it came
+late: its own work, or waits of its own, which are followed in turn, through pipes, sockets, conditions and
+locks, also into other processes, for a few steps. A thread that itself waits for the caller, or whose waits
+have no known end, is not the cause of the delay.
 
-A wait that no known process ends is reported only of a program whose baseline shows that it is always at
-work, because a wait for new work looks the same.
+A wait that no known thread ends is reported only of a program whose baseline shows that it is always at work,
+because a wait for new work looks the same.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from stalltop.diagnosis.facts import Facts, Row
-from stalltop.diagnosis.host import block, memory, processors
+from stalltop.diagnosis.host import block, memory
+from stalltop.diagnosis.host.cpu_waits import CpuWaits, Late
+from stalltop.diagnosis.host.losses import Loss, Losses, Wait, Who
 from stalltop.diagnosis.host.sockets import loses_segments
+from stalltop.diagnosis.host.threads import Edge, ThreadGraph
 from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.families import Family, kind_of
-from stalltop.model.row_key import RowKey
+from stalltop.model.thread_evidence import ENDED, HAND_OVER, STOPPED, TIMEOUT, ThreadId
 
-MOSTLY_CHARGED: Final = 0.5
-"""If more than this part of a wait for a CPU has no culprit, that part is reported too, if no other loss is
-larger."""
 CHANGED_WORKER: Final = 0.2
 """Part of a worker's time on unusual things from which on these are why it is late."""
-MOST_LINKS: Final = 3
-"""Maximum number of workers followed in a row: as many as the kernel side follows."""
+MOST_LINKS: Final = 6
+"""Maximum number of threads followed in a row: as many as the kernel side follows."""
 BUSY_WORKER: Final = 0.5
 """Part of a worker's time spent on work, or on waits with a known reason, below which the worker itself waits
 for work."""
-WAKEABLE: Final = ("lock", "process", "network")
-"""Waits that another process ends."""
+WAKEABLE: Final = ("lock", "network", "process")
+"""Parts of the split that another thread ends."""
 SELDOM_WAITS: Final = 0.2
 """Part of the time between calls that a program usually waits for an unknown reason, below which it counts as
 always at work. A server with capacity to spare waits for work for longer."""
 _WAITS: Final = ("disk", "memory", *WAKEABLE, "other")
 _HANDED_OVER: Final = (Family.SYNC, Family.COLLECTIVE)
-
-
-class Who(NamedTuple):
-    """One process."""
-
-    tenant: str
-    pid: int
-    process: str
-
-
-@dataclass(slots=True)
-class Loss:
-    """Time that one process lost through one cause, ns of the window."""
-
-    cause: str
-    victim: Who
-    ns: float = 0.0
-    effects: dict[RowKey, float] = field(default_factory=lambda: defaultdict(float))
-    """Rows in which it was lost."""
-    parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Parts of their split in which it was lost."""
-    paths: dict[tuple[Who, ...], float] = field(default_factory=lambda: defaultdict(float))
-    """Workers for which the process waited, the nearest one first; empty if it waited itself."""
-    last_parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Parts of the split of the last of these workers, or else of the victim."""
-    culprits: dict[Who, float] = field(default_factory=lambda: defaultdict(float))
-    """Culprits that took it, as far as they are known."""
-    sure_ns: float = 0.0
-    """Part of it that is directly measured. A caller waits for one result of a worker, but only the sum over
-    all results of the worker is known."""
-
-    @property
-    def sure(self) -> float:
-        """Returns the part of it that is directly measured, 0 to 1."""
-        return min(self.sure_ns / self.ns, 1.0) if self.ns else 0.0
-
-    @property
-    def path(self) -> tuple[Who, ...]:
-        """Returns the workers through which most of it was lost."""
-        return max(self.paths, key=lambda path: self.paths[path], default=())
-
-    @property
-    def last(self) -> Who:
-        """Returns the process at the root: the last worker, or the victim."""
-        return self.path[-1] if self.path else self.victim
-
-
-class _Wait(NamedTuple):
-    """Origin of lost time."""
-
-    effect: RowKey
-    part: str
-    path: tuple[Who, ...] = ()
-    sure: float = 1.0
-    """Part of the time of the workers on the path that was spent in the same way."""
-
-    @property
-    def victim(self) -> Who:
-        """Returns the process that makes the calls."""
-        return Who(self.effect.tenant, self.effect.pid, self.effect.process)
-
-
-class _Late(NamedTuple):
-    """A wait of ``who`` for a CPU."""
-
-    wait: _Wait
-    who: Who
-    ns: float
-    by: Mapping[Who, float]
-    """Processes that had the CPU, as far as they are known."""
-
-    @property
-    def charged_ns(self) -> float:
-        """Returns the part that has a known culprit."""
-        return min(sum(self.by.values()), self.ns)
+GIL_INTERVAL_NS: Final = (4_900_000, 8_000_000)
+"""Mean length of the timed waits of a thread that waits for Python's global interpreter lock: its switch
+interval is 5 ms (sys.getswitchinterval), and timers are late by up to some ms on a busy host."""
 
 
 class Attribution:
@@ -122,26 +50,26 @@ class Attribution:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
+        self._graph = ThreadGraph(facts)
         self._blamed: defaultdict[tuple[int, str, str, str, str], dict[Who, float]] = defaultdict(dict)
         """Culprits by process, layer, operation, device and part."""
         for charge in facts.window.evidence.charges:
             by = self._blamed[charge.pid, charge.layer, charge.operation, charge.device, charge.kind]
             who = Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)
             by[who] = by.get(who, 0.0) + charge.ns
-        self._losses: dict[tuple[int, str], Loss] = {}
-        """Losses by process and cause."""
-        self._pinned: dict[int, bool] = {}
-        self._late: list[_Late] = []
+        self._startups = self._graph.startups()
+        """Start-up time of processes that started in the window, ns, less what is attributed already."""
+        self._losses = Losses()
+        self._cpu_waits = CpuWaits(facts, self._losses)
         self._victim = Who("", 0, "")
         """The process whose waits are being followed."""
 
     def losses(self) -> list[Loss]:
-        """Returns what each process that makes calls lost, by root cause."""
-        self._losses, self._late = {}, []
+        """Returns what each process that makes calls lost, by root cause. Called once."""
         for pid in self._facts.callers:
             self._follow(pid)
-        self._settle()
-        return list(self._losses.values())
+        self._cpu_waits.settle()
+        return list(self._losses)
 
     def _follow(self, pid: int) -> None:
         rows = [row for row in self._facts.rows_of(pid) if row.key.outermost or row.key.operation == HOST_GAP]
@@ -155,6 +83,17 @@ class Attribution:
                 if row.split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
                     self._wait(row, part, ns)
 
+    def _share(self, row: Row, part: str) -> float:
+        """Returns the part of an operation's waits that belongs to ``row``, one of its rows by device."""
+        key = row.key
+        alike = [
+            other.split_ns.get(part, 0)
+            for other in self._facts.rows_of(key.pid)
+            if other.key._replace(device=key.device) == key
+        ]
+        # A call that is still open is charged already, but is in no row yet.
+        return row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
+
     def _charged(self, row: Row, part: str) -> Mapping[Who, float]:
         """Returns the culprits of that part of a row's time, with their ns."""
         key = row.key
@@ -165,13 +104,7 @@ class Attribution:
         of_all = self._blamed.get((key.pid, key.layer, key.operation, UNKNOWN, part), {})
         if not of_all:
             return own
-        alike = [
-            other.split_ns.get(part, 0)
-            for other in self._facts.rows_of(key.pid)
-            if other.key._replace(device=key.device) == key
-        ]
-        # A call that is still open is charged already, but is in no row yet.
-        share = row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
+        share = self._share(row, part)
         return {who: own.get(who, 0.0) + share * of_all.get(who, 0.0) for who in {**own, **of_all}}
 
     def _waits_for_cpu(self, row: Row) -> None:
@@ -181,25 +114,32 @@ class Attribution:
         ns = max(row.split_ns.get("runqueue", 0) * self._facts.within(row), sum(by.values()))
         ns = min(ns, self._facts.wall_ns(row.key.pid))
         if ns > 0:
-            self._late.append(_Late(_Wait(row.key, "runqueue"), self._victim, ns, _scaled(by, ns)))
+            self._cpu_waits.add(Late(Wait(row.key, "runqueue"), self._victim, ns, _scaled(by, ns)))
 
     def _wait(self, row: Row, part: str, ns: float) -> None:
-        wait = _Wait(row.key, part)
-        if part not in WAKEABLE:
+        wait = Wait(row.key, part)
+        if part in ("disk", "memory"):
             if not self._held_up(wait, self._victim, part, ns, {}):
                 self._unexplained(row, wait, ns)
             return
+        share = self._share(row, part)
+        edges = self._graph.of_row(row.key.pid, row.key.layer, row.key.operation, part)
         left = ns
-        for who, lost in _scaled(self._charged(row, part), ns).items():
-            # The thread that hands over by a futex is known, even if that is not a fault.
-            if who.pid and (self._woken(row, wait, who, lost) or part == "lock"):
-                left -= lost
+        scaled = scaled_edges(edges, ns, share)
+        for edge in scaled:
+            rest = self._without_startup(wait, edge)
+            left -= edge.ns - rest.ns
+            if self._explained(row, wait, rest):
+                left -= rest.ns
         if part == "network" and loses_segments(self._facts, row.key.pid):
-            self._lost("tcp_retransmits", wait, part, left, {})
+            self._losses.add("tcp_retransmits", wait, part, left, {})
+        elif part == "network" and self._graph.servers_of(row.key.pid):
+            elsewhere = sum(edge.ns for edge in scaled if not edge.waker.pid)
+            self._losses.add("remote_service", wait, part, elsewhere, {})
         else:
             self._unexplained(row, wait, left)
 
-    def _unexplained(self, row: Row, wait: _Wait, ns: float) -> None:
+    def _unexplained(self, row: Row, wait: Wait, ns: float) -> None:
         """Attributes ``ns`` without a known culprit: it is lost if the program is known to be always at
         work."""
         usual = row.usual_ns
@@ -207,37 +147,74 @@ class Attribution:
             return
         idle = sum(usual.get(part, 0.0) for part in (*WAKEABLE, "sleep", "other"))
         if idle < SELDOM_WAITS * sum(usual.values()):
-            self._lost("unexplained_wait", wait, wait.part, ns, {})
+            self._losses.add("unexplained_wait", wait, wait.part, ns, {})
 
-    def _woken(self, row: Row, wait: _Wait, who: Who, ns: float) -> bool:
-        """The caller waited until ``who`` woke it. Returns whether that explains the wait."""
-        if wait.part != "lock":
-            return self._works_for(who) and self._work(wait, who, ns)
-        if self._hands_over(who) and self._work(wait, who, ns):
+    def _explained(self, row: Row, wait: Wait, edge: Edge) -> bool:
+        """Attributes a wait of a caller that ended in one way. Returns whether that explains it."""
+        waker = _who(edge.waker)
+        if edge.kind == STOPPED:
+            self._losses.add("stopped", wait, "other", edge.ns, {waker: edge.ns})
             return True
-        if not self._is_lock(row, who):
+        if edge.kind == TIMEOUT:
+            if not self._is_gil(self._victim.pid, edge):
+                return False
+            self._losses.add("gil", wait, "lock", edge.ns, {self._victim: edge.ns})
+            return True
+        if not waker.pid or edge.kind in ("other", ENDED):
             return False
-        self._lost("lock_contention", wait, wait.part, ns, {who: ns})
-        return True
-
-    def _is_lock(self, row: Row, who: Who) -> bool:
-        """Returns whether a futex that ``who`` released is a lock. Other threads hand over results in the
-        same way: a driver's thread when the device is done, an autograd engine's when the backward pass is.
-        For these, only time beyond the usual is evidence."""
-        if who.pid != self._victim.pid and not self._is_child(who):
+        if edge.kind == "lock":
+            self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
             return True
-        if row.key.layer == HOST_LAYER:
-            return row.usual_ns is not None
-        return kind_of(row.key.layer, row.key.operation).family not in _HANDED_OVER
+        if edge.kind == HAND_OVER:
+            # Threads of a driver, of an autograd engine and of NCCL hand results over inside such calls.
+            inside = row.key.layer != HOST_LAYER
+            if not (inside and kind_of(row.key.layer, row.key.operation).family in _HANDED_OVER):
+                followed = self._work(wait, edge.waker, edge.ns)
+                if not followed and not inside and row.usual_ns is not None:
+                    self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
+            return True  # Who hands over is known, even if that is not a fault.
+        return self._answered(wait, self._victim, edge)
 
-    def _hands_over(self, who: Who) -> bool:
-        """Returns whether a wait that looks like one for a lock may be one for a worker's result."""
-        work = self._facts.work_of(who.pid)
-        if work is None or who.pid != self._victim.pid:
-            return work is not None and self._is_child(who)
-        # A thread of the same process that itself mostly waits does not hold a lock.
-        waits = sum(work.share(part) for part in ("disk", "process", "network", "memory"))
-        return waits >= BUSY_WORKER
+    def _without_startup(self, wait: Wait, edge: Edge) -> Edge:
+        """Attributes the part of a wait in which the waker's process was starting, or until it ended, if the
+        tenant's processes come and go. Returns the rest of the wait."""
+        use = self._facts.use(self._victim.tenant)
+        if edge.waker.pid == self._victim.pid or use is None or not use.exits:
+            return edge
+        waker = _who(edge.waker)
+        if edge.kind == ENDED:
+            ns = edge.ns if self._startups else 0.0
+        else:
+            ns = min(self._startups.get(waker.pid, 0), edge.ns)
+            if ns:
+                self._startups[waker.pid] -= int(ns)
+        self._losses.add("workers_restarted", wait, wait.part, ns, {})
+        return edge._replace(ns=edge.ns - ns)
+
+    def _answered(self, wait: Wait, who: Who, edge: Edge) -> bool:
+        """Attributes a wait of ``who`` for data from the thread of an edge, which may belong to another
+        tenant. Returns whether that explains it."""
+        waker = _who(edge.waker)
+        asks = self._graph.asks(who.pid, waker.pid)
+        if not asks and not self._works_for(waker):
+            return False  # It may as well be who gives ``who`` its work.
+        if self._graph.asks(waker.pid, who.pid):
+            return False
+        if self._work(wait, edge.waker, edge.ns):
+            return True
+        if asks and not self._works_for(waker):
+            on = wait._replace(path=(*wait.path, waker))
+            self._losses.add("remote_service", on, edge.kind, edge.ns, {waker: edge.ns})
+            return True
+        return False
+
+    def _is_gil(self, pid: int, edge: Edge) -> bool:
+        """Returns whether timed waits of a process are those for Python's interpreter lock."""
+        return (
+            pid in self._graph.evidence.python
+            and edge.times > 0
+            and GIL_INTERVAL_NS[0] <= edge.ns / edge.times < GIL_INTERVAL_NS[1]
+        )
 
     def _is_child(self, who: Who) -> bool:
         worker = self._facts.process(who.pid)
@@ -246,57 +223,99 @@ class Attribution:
     def _works_for(self, who: Who) -> bool:
         return who.tenant == self._victim.tenant or self._is_child(who)
 
-    def _work(self, wait: _Wait, worker: Who, ns: float) -> bool:
-        """Attributes ``ns`` that were spent waiting for ``worker`` to the reasons why it was late. Returns
+    def _work(self, wait: Wait, thread: ThreadId, ns: float) -> bool:
+        """Attributes ``ns`` that were spent waiting for ``thread`` to the reasons why it was late. Returns
         False if its own time does not show why."""
-        work = self._facts.work_of(worker.pid)
-        if work is None or worker in wait.path or len(wait.path) >= MOST_LINKS:
+        work = self._graph.work_of(thread)
+        if work is None or thread in wait.threads or len(wait.threads) >= MOST_LINKS:
             return False
-        nearer = {self._victim.pid, *(who.pid for who in wait.path)}
-        within = self._facts.within(work)
+        worker = _who(thread)
+        known = wait.path[-1:] == (worker,) or worker.pid == self._victim.pid
+        path = wait.path if known else (*wait.path, worker)
+        wait = wait._replace(path=path, threads=(*wait.threads, thread))
         busy: dict[str, float] = {}
-        others: dict[str, Mapping[Who, float]] = {}
+        edges: dict[str, list[Edge]] = {}
         turns = 0.0
-        for part in ("running", "runqueue", "disk", "memory", *WAKEABLE):
-            part_ns = work.split_ns.get(part, 0) * within
-            by = _scaled(self._charged(work, part), part_ns)
+        for part in ("running", "runqueue", "disk", "memory", "sleep", *WAKEABLE):
+            part_ns = work.split_ns.get(part, 0.0)
             if part in WAKEABLE:
-                in_turn = sum(lost for who, lost in by.items() if who.pid in nearer)
+                found = scaled_edges(self._graph.waits_of(thread, part), part_ns)
+                in_turn = sum(edge.ns for edge in found if self._is_turn(wait, edge))
                 turns += in_turn
-                by = {who: lost for who, lost in by.items() if who.pid and who.pid not in nearer}
+                edges[part] = [edge for edge in found if self._leads_on(wait, edge)]
                 lossy = part == "network" and loses_segments(self._facts, worker.pid)
-                part_ns = part_ns - in_turn if lossy else sum(by.values())
+                part_ns = part_ns - in_turn if lossy else sum(edge.ns for edge in edges[part])
             if part_ns > 0:
-                busy[part], others[part] = part_ns, by
+                busy[part] = part_ns
         active = sum(busy.values())
-        if active <= 0 or active < BUSY_WORKER * (work.total_ns * within - turns):
+        if active <= 0 or active < BUSY_WORKER * (work.total_ns - turns):
             return False
-        weights = _late_by(work, busy)
+        weights = _late_by(self._facts.work_of(worker.pid), busy)
         total = sum(weights.values())
         part_of = min(ns, active) / total
         for part, weight in weights.items():
-            by = _scaled(others[part], weight)
-            on = wait._replace(path=(*wait.path, worker), sure=wait.sure * weight / total)
-            self._work_part(on, worker, part, weight * part_of, {w: lost * part_of for w, lost in by.items()})
+            on = wait._replace(sure=wait.sure * weight / total)
+            self._work_part(on, worker, part, weight * part_of, edges.get(part, ()))
         return True
 
-    def _work_part(self, wait: _Wait, worker: Who, part: str, ns: float, by: Mapping[Who, float]) -> None:
-        if part == "running":
-            self._lost("loader_cpu", wait, part, ns, {worker: ns})
-        elif part == "lock" and worker.pid != self._victim.pid:
-            self._lost("loader_lock", wait, part, ns, by)
-        elif part in WAKEABLE:
-            told = sum(lost for who, lost in by.items() if self._work(wait, who, lost))
+    def _is_turn(self, wait: Wait, edge: Edge) -> bool:
+        """Returns whether the last thread of ``wait`` waits for those that wait for it."""
+        waker = edge.waker
+        if waker in wait.threads or (waker.pid == self._victim.pid and self._graph.is_caller(waker)):
+            return True
+        return waker.pid == self._victim.pid != wait.threads[-1].pid
+
+    def _leads_on(self, wait: Wait, edge: Edge) -> bool:
+        pid = wait.threads[-1].pid
+        if edge.kind == TIMEOUT:
+            return self._is_gil(pid, edge)
+        if edge.kind == "network" and not edge.waker.pid:
+            return bool(self._graph.servers_of(pid))
+        return bool(edge.waker.pid) and not self._is_turn(wait, edge)
+
+    def _work_part(self, wait: Wait, worker: Who, part: str, ns: float, edges: Iterable[Edge]) -> None:
+        """Attributes ``ns`` that the last thread of ``wait``, one of ``worker``, spent in ``part``."""
+        if part in WAKEABLE:
+            explained = sum(
+                edge.ns for edge in scaled_edges(edges, ns) if self._waits_too(wait, worker, edge)
+            )
             if part == "network" and loses_segments(self._facts, worker.pid):
-                self._lost("tcp_retransmits", wait, part, ns - told, {})
+                self._losses.add("tcp_retransmits", wait, part, ns - explained, {})
+        elif not self._works_for(worker):
+            self._losses.add("remote_service", wait, part, ns, {worker: ns})
+        elif part == "running":
+            self._losses.add("loader_cpu", wait, part, ns, {worker: ns})
+        elif part == "sleep":
+            self._losses.add("loader_sleep", wait, part, ns, {})
         else:
+            row = self._facts.work_of(worker.pid)
+            by = _scaled(self._charged(row, part), ns) if row is not None else {}
             self._held_up(wait, worker, part, ns, by)
 
-    def _held_up(self, wait: _Wait, who: Who, part: str, ns: float, by: Mapping[Who, float]) -> bool:
+    def _waits_too(self, wait: Wait, worker: Who, edge: Edge) -> bool:
+        """Attributes a wait of a thread of ``worker`` that others wait for. Returns whether that explains
+        it."""
+        waker = _who(edge.waker)
+        if edge.kind == TIMEOUT:
+            self._losses.add("gil", wait, "lock", edge.ns, {worker: edge.ns})
+            return True
+        if edge.kind == HAND_OVER:
+            return self._work(wait, edge.waker, edge.ns)
+        if not waker.pid:
+            self._losses.add("remote_service", wait, edge.kind, edge.ns, {})
+            return True
+        if edge.kind == "lock":
+            cause = "loader_lock" if self._works_for(worker) else "remote_service"
+            by = waker if self._works_for(worker) else worker
+            self._losses.add(cause, wait, "lock", edge.ns, {by: edge.ns})
+            return True
+        return self._answered(wait, worker, edge)
+
+    def _held_up(self, wait: Wait, who: Who, part: str, ns: float, by: Mapping[Who, float]) -> bool:
         """Attributes a wait of ``who``, the caller or a worker, for something that no other process has to
         give. Returns whether the reason is known."""
         if part == "runqueue":
-            self._late.append(_Late(wait, who, ns, by))
+            self._cpu_waits.add(Late(wait, who, ns, by))
             return True
         cause = ""
         if part == "disk":
@@ -308,94 +327,25 @@ class Attribution:
         elif part == "memory":
             cause = memory.cause_of_wait(self._facts, who.tenant, who.pid)
         if cause:
-            self._lost(cause, wait, part, ns, {})
+            self._losses.add(cause, wait, part, ns, {})
         return bool(cause)
 
-    def _settle(self) -> None:
-        """Attributes waits for CPUs. Runs at the end, because the time that a quota took is known only for a
-        tenant as a whole."""
-        by_tenant: defaultdict[str, list[_Late]] = defaultdict(list)
-        for late in self._late:
-            by_tenant[late.who.tenant].append(late)
-        nobodys: defaultdict[Who, list[tuple[_Late, float]]] = defaultdict(list)
-        for tenant, waits in by_tenant.items():
-            stopped = processors.throttled_ns(self._facts, tenant)
-            of_charged = self._stopped_share(tenant, waits, stopped) if stopped else 0.0
-            for late in waits:
-                uncharged = late.ns - late.charged_ns
-                if stopped:
-                    by_quota = uncharged + of_charged * late.charged_ns
-                    self._lost("cfs_throttling", late.wait, "runqueue", by_quota, {})
-                elif uncharged > MOSTLY_CHARGED * late.ns:
-                    nobodys[late.wait.victim].append((late, uncharged))
-                self._charge(late, 1.0 - of_charged)
-        for victim, found in nobodys.items():
-            others = sum(loss.ns for (pid, _), loss in self._losses.items() if pid == victim.pid)
-            if sum(ns for _, ns in found) > others:
-                for late, ns in found:
-                    cause = "cpu_pinning" if self._is_pinned(late.who.pid) else "cpu_contention"
-                    self._lost(cause, late.wait, "runqueue", ns, {})
 
-    def _stopped_share(self, tenant: str, waits: list[_Late], stopped_ns: float) -> float:
-        """Returns the part of the charged time in which a quota would have stopped ``waits`` anyway.
-
-        Time in which nobody had the CPU belongs to the quota; what is left of the quota's time is spread over
-        the rest.
-        """
-        charged = sum(late.charged_ns for late in waits)
-        if not charged:
-            return 0.0
-        # The Linux kernel counts by CPU: of two threads that wait for one CPU it counts one.
-        pids = {late.who.pid for late in waits}
-        threads = sum(self._facts.wall_ns(pid) for pid in pids) / (self._facts.seconds * 1e9)
-        cpus = processors.cpus_for(self._facts, tenant)
-        most = stopped_ns * max(threads / cpus, 1.0) if cpus else stopped_ns
-        left = most - sum(late.ns - late.charged_ns for late in waits)
-        return min(max(left, 0.0) / charged, 1.0)
-
-    def _charge(self, late: _Late, part: float) -> None:
-        """Charges ``part`` of a wait for a CPU to the processes that had it."""
-        who = late.who
-        for other, lost in late.by.items():
-            if other.pid == self._facts.own_pid != 0:
-                cause = "tracer"
-            elif self._is_pinned(who.pid):
-                cause = "cpu_pinning"
-            elif other.tenant != who.tenant:
-                cause = "cpu_contention"
-            else:
-                cause = "loader_cpu" if late.wait.path else "own_threads"
-            self._lost(cause, late.wait, "runqueue", lost * part, {other: lost * part})
-
-    def _is_pinned(self, pid: int) -> bool:
-        """Returns whether the process waits for its CPUs while CPUs that it may not use are idle."""
-        pinned = self._pinned.get(pid)
-        if pinned is None:
-            pinned = self._pinned[pid] = bool(processors.idle_elsewhere(self._facts, pid))
-        return pinned
-
-    def _lost(self, cause: str, wait: _Wait, last_part: str, ns: float, by: Mapping[Who, float]) -> None:
-        if ns <= 0:
-            return
-        victim = wait.victim
-        loss = self._losses.setdefault((victim.pid, cause), Loss(cause, victim))
-        loss.ns += ns
-        loss.effects[wait.effect] += ns
-        loss.parts[wait.part] += ns
-        loss.paths[wait.path] += ns
-        loss.last_parts[last_part] += ns
-        loss.sure_ns += ns * wait.sure
-        for who, lost in by.items():
-            loss.culprits[who] += lost
+def _who(thread: ThreadId) -> Who:
+    return Who(thread.tenant, thread.pid, thread.process)
 
 
-def _late_by(work: Row, busy: Mapping[str, float]) -> Mapping[str, float]:
-    """Returns the part of a worker's time, out of ``busy``, that makes it late: what is beyond the usual. If
-    that is little, the worker behaves as always, and all of ``busy`` makes it late."""
-    if work.usual_ns is None:
+def _late_by(work: Row | None, busy: Mapping[str, float]) -> Mapping[str, float]:
+    """Returns the part of a worker's time, out of ``busy``, that makes it late: what is beyond the usual, as
+    far as ``work``, the row of its process, tells. If that is little, the worker behaves as always: then all
+    of ``busy`` makes it late."""
+    if work is None or work.usual_ns is None:
         return busy
-    usual = {part: work.usual_ns.get(part, 0.0) * work.calls for part in busy}
-    beyond = {part: ns - usual[part] for part, ns in busy.items() if ns > usual[part]}
+    beyond = {}
+    for part, ns in busy.items():
+        spent = work.split_ns.get(part, 0)
+        if spent and (more := work.beyond_usual(part)):
+            beyond[part] = ns * more / spent
     return beyond if sum(beyond.values()) >= CHANGED_WORKER * sum(busy.values()) else busy
 
 
@@ -405,3 +355,11 @@ def _scaled(by: Mapping[Who, float], most: float) -> Mapping[Who, float]:
     if total <= most or total <= 0:
         return by
     return {who: ns * most / total for who, ns in by.items()}
+
+
+def scaled_edges(edges: Iterable[Edge], most: float, share: float = 1.0) -> Sequence[Edge]:
+    """Returns ``share`` of the waits of ``edges``, scaled to a sum of at most ``most`` ns."""
+    edges = list(edges)
+    total = share * sum(edge.ns for edge in edges)
+    factor = share * (most / total if total > most else 1.0)
+    return [edge._replace(ns=edge.ns * factor, times=edge.times * factor) for edge in edges]

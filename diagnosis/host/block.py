@@ -52,7 +52,7 @@ def device_of(facts: Facts, tenant: str, pid: int) -> BlockDevice | None:
 
 
 def users(facts: Facts, device: str) -> dict[User, float]:
-    """Returns who keeps a device busy: time of their requests within the device, ns of the window."""
+    """Returns who keeps a device busy: for how many ns of the window their requests were in the device."""
     found: dict[User, float] = {}
     for io in facts.window.evidence.block_io:
         if io.device == device:

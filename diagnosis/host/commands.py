@@ -48,7 +48,7 @@ def in_network_of(pid: int, command: str) -> str:
 
 
 def limit_cpus(facts: Facts, tenant: str, cpus: float, *, now_by: str = "") -> str:
-    """Returns a command that limits a tenant to so many CPUs; '' if no command does that. ``now_by`` is the
+    """Returns a command that limits a tenant to this many CPUs; '' if no command does that. ``now_by`` is the
     cgroup that has the limit now."""
     cpus = max(cpus, LEAST_CPUS)
     found, use = facts.window.tenants.get(tenant), facts.use(tenant)
@@ -68,7 +68,7 @@ def limit_cpus(facts: Facts, tenant: str, cpus: float, *, now_by: str = "") -> s
 
 
 def limit_memory(facts: Facts, tenant: str, size_bytes: float, *, now_by: str = "") -> str:
-    """Returns a command that limits a tenant to so much memory; '' if no command does that."""
+    """Returns a command that limits a tenant to this much memory; '' if no command does that."""
     mib = max(round(size_bytes / MIB), 1)
     found, use = facts.window.tenants.get(tenant), facts.use(tenant)
     if found is None or _above(found, now_by):

@@ -6,8 +6,8 @@ from typing import Final
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import commands
-from stalltop.diagnosis.host.attribution import Loss, Who
 from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.host.processors import cpuset_of, idle_elsewhere
 from stalltop.diagnosis.host.wording import ENDED, OUTSIDE, blamed, by_tenant, members, named, ranked
 from stalltop.diagnosis.links import link_of

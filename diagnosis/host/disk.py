@@ -8,8 +8,8 @@ from typing import Final
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import block, commands, memory
-from stalltop.diagnosis.host.attribution import Loss, Who
 from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.host.wording import MOST_CULPRITS, named
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix, Link

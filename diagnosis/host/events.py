@@ -21,8 +21,8 @@ from stalltop.model.window import OpenCall
 HUNG_NS: Final = 10_000_000_000
 """Age below which an open call is not called hung: nobody would look into it so soon."""
 HUNG_TIMES: Final = 10
-"""An open call also has to be so many times as long as such calls of the process before: long steps and loads
-recur."""
+"""An open call also has to be this many times as long as earlier such calls of the process: long steps and
+loads recur."""
 UNKNOWN_HUNG_NS: Final = 60_000_000_000
 """Age of a hung call if no such call has returned yet: the first one may load and compile device code for
 tens of seconds."""

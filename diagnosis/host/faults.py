@@ -6,9 +6,9 @@ from typing import Final
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import commands, disk
-from stalltop.diagnosis.host.attribution import Loss
 from stalltop.diagnosis.host.commands import MIB
 from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.memory import at_limit, largest_users
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix, Link

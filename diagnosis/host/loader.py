@@ -1,4 +1,5 @@
-"""Describes data loading: a caller waits for workers, and these for a disk, a CPU or a lock."""
+"""Describes data loading, as `attribution` finds it: a caller waits for workers, and these for a disk, a CPU,
+a lock, or they sleep."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from typing import Final
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import disk, locks
-from stalltop.diagnosis.host.attribution import Loss
 from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.losses import Loss
+from stalltop.diagnosis.host.threads import ThreadGraph
 from stalltop.diagnosis.host.wording import blamed, ranked
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix
@@ -70,4 +72,44 @@ def short_of_lock(facts: Facts, loss: Loss) -> Description:
             Fix("hold the lock for less: read and decode outside of it"),
         ),
         confidence=SURE * loss.sure * min(sum(loss.culprits.values()) / loss.ns, 1.0),
+    )
+
+
+def asleep(facts: Facts, loss: Loss) -> Description:
+    """Describes workers that sleep by themselves."""
+    worker = loss.last
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits for data while {worker.process} sleeps",
+        links=(),
+        fixes=(
+            Fix(
+                "find the sleep in the data set's code: a rate limit, a retry with back-off, "
+                "a poll of a queue",
+                f"py-spy dump --pid {worker.pid}",
+                look=True,
+            ),
+            Fix("more DataLoader workers (num_workers): sleeps of several workers overlap"),
+        ),
+        confidence=SURE * loss.sure,
+    )
+
+
+def workers_restarted(facts: Facts, loss: Loss) -> Description:
+    """Describes workers that end and start again, as at each epoch."""
+    use = facts.use(loss.victim.tenant)
+    startups = sorted(ThreadGraph(facts).startups().values())
+    typical_ms = startups[len(startups) // 2] / 1e6 if startups else 0.0
+    count = use.exits if use is not None else 0
+    text = (
+        f"{count} processes ended and {len(startups)} started in {facts.seconds:.1f} s; half of these took "
+        f"{typical_ms:.0f} ms or more until their first result"
+    )
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits while its workers are started again",
+        links=(link_of(loss.victim, "factor", text, depth=2),),
+        fixes=(
+            Fix("keep workers between epochs: DataLoader(persistent_workers=True)"),
+            Fix("make epochs longer, or workers quicker to start: import less, open files at the first item"),
+        ),
+        confidence=SURE,
     )

@@ -5,18 +5,24 @@ from __future__ import annotations
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host.attribution import Loss, Who
 from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.host.wording import blamed, named, ranked
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix, Link
+from stalltop.model.evidence import HOST_WORK
+from stalltop.model.thread_evidence import HAND_OVER
 
 PASSES_ON: Final = 0.5
-"""Part of a process's time spent waiting for locks, from which on it only passed the lock on and did not hold
+"""From this share of its time on that a process waits for locks, it only passed the lock on and did not hold
 it for long."""
+SURE_OF_INTERPRETER: Final = 0.9
+"""Confidence: timed waits of the switch interval, one after the other, in a process that runs Python."""
+MOST_HOLDERS: Final = 3
+"""Threads that are named as holders of the interpreter lock."""
 SURE: Final = 0.8
-"""Confidence: the process that wakes a waiter either had the lock, or made what it waited for; the Linux
-kernel cannot distinguish these."""
+"""Confidence: a mutex is recognized by its futex word, but of locks without such a word only that the threads
+took turns at one place."""
 
 
 def contention(facts: Facts, loss: Loss) -> Description:
@@ -42,7 +48,8 @@ def contention(facts: Facts, loss: Loss) -> Description:
 
 
 def holders(facts: Facts, loss: Loss) -> dict[Who, float]:
-    """Returns who holds the lock, ns of the loss, without processes that wait for it as the victim does."""
+    """Returns how many ns of the loss each holder of the lock took. Processes that wait for it too are left
+    out."""
     waiting = {who for who in loss.culprits if _stands_in_line(facts, who)}
     kept = {who: ns for who, ns in loss.culprits.items() if who not in waiting}
     if not kept:
@@ -73,3 +80,45 @@ def _reason(facts: Facts, holder: Who, depth: int) -> tuple[Link, ...]:
             depth=depth,
         ),
     )
+
+
+def interpreter(facts: Facts, loss: Loss) -> Description:
+    """Describes a caller, or a worker, that waits for Python's global interpreter lock."""
+    who = loss.last
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits for Python's interpreter lock (GIL), which another "
+        f"thread of {who.process} holds",
+        links=tuple(
+            link_of(who, "culprit", text, share=share, depth=len(loss.path) + 2)
+            for text, share in _holders_of_interpreter(facts, who.pid)
+        ),
+        fixes=(
+            Fix(
+                "see which Python thread holds the GIL, and at which line",
+                f"py-spy dump --pid {who.pid}",
+                look=True,
+            ),
+            Fix(
+                "move that thread's work into another process (multiprocessing), or into code that "
+                "releases the GIL"
+            ),
+        ),
+        confidence=SURE_OF_INTERPRETER,
+    )
+
+
+def _holders_of_interpreter(facts: Facts, pid: int) -> list[tuple[str, float]]:
+    """Returns the threads of a process that gave up the lock for others, each with its share."""
+    gave: dict[int, int] = {}
+    for wait in facts.window.evidence.threads.waits:
+        calls = wait.operation != HOST_WORK
+        if calls and wait.kind == HAND_OVER and wait.thread.pid == wait.waker.pid == pid:
+            gave[wait.waker.tid] = gave.get(wait.waker.tid, 0) + wait.times
+    names = {
+        work.thread.tid: work.name for work in facts.window.evidence.threads.works if work.thread.pid == pid
+    }
+    total = sum(gave.values())
+    ranked = sorted(gave.items(), key=lambda item: -item[1])[:MOST_HOLDERS]
+    return [
+        (f"thread {tid} ({names.get(tid) or 'unnamed'}) holds it", times / total) for tid, times in ranked
+    ]

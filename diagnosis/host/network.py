@@ -6,8 +6,8 @@ from typing import Final
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import commands
-from stalltop.diagnosis.host.attribution import Loss
 from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix
 

@@ -46,7 +46,7 @@ def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
 
 
 def throttled_ns(facts: Facts, tenant: str) -> float:
-    """Returns the time that the tenant's CPU quota stopped it, ns of the window; 0 if that is no pattern."""
+    """Returns for how many ns of the window the tenant's CPU quota stopped it; 0 if in few periods only."""
     use = facts.use(tenant)
     if use is None or use.throttled_ns <= 0 or not use.throttled_periods:
         return 0.0

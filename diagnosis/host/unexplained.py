@@ -6,8 +6,8 @@ from typing import Final
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import commands
-from stalltop.diagnosis.host.attribution import Loss
 from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.wording import WAITS
 from stalltop.model.chain import Fix
 
@@ -24,7 +24,7 @@ _WHO: Final = {
 
 
 def unexplained(facts: Facts, loss: Loss) -> Description:
-    """Describes a program that is usually always at work and now waits without a measured reason."""
+    """Describes a program that is usually busy all the time, and now waits for no measured reason."""
     who = loss.victim
     part = max(loss.parts, key=lambda name: loss.parts[name])
     fixes = [Fix("see where it stands (py-spy for Python)", f"py-spy dump -p {who.pid}", look=True)]

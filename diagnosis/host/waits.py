@@ -7,9 +7,10 @@ from typing import Final
 
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import cpu, disk, faults, loader, locks, network, unexplained
-from stalltop.diagnosis.host.attribution import Attribution, Loss
+from stalltop.diagnosis.host import cpu, disk, faults, loader, locks, network, service, stopped, unexplained
+from stalltop.diagnosis.host.attribution import Attribution
 from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.wording import effect, mechanisms, row_of, worst
 from stalltop.diagnosis.suspicion import Suspicion
 
@@ -18,7 +19,15 @@ LEAST_SHARE: Final = 0.1
 for each other for some hundredths of their time."""
 LEAST_SHARE_OF_CERTAIN: Final = 0.02
 """The same for causes in ``_CERTAIN``."""
-_CERTAIN: Final = ("cfs_throttling", "cpu_pinning", "reclaim", "major_faults", "tcp_retransmits", "tracer")
+_CERTAIN: Final = (
+    "cfs_throttling",
+    "cpu_pinning",
+    "reclaim",
+    "major_faults",
+    "tcp_retransmits",
+    "tracer",
+    "stopped",
+)
 """Causes with evidence of their own besides the lost time: limits reached, faults, retransmits."""
 LEAST_SHARE_OF_SLOW: Final = 0.02
 """The same if the row that loses most is slower by ``SLOW``: rare, long waits hurt latency."""
@@ -36,10 +45,15 @@ DESCRIBED: Final[Mapping[str, Callable[[Facts, Loss], Description | None]]] = {
     "loader_cpu": loader.short_of_cpu,
     "loader_disk": loader.short_of_disk,
     "loader_lock": loader.short_of_lock,
+    "loader_sleep": loader.asleep,
+    "workers_restarted": loader.workers_restarted,
+    "remote_service": service.slow,
     "slow_disk": disk.slow,
     "reclaim": faults.reclaim,
     "major_faults": faults.read_back,
     "lock_contention": locks.contention,
+    "gil": locks.interpreter,
+    "stopped": stopped.by_signal,
     "tcp_retransmits": network.retransmits,
     "unexplained_wait": unexplained.unexplained,
 }

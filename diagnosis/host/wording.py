@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts, Row
-from stalltop.diagnosis.host.attribution import Loss, Who
+from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Link
 from stalltop.model.evidence import HOST_GAP
@@ -30,6 +30,7 @@ WAITS: Final = {
     "lock": "waits for a lock or another thread",
     "network": "waits for the network",
     "process": "waits for another process",
+    "sleep": "sleeps",
     "other": "waits in the kernel",
 }
 """What a thread does in a part of its split."""

@@ -1,1 +1,1 @@
-"""Windows as JSON."""
+"""Converts windows and comparisons to JSON objects."""

@@ -1,4 +1,4 @@
-"""What changed between two windows as one JSON object: what ``diff --json`` prints. See docs/diff.md."""
+"""The JSON object that ``diff --json`` prints: what changed between two windows. See docs/diff.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from stalltop.model.chain import Chain
 from stalltop.model.comparing.chain_difference import ChainChange, shares
 from stalltop.model.comparing.condition import Condition, Met
-from stalltop.model.comparing.difference import Compared, Side, of_rows
+from stalltop.model.comparing.difference import Compared, ComparedSide, of_rows
 from stalltop.model.rows.pivot import PERCENTS
 from stalltop.model.window import SPLITS, Window
 
@@ -22,21 +22,21 @@ SCHEMA: Final = "stalltop.diff/1"
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """All that is said of two windows."""
+    """The comparison of two windows."""
 
     then: Window
     now: Window
     by: tuple[str, ...]
-    """What rows are compared by."""
+    """Dimensions of the rows that are compared."""
     compared: Compared
     order: Sequence[int]
-    """Rows of ``compared``, those that changed most first."""
+    """Indices of rows of ``compared``, those that changed most first."""
     faults: tuple[ChainChange, ...]
     conditions: tuple[tuple[Condition, Met], ...] = ()
 
 
 def diff_document(diff: Diff) -> dict[str, Any]:
-    """``diff`` in plain dicts, lists, strings and numbers; what is not known is None."""
+    """Return ``diff`` as dicts, lists, strings and numbers; None stands for a value that is not known."""
     found = diff.compared.difference
     intervals = {
         percent: [of_rows(side, percent) for side in (found.then, found.now)] for percent in PERCENTS
@@ -111,7 +111,7 @@ def _window(window: Window) -> dict[str, Any]:
     }
 
 
-def _side(side: Side, row: int) -> dict[str, Any] | None:
+def _side(side: ComparedSide, row: int) -> dict[str, Any] | None:
     at = int(side.at[row])
     if at < 0:
         return None
@@ -129,7 +129,9 @@ def _side(side: Side, row: int) -> dict[str, Any] | None:
     }
 
 
-def _percentile(side: Side, row: int, percent: float, low: float, high: float) -> dict[str, Any] | None:
+def _percentile(
+    side: ComparedSide, row: int, percent: float, low: float, high: float
+) -> dict[str, Any] | None:
     at = int(side.at[row])
     if at < 0 or not side.groups.calls[at]:
         return None

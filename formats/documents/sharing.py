@@ -1,4 +1,4 @@
-"""Who shares a device, as JSON: ``devices[].sharing`` of a window. docs/json.md describes every field."""
+"""The JSON of ``devices[].sharing`` in a window: tenants of a device. docs/json.md describes every field."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 from stalltop.formats.text.sharing_text import statement
 from stalltop.model.devices.sharing import Holding, Sharer, Sharing, unplaced
+from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window import Window
 
 
 def sharing_document(sharing: Sharing, window: Window) -> dict[str, Any]:
-    """One device's, in plain dicts, lists, strings and numbers."""
+    """Return how a device is shared, as dicts, lists, strings and numbers."""
     return {
         "way": sharing.way,
-        "statement": statement(sharing, window, unicode=False),
+        "statement": statement(sharing, window, ASCII),
         "watched": sharing.watched,
         "hidden": sharing.hidden,
         **_users(sharing),
@@ -32,7 +33,7 @@ def sharing_document(sharing: Sharing, window: Window) -> dict[str, Any]:
 
 
 def unplaced_document(window: Window) -> list[dict[str, Any]]:
-    """Tenants with calls on a device of which it is not known which one it was."""
+    """Return the tenants with calls on a GPU that is not known."""
     return [
         {
             "tenant": one.tenant,

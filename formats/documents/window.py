@@ -1,6 +1,6 @@
-"""A window as one JSON object: what ``once --json`` prints. docs/json.md describes every field.
+"""The JSON object that ``once --json`` prints: a window. docs/json.md describes every field.
 
-Names and types are a contract with other people's scripts: fields may be added, never renamed.
+Scripts depend on names and types: fields may be added, never renamed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from stalltop.model.devices.device import Device
 from stalltop.model.devices.sharing import sharings
 from stalltop.model.evidence import Evidence
 from stalltop.model.rows.pivot import PERCENTS, bounded
+from stalltop.model.thread_evidence import ThreadEvidence
 from stalltop.model.window import LOSSES, SPLITS, Coverage, OpenCall, Rows, Window
 
 SCHEMA = "stalltop.window/1"
@@ -25,7 +26,7 @@ SCHEMA = "stalltop.window/1"
 
 
 def document(window: Window) -> dict[str, Any]:
-    """``window`` in plain dicts, lists, strings and numbers; no NaN, no infinity: those become None."""
+    """Return ``window`` as dicts, lists, strings and numbers. NaN and infinity become None."""
     return {
         "schema": SCHEMA,
         "host": window.host,
@@ -181,7 +182,7 @@ def _culprits(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def chain_document(chain: Chain) -> dict[str, Any]:
-    """One element of ``chains``."""
+    """Return an element of ``chains``."""
     plain: dict[str, Any] = _finite(asdict(chain))
     plain["fix"] = plain.pop("fixes")
     plain["rows"] = [_placed(key._asdict()) for key in chain.rows]
@@ -189,8 +190,8 @@ def chain_document(chain: Chain) -> dict[str, Any]:
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:
-    """All but the charges, the most first."""
-    plain = _finite(asdict(replace(evidence, charges=())))
+    """Return the lists of ``evidence`` without charges and threads, the largest records first."""
+    plain = _finite(asdict(replace(evidence, charges=(), threads=ThreadEvidence())))
     return {
         "block_io": sorted(plain["block_io"], key=lambda io: -(io["queued_ns"] + io["service_ns"])),
         "tenant_use": sorted(plain["tenants"], key=lambda use: (-use["cpu_ns"], use["tenant"])),
@@ -203,12 +204,12 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
 
 
 def _placed(plain: dict[str, Any]) -> dict[str, Any]:
-    """``plain`` with None for a device that is not known."""
+    """Return ``plain`` with None for a device that is not known."""
     return plain | {"device": plain["device"] or None}
 
 
 def _finite(value: Any) -> Any:
-    """``value`` with lists for tuples, and without numbers that JSON does not have."""
+    """Return ``value`` with lists for tuples, and with None for NaN and infinity."""
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,1 +1,1 @@
-"""Windows and recordings as pages for a browser, and pictures of the screen."""
+"""Makes HTML pages of windows and recordings, and pictures of the screen."""

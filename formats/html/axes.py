@@ -1,4 +1,4 @@
-"""Axes of charts: where ticks are, what they say, and where a value lies. Pure functions of numbers."""
+"""Axes of charts: positions and labels of ticks, and positions of values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STEPS: Final = (
     *(3_600, 7_200, 10_800, 21_600, 43_200),
     *(86_400, 172_800, 604_800, 2_419_200),
 )
-"""Seconds between two ticks of time."""
+"""Distances between two ticks of a time axis, in seconds."""
 _MINUTE: Final = 60
 _DAY: Final = 86_400
 _SECOND_NS: Final = 1e9
@@ -27,17 +27,17 @@ class AxisTick:
     """A mark on an axis."""
 
     at: float
-    """0 to 1 along the axis."""
+    """Position on the axis, 0 to 1."""
     label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Where values lie on a line from 0 to 1."""
+    """Maps values to positions from 0 to 1."""
 
     ticks: tuple[AxisTick, ...]
     place: Callable[[float], float]
-    """Where a value lies; what is outside is put at the end that is next to it."""
+    """Returns the position of a value. Values beyond an end are at this end."""
 
 
 def _bounded(at: float) -> float:
@@ -45,12 +45,12 @@ def _bounded(at: float) -> float:
 
 
 def time_axis(start: float, end: float, most: int) -> Axis:
-    """An axis from ``start`` to ``end`` (Unix seconds) with at most ``most`` ticks in local time."""
+    """Return an axis from ``start`` to ``end`` (Unix seconds) with at most ``most`` ticks, in local time."""
     span = max(end - start, 1e-3)
     step = next(
         (step for step in _STEPS if span / step <= most), _STEPS[-1] * math.ceil(span / _STEPS[-1] / most)
     )
-    # Whole hours and days of the clock on the wall, not of UTC.
+    # Ticks are at whole hours and days of local time, not of UTC.
     shift = time.localtime(start).tm_gmtoff or 0
     first = math.ceil((start + shift) / step) * step - shift
     ticks: list[AxisTick] = []
@@ -67,7 +67,10 @@ def _clock(at: float, step: float) -> str:
 
 
 def linear_axis(highest: float, most: int, shown: Callable[[float], str]) -> Axis:
-    """An axis from zero to a round number above ``highest`` with about ``most`` ticks."""
+    """Return an axis from zero to a round number above ``highest`` with about ``most`` ticks.
+
+    ``shown`` returns the label of a tick.
+    """
     top = highest if highest > 0 and math.isfinite(highest) else 1.0
     rough = top / most
     power = 10.0 ** math.floor(math.log10(rough))
@@ -79,7 +82,7 @@ def linear_axis(highest: float, most: int, shown: Callable[[float], str]) -> Axi
 
 
 def duration_axis(lowest_ns: float, highest_ns: float) -> Axis:
-    """A logarithmic axis of durations, in whole powers of ten at both ends."""
+    """Return a logarithmic axis of durations (ns), which begins and ends at powers of ten."""
     low = math.floor(math.log10(max(lowest_ns, 1.0)))
     high = max(math.ceil(math.log10(max(highest_ns, 1.0)) - 1e-9), low + 1)
     ticks = tuple(
@@ -92,7 +95,7 @@ def duration_axis(lowest_ns: float, highest_ns: float) -> Axis:
 
 
 def _duration(ns: float) -> str:
-    """A power of ten without the digits that are all zero."""
+    """Return the label of a power of ten, without decimals."""
     if ns > _SECOND_NS:
         return f"{ns / _SECOND_NS:.0f}s"
     return figures.duration(ns).strip().replace(".00", "").replace(".0", "")

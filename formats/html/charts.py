@@ -1,6 +1,7 @@
-"""Charts as inline SVG: drawn by the style sheet's colours, so that they follow light and dark; no script.
+"""Charts as inline SVG without scripts. Their colours are those of the style sheet, light or dark.
 
-A chart is ``WIDTH`` x ``HEIGHT`` units, scaled by the browser. What lines show is told in words too.
+A chart has ``WIDTH`` x ``HEIGHT`` units, which the browser scales. Each has its content as a text, too, for
+screen readers.
 """
 
 from __future__ import annotations
@@ -21,27 +22,26 @@ WIDTH: Final = 640
 HEIGHT: Final = 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 10, 8, 22
 _BARS: Final = 64
-"""Bars of a picture of durations."""
+"""Bars of a chart of durations."""
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A value that holds for a stretch of time. None: it is not known."""
+class ChartPoint:
+    """A value for a stretch of time (Unix seconds); None if it is not known."""
 
     start: float
     end: float
-    """Unix time, seconds."""
     value: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartLine:
     """One line of a chart."""
 
     name: str
     style: str
-    """A class of the style sheet: p50, p99, max, one, area."""
-    points: Sequence[Point]
+    """A class of the style sheet: p50, p99, max or area."""
+    points: Sequence[ChartPoint]
 
 
 def _x(at: float) -> str:
@@ -53,14 +53,17 @@ def _y(at: float) -> str:
 
 
 def over_time(
-    series: Sequence[Series],
+    series: Sequence[ChartLine],
     times: Axis,
     values: Axis,
     *,
     told: str,
     dots: Sequence[tuple[float, float, str]] = (),
 ) -> Html:
-    """Lines over time. Where nothing is known there is no line. ``dots``: (time, value, what it is)."""
+    """Return a chart of lines over time. A line has gaps where its value is not known.
+
+    ``told`` is the content of the chart as text; ``dots`` are (time, value, text) of points.
+    """
     lines = [
         tag("path", d=_path(one.points, times, values, closed=one.style == "area"), class_=one.style)
         for one in series
@@ -79,8 +82,8 @@ def over_time(
     return _chart(told, times.ticks, values.ticks, [*lines, *marks])
 
 
-def _path(points: Sequence[Point], times: Axis, values: Axis, *, closed: bool) -> str:
-    """Steps from point to point, with a gap where time passes between two of them."""
+def _path(points: Sequence[ChartPoint], times: Axis, values: Axis, *, closed: bool) -> str:
+    """Return the path of a step line, with a gap where time passes between two points."""
     parts: list[str] = []
     end: float | None = None
     began = ""
@@ -91,7 +94,7 @@ def _path(points: Sequence[Point], times: Axis, values: Axis, *, closed: bool) -
             end = None
             continue
         x, y = _x(times.place(point.start)), _y(values.place(point.value))
-        # A pause shorter than what a point stands for is how windows follow each other.
+        # Windows that follow each other have short pauses between them, which are no gaps.
         apart = end is None or point.start - end > max(point.end - point.start, 1e-3)
         if apart and closed and end is not None:
             parts.append(f"V{_y(0)}H{began}")
@@ -110,9 +113,11 @@ def _path(points: Sequence[Point], times: Axis, values: Axis, *, closed: bool) -
 def distribution(
     index: NDArray[np.integer], count: NDArray[np.integer], marks: Sequence[tuple[str, float]], *, told: str
 ) -> Html:
-    """How long calls took: bars over a logarithmic axis, as high as the logarithm of their calls.
+    """Return a histogram of durations: bars over a logarithmic axis; their height is the logarithm of the
+    calls.
 
-    ``index`` and ``count`` are a histogram's counters, ``marks`` (name, ns).
+    ``index`` and ``count`` are the counters of a histogram; ``marks`` are (name, ns) of vertical lines;
+    ``told`` is the content of the chart as text.
     """
     low, high = lowest_ns(index), highest_ns(index)
     axis = duration_axis(float(max(low[0], 1)), float(high[-1] + 1))

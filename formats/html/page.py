@@ -1,12 +1,13 @@
-"""A window as one page for a browser: what is wrong and what helps, tables, and all that is to be said.
+"""A window as one HTML page: problems with their fixes, tables and remarks. Has the parts that reports use,
+too.
 
-The page is one file without scripts, and loads nothing: its own policy forbids both.
+The page is one file without scripts that loads nothing: its Content-Security-Policy forbids both.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stalltop.formats.html.style import STYLE
@@ -16,29 +17,31 @@ from stalltop.formats.text import chains as chain_text
 from stalltop.formats.text.window import counted, host, remarks
 from stalltop.model.chain import Chain, Fix, worst_first
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE
 from stalltop.model.text.style import Style
 from stalltop.model.window import SPLITS, Window
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-"""What the page may do: be styled by what is in it."""
+"""The Content-Security-Policy of the page: it allows its own style sheet and nothing else."""
 MOST_ROWS: Final = 100
-"""Rows of the tables besides the one that was looked at, which has all."""
-_WIDE: Final = Style(width=100_000, colour=False, unicode=True)
-"""Lines that a browser wraps, not we."""
+"""Rows after which a table ends. Only the table that the screen showed has all its rows."""
+_WIDE: Final = Style(width=100_000, colour=False, glyphs=UNICODE)
+"""Style of lines that the browser wraps."""
+_FEW: Final = "a row with few calls has rough ones."
 _LETTERS: Final = dict(zip(SPLITS, "Rqdmlgnpso", strict=True))
-"""As on the screen: colours are not all that tells parts apart."""
+"""Letter of each part of the time, as on the screen: not everybody can tell the colours apart."""
 
 
 def html_page(window: Window, shown: Sheet | None = None) -> str:
-    """The page of ``window``, with the table that was looked at before the others."""
+    """Return the page of ``window``. ``shown``, the table that the screen shows, comes before other
+    tables."""
     title = f"stalltop {window.host} {figures.moment(window.start)}"
-    return framed(
-        title, STYLE, _head(window), _wrong(window), _tables(window, shown), remark_sections(window), _foot()
-    )
+    parts = [_head(window), _wrong(window), _tables(window, shown), remark_sections(window)]
+    return framed(title, STYLE, *parts, foot("Saved", _FEW))
 
 
 def framed(title: str, style: str, *body: str) -> str:
-    """A whole page, with the policy that keeps it from loading or running anything."""
+    """Return a whole page with ``POLICY``, which keeps it from loading or running anything."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -53,18 +56,25 @@ def framed(title: str, style: str, *body: str) -> str:
 
 def _head(window: Window) -> Html:
     when = [f"{figures.moment(window.start)} for {window.seconds:.1f} s", *counted(window)]
-    lines = [tag("p", ", ".join(when))]
-    if window.simulated:
-        lines.append(tag("p", "SIMULATED: no such tenants were traced", class_="warn"))
-    if window.coverage.tracing:
-        lines.append(tag("p", f"not tracing: {window.coverage.tracing}", class_="warn"))
-    # What stands two blanks apart in a line of text is parted by a dot here: browsers show one blank.
-    lines += [tag("p", re.sub(" {2,}", " · ", line.strip())) for line in host(window, _WIDE)]
-    return tag("header", tag("h1", f"stalltop {window.host}"), *lines)
+    return page_head(window, tag("p", ", ".join(when)), *host_lines(window))
+
+
+def page_head(window: Window, when: Html, *lines: Html) -> Html:
+    """Return the head of a page: the host, ``when``, warnings about the window, and ``lines``."""
+    warnings = ["SIMULATED: no such tenants were traced"] if window.simulated else []
+    warnings += [f"not tracing: {window.coverage.tracing}"] if window.coverage.tracing else []
+    warned = [tag("p", warning, class_="warn") for warning in warnings]
+    return tag("header", tag("h1", f"stalltop {window.host}"), when, *warned, *lines)
+
+
+def host_lines(window: Window) -> list[Html]:
+    """Return the figures of the host and its devices, a paragraph for each line."""
+    # Browsers show several blanks as one: a dot separates what two blanks separate in text.
+    return [tag("p", re.sub(" {2,}", " · ", line.strip())) for line in host(window, _WIDE)]
 
 
 def section(title: str, *children: str) -> Html:
-    """A part of a page below its title."""
+    """Return a section of a page: its title and ``children``."""
     return joined(Html("\n"), tag("section", tag("h2", title), *children))
 
 
@@ -73,18 +83,22 @@ def section(title: str, *children: str) -> Html:
 
 def _wrong(window: Window) -> Html:
     chains = sorted(window.chains, key=worst_first)
-    if not chains:
-        return section("What is wrong", tag("p", "Nothing that is known to be wrong.", class_="dim"))
+    return chain_section("What is wrong", chains, [chain_article(chain, window) for chain in chains])
+
+
+def chain_section(title: str, chains: Iterable[Chain], content: Sequence[Html]) -> Html:
+    """Return the section of ``chains``. ``title`` is its title where one of them is a fault."""
+    if not content:
+        return section(title, tag("p", "Nothing that is known to be wrong.", class_="dim"))
     faults = any(chain.severity != "info" for chain in chains)
-    title = "What is wrong" if faults else "Worth knowing"
-    return section(title, *(chain_article(chain, window) for chain in chains))
+    return section(title if faults else "Worth knowing", *content)
 
 
 def chain_article(chain: Chain, window: Window) -> Html:
-    """A chain in full: its steps, and what helps. ``window`` has its tenants."""
-    course = ", ".join(chain_text.course(chain, unicode=True))
+    """Return all of a chain: its steps and its fixes. ``window`` has the names of its tenants."""
+    course = ", ".join(chain_text.course(chain, UNICODE))
     title = tag("h3", tag("span", chain.severity, class_="severity"), chain.summary or chain.title)
-    lines = [tag("p", f"{course}; {chain_text.about(chain, unicode=True)}", class_="dim")]
+    lines = [tag("p", f"{course}; {chain_text.about(chain, UNICODE)}", class_="dim")]
     lines.append(_links(chain, window))
     lines += [
         tag("p", f"worse through: {chain_text.step(link, chain, window)}")
@@ -97,7 +111,7 @@ def chain_article(chain: Chain, window: Window) -> Html:
 
 
 def _links(chain: Chain, window: Window) -> Html:
-    """The steps from the effect to its root, each with its share and time a second."""
+    """Return the steps from the effect to its root, each with its share and lost time per second."""
     rows = []
     for link in chain.links:
         if link.role == "factor":
@@ -129,7 +143,8 @@ def _tables(window: Window, shown: Sheet | None) -> Html:
 
 
 def sheet_table(table: Sheet, most: int | None, *, split: bool) -> Html:
-    """The first ``most`` rows of a table, all without it; ``split``: with where their time went."""
+    """Return a section with the first ``most`` rows of a table (None: all). ``split`` adds the parts of the
+    time."""
     heads = [tag("th", name, class_="name") for name in table.by]
     columns = columns_of(table)
     heads += [tag("th", column.head) for column in columns]
@@ -147,7 +162,7 @@ def _row(row: SheetRow, columns: Sequence[SheetColumn], *, split: bool) -> Html:
     cells = [tag("td", name, class_="name", title=name) for name in row.label]
     for column in columns:
         wrong = column.field == "errors" and bool(row.errors)
-        text = column.shown(getattr(row, column.field), True).strip()
+        text = column.shown(getattr(row, column.field), UNICODE).strip()
         cells.append(tag("td", text, class_="bad" if wrong else ""))
     if split:
         cells.append(tag("td", split_bar(row), class_="name"))
@@ -155,7 +170,7 @@ def _row(row: SheetRow, columns: Sequence[SheetColumn], *, split: bool) -> Html:
 
 
 def split_bar(row: SheetRow) -> Html:
-    """Where the time of a row went; nothing where that is not known."""
+    """Return a bar of the parts of a row's time; nothing if they are not known."""
     found = parts(row)
     if not found:
         return Html()
@@ -167,7 +182,7 @@ def split_bar(row: SheetRow) -> Html:
 
 
 def split_key() -> Html:
-    """What the colours of bars mean."""
+    """Return the legend of the bars."""
     pieces = [tag("span", tag("i", _LETTERS[name], class_=name), f" {name}") for name in SPLITS]
     return joined(Html("\n"), tag("p", *pieces, class_="key"))
 
@@ -176,7 +191,7 @@ def split_key() -> Html:
 
 
 def remark_sections(window: Window) -> Html:
-    """What is to be said besides tables and chains."""
+    """Return a section for each list of remarks (``formats.text.window.remarks``)."""
     found: Sequence[list[str]] = [part for part in remarks(window, _WIDE) if part]
     return joined(*(section(title.capitalize(), _list(lines)) for title, *lines in found))
 
@@ -185,9 +200,10 @@ def _list(lines: Sequence[str]) -> Html:
     return tag("ul", *(tag("li", line.strip()) for line in lines))
 
 
-def _foot() -> Html:
+def foot(verb: str, more: str) -> Html:
+    """Return the end of a page, which explains names in parentheses and percentiles; ``more`` ends it."""
     text = (
-        "Saved by stalltop. (name): made inside another traced call, part of that call's time. Percentiles "
-        "are of HdrHistograms with two significant digits; a row with few calls has rough ones."
+        f"{verb} by stalltop. (name): made inside another traced call, part of that call's time. Percentiles "
+        f"are of HdrHistograms with two significant digits; {more}"
     )
     return tag("footer", tag("p", text))

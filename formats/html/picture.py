@@ -1,4 +1,4 @@
-"""Pictures of the screen in files: an SVG that needs nothing from elsewhere, and a PNG made of it."""
+"""Makes pictures of the screen: an SVG that loads nothing, and a PNG from it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from stalltop.model.errors import StalltopError
 
 CONVERTER: Final = "rsvg-convert"
 INSTALL: Final = f"needs {CONVERTER}: install librsvg2-bin (Debian, Ubuntu) or librsvg2-tools (Fedora)"
-"""What to do where no PNG can be made."""
+"""The remedy if no PNG can be made."""
 CONVERT_SECONDS: Final = 60.0
-"""Time that the converter has."""
+"""Time limit of the converter, seconds."""
 _TEXT: Final = re.compile(
     r'<text (?P<before>[^>]*?)\bx="(?P<x>[0-9.]+)"(?P<after>[^>]*?) textLength="(?P<length>[0-9.]+)"'
     r"(?P<more>[^>]*)>(?P<text>[^<]*)</text>"
 )
-"""One text of a picture that rich made."""
+"""A text element of an SVG that rich made."""
 _WORD: Final = re.compile(r"[^\s\xa0]{1,8}")
-"""A word, or a piece of a long one, of which the end is nearly where it has to be."""
+"""A word, or up to eight characters of a long one: few enough that a narrower font hardly shifts its end."""
 
 
 def svg(lines: Sequence[Iterable[Segment]], width: int, title: str) -> str:
-    """``lines``, each of ``width`` cells, as a picture of a terminal."""
+    """Return ``lines``, each of ``width`` cells, as an SVG of a terminal window."""
     console = Console(
         width=width,
         height=max(len(lines), 1),
@@ -48,19 +48,19 @@ def svg(lines: Sequence[Iterable[Segment]], width: int, title: str) -> str:
 
 
 def standalone(text: str) -> str:
-    """A picture that rich made, without fonts from elsewhere, and with blanks that every renderer keeps."""
+    """Return an SVG of rich without fonts from the network, and with blanks that every renderer keeps."""
     text = re.sub(r"@font-face \{.*?\}", "", text, flags=re.DOTALL)
     return text.replace("<text ", '<text xml:space="preserve" ')
 
 
 def png_problem() -> str:
-    """Why no PNG can be made here, and what to install; empty where one can."""
+    """Return why no PNG can be made here and what to install; '' if one can be made."""
     found = shutil.which(CONVERTER) is not None or importlib.util.find_spec("cairosvg") is not None
     return "" if found else INSTALL
 
 
 def png(picture: str) -> bytes:
-    """``picture``, an SVG, as PNG. Raises StalltopError where that cannot be made."""
+    """Return the SVG ``picture`` as PNG. Raises StalltopError if the converter is missing or fails."""
     picture = _by_words(picture)
     program = shutil.which(CONVERTER)
     if program is None:
@@ -82,9 +82,9 @@ def png(picture: str) -> bytes:
 
 
 def _by_words(picture: str) -> str:
-    """``picture`` with every piece of text at its own place.
+    """Return ``picture`` with each word as a text of its own, at its own position.
 
-    Converters pass over the length that a text is to have; where their font is narrower, columns shift.
+    Converters ignore ``textLength``, so that columns shift where their font is narrower.
     """
 
     def words(found: re.Match[str]) -> str:

@@ -1,40 +1,46 @@
-"""A recording, or one window, as one page for a browser: what was wrong and when, pictures, tables.
+"""A recording, or one window, as one HTML page: problems and when they were, charts, and tables.
 
-The page is one file without scripts that loads nothing: it is written for somebody who has only a browser.
+The page is one file without scripts that loads nothing.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from stalltop.formats.course import Course, courses
 from stalltop.formats.episodes import Episode, badness
 from stalltop.formats.html.axes import Axis, time_axis
-from stalltop.formats.html.page import chain_article, framed, remark_sections, section, sheet_table, split_key
+from stalltop.formats.html.page import (
+    MOST_ROWS,
+    chain_article,
+    chain_section,
+    foot,
+    framed,
+    host_lines,
+    page_head,
+    remark_sections,
+    sheet_table,
+    split_key,
+)
 from stalltop.formats.html.report_charts import containers, latency, machine
 from stalltop.formats.html.report_style import REPORT_STYLE
 from stalltop.formats.html.report_tables import kernels, slow_calls
 from stalltop.formats.html.tags import Html, tag
 from stalltop.formats.tables.sheet import others
 from stalltop.formats.text import chains as chain_text
-from stalltop.formats.text.window import host
 from stalltop.model.chain import SEVERITIES
 from stalltop.model.merge.merging import merge
 from stalltop.model.rows.pivot import pivot
 from stalltop.model.text import figures
-from stalltop.model.text.style import Style
 from stalltop.model.window import Window
 
 POINTS: Final = 240
-"""Stretches that a line over time has at most."""
-MOST_ROWS: Final = 100
-"""Rows of a table."""
+"""Largest number of points of a line over time."""
 MOST_CHAINS: Final = 30
-"""Chains that are told in full, the worst ones."""
+"""Chains that are described in full, the worst ones."""
 OPEN_CHAINS: Final = 3
-"""Of these, how many are unfolded."""
+"""Chains whose description is unfolded, the worst ones."""
 MOST_HOSTS: Final = 8
 """Hosts that have charts."""
 _TICKS: Final = 7
@@ -42,16 +48,19 @@ _FEW_TICKS: Final = 4
 _MOST_BARS: Final = 30
 _CELLS: Final = 240
 _LAST_TICK: Final = 0.86
-"""Labels that stand right of their tick have room up to there."""
-_WIDE: Final = Style(width=100_000, colour=False, unicode=True)
+"""Position of the last tick whose label, right of it, fits the page."""
+_AVERAGED: Final = (
+    "those of a stretch of time are of all its calls: nothing is averaged. Lines have gaps where nothing was "
+    "recorded or nothing returned."
+)
 
 
 def page(windows: Iterable[Window], start: float, end: float) -> str:
-    """The page of ``windows``, which come in order of time and lie between ``start`` and ``end`` (Unix
-    seconds). Raises ValueError without any."""
+    """Return the page of ``windows``, which come in order of time and lie between ``start`` and ``end`` (Unix
+    seconds). Raises ValueError if there are none."""
     found, episodes = courses(windows, max((end - start) / POINTS, 1e-3))
     if not found:
-        raise ValueError("no windows to tell of")
+        raise ValueError("a report needs at least one window")
     wholes = [course.window(episodes) for course in found]
     whole = merge(wholes)
     # Where the clock was set back, the first stretch is not the earliest.
@@ -59,7 +68,7 @@ def page(windows: Iterable[Window], start: float, end: float) -> str:
     end = max(stretch.end for course in found for stretch in course.stretches)
     times = time_axis(start, end, _TICKS)
     moving = any(len(course.stretches) > 1 for course in found)
-    # What was over before all this is only remembered; of a single window it may be why.
+    # A window also has chains that ended before it. A report of one window keeps them: they may explain it.
     told = [one for one in episodes.all() if not moving or one.end >= start]
     parts = [_head(whole, found, start, end, moving=moving), _summary(whole, found, told)]
     parts += [_wrong(told, wholes, episodes.lost_ms, times if moving else None, start, end)]
@@ -72,7 +81,7 @@ def page(windows: Iterable[Window], start: float, end: float) -> str:
     measured = any(row.split_ns for table in tables for row in table.rows)
     parts += [split_key()] if measured else []
     parts += [sheet_table(table, MOST_ROWS, split=measured) for table in tables]
-    parts += [slow_calls(whole), kernels(whole), remark_sections(whole), _foot()]
+    parts += [slow_calls(whole), kernels(whole), remark_sections(whole), foot("Written", _AVERAGED)]
     title = f"stalltop {whole.host} {figures.moment(start)}"
     return framed(title, REPORT_STYLE, *(part for part in parts if part))
 
@@ -83,14 +92,8 @@ def page(windows: Iterable[Window], start: float, end: float) -> str:
 def _head(whole: Window, found: Sequence[Course], start: float, end: float, *, moving: bool) -> Html:
     covered = max(course.covered_s for course in found)
     when = f"{figures.moment(start)} to {figures.moment(end)}"
-    lines = [tag("p", f"{when}, {_seconds(covered)} of it recorded")]
-    if whole.simulated:
-        lines.append(tag("p", "SIMULATED: no such tenants were traced", class_="warn"))
-    if whole.coverage.tracing:
-        lines.append(tag("p", f"not tracing: {whole.coverage.tracing}", class_="warn"))
-    if not moving:
-        lines += [tag("p", re.sub(" {2,}", " · ", line.strip())) for line in host(whole, _WIDE)]
-    return tag("header", tag("h1", f"stalltop {whole.host}"), *lines)
+    told = tag("p", f"{when}, {_seconds(covered)} of it recorded")
+    return page_head(whole, told, *([] if moving else host_lines(whole)))
 
 
 def _seconds(seconds: float) -> str:
@@ -98,7 +101,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _summary(whole: Window, found: Sequence[Course], episodes: Sequence[Episode]) -> Html:
-    """The figures that one looks for first."""
+    """Return the tiles with the main figures."""
     groups = pivot(whole, ())
     keys = [key for key in whole.rows.keys if key.outermost]
     faults = {(one.host, one.chain.identity) for one in episodes if one.chain.severity != "info"}
@@ -131,17 +134,14 @@ def _wrong(
     start: float,
     end: float,
 ) -> Html:
-    """Every chain as bars over time, then each in full, the worst first."""
+    """Return all chains, the worst first: as bars over time, then each in full."""
     windows = {window.host: window for window in wholes}
     runs: dict[tuple[str, str], list[Episode]] = {}
     for episode in episodes:
         runs.setdefault((episode.host, episode.chain.identity), []).append(episode)
     ordered = sorted(runs.values(), key=lambda run: _rank(_worst(run)))
-    if not ordered:
-        return section("What was wrong", tag("p", "Nothing that is known to be wrong.", class_="dim"))
-    faults = any(_worst(run).chain.severity != "info" for run in ordered)
     parts: list[Html] = []
-    if times is not None:
+    if times is not None and ordered:
         rows = [_run(number, run, times, start, end) for number, run in enumerate(ordered[:MOST_CHAINS])]
         ticks = [
             tag("i", tick.label, style=f"left:{100 * tick.at:.2f}%")
@@ -161,13 +161,13 @@ def _wrong(
             often += f" · {chain_text.rate(lost * 1e6).strip()} on average over all this time"
         text = f" {chain.summary or chain.title}"
         head = tag("summary", tag("b", chain.severity), text, tag("span", often, class_="dim"))
-        # A link to what is inside opens it.
+        # A browser unfolds a ``details`` element when a link leads to an element inside it.
         inside = tag("div", chain_article(chain, windows[worst.host]), id=f"chain-{number}")
         unfolded = {"open": "open"} if number < OPEN_CHAINS else {}
         parts.append(tag("details", head, inside, class_=chain.severity, **unfolded))
     more = len(ordered) - MOST_CHAINS
     parts += [tag("p", f"and {more} more", class_="dim")] if more > 0 else []
-    return section("What was wrong" if faults else "Worth knowing", *parts)
+    return chain_section("What was wrong", (_worst(run).chain for run in ordered), parts)
 
 
 def _worst(run: Sequence[Episode]) -> Episode:
@@ -187,7 +187,7 @@ def _run(number: int, run: Sequence[Episode], times: Axis, start: float, end: fl
 
 
 def _bars(run: Sequence[Episode], times: Axis, start: float, end: float) -> list[Html]:
-    """A bar for each episode."""
+    """Return a bar for each episode."""
     bars = []
     for episode in run:
         since, until = episode.chain.since, episode.end
@@ -201,7 +201,8 @@ def _bars(run: Sequence[Episode], times: Axis, start: float, end: float) -> list
 
 
 def _dense(run: Sequence[Episode], start: float, end: float) -> list[Html]:
-    """Many episodes as cells, the paler the less of their time was part of one: bars would run together."""
+    """Return many episodes as cells of equal length, since bars would run together. The opacity of a cell
+    is the share of its time that episodes cover."""
     length = max(end - start, 1e-3) / _CELLS
     covered = [0.0] * _CELLS
     worst = [len(SEVERITIES) - 1] * _CELLS
@@ -221,12 +222,3 @@ def _dense(run: Sequence[Episode], start: float, end: float) -> list[Html]:
         for cell, seconds in enumerate(covered)
         if seconds
     ]
-
-
-def _foot() -> Html:
-    text = (
-        "Written by stalltop. (name): made inside another traced call, part of that call's time. Percentiles "
-        "are of HdrHistograms with two significant digits; those of a stretch of time are of all its calls: "
-        "nothing is averaged. Lines have gaps where nothing was recorded or nothing returned."
-    )
-    return tag("footer", tag("p", text))

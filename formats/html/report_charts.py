@@ -1,4 +1,4 @@
-"""Pictures of a report: calls over time, how they spread, containers, host and GPUs."""
+"""Charts of a report: calls over time, distributions of durations, containers, host and GPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from stalltop.formats.course import Course, CourseFigures, Name, Stretch
 from stalltop.formats.html.axes import Axis, duration_axis, linear_axis
-from stalltop.formats.html.charts import Point, Series, distribution, over_time
+from stalltop.formats.html.charts import ChartLine, ChartPoint, distribution, over_time
 from stalltop.formats.html.page import section
 from stalltop.formats.html.tags import Html, tag
 from stalltop.model.calls import KeptCall
@@ -19,11 +19,11 @@ from stalltop.model.text import figures
 from stalltop.model.window import Window
 
 MOST_CHARTS: Final = 6
-"""Operations, and containers, that have charts: those that took the most time."""
+"""Largest number of operations, and of containers, that have charts: those with the most time."""
 MOST_DEVICES: Final = 8
-"""GPUs that have charts."""
+"""Largest number of GPUs that have charts."""
 _DOTS: Final = 150
-"""Slow calls that are dots of a chart."""
+"""Largest number of captured calls that a chart shows as dots."""
 
 
 def _card(title: str, about: str, chart: Html, *legend: tuple[str, str]) -> Html:
@@ -47,14 +47,16 @@ def _grid(title: str, cards: Sequence[Html]) -> Html:
 _LINES: Final = (("max", "longest"), ("p99", "p99"), ("p50", "p50"))
 
 
-def _durations(points: Sequence[tuple[float, float, CourseFigures | None]]) -> tuple[list[Series], Axis]:
-    """Median, p99 and longest as lines, and an axis that they fit."""
+def _durations(points: Sequence[tuple[float, float, CourseFigures | None]]) -> tuple[list[ChartLine], Axis]:
+    """Return lines of the median, p99 and longest duration, and an axis for them."""
     known = [one for _, _, one in points if one is not None and one.p50_ns is not None]
     low = min((one.p50_ns or 1 for one in known), default=1)
     high = max((one.max_ns or 1 for one in known), default=1)
 
-    def line(name: str, style: str, get: Callable[[CourseFigures], int | None]) -> Series:
-        return Series(name, style, [Point(a, b, None if one is None else get(one)) for a, b, one in points])
+    def line(name: str, style: str, get: Callable[[CourseFigures], int | None]) -> ChartLine:
+        return ChartLine(
+            name, style, [ChartPoint(a, b, None if one is None else get(one)) for a, b, one in points]
+        )
 
     series = [
         line("longest", "max", lambda one: one.max_ns),
@@ -65,7 +67,7 @@ def _durations(points: Sequence[tuple[float, float, CourseFigures | None]]) -> t
 
 
 def _told(groups: Groups, at: int) -> str:
-    """The figures of a group in a line."""
+    """Return the figures of a group as a line of text."""
     p50, p99 = int(groups.p50_ns[at]), int(groups.p99_ns[at])
     what = "times" if groups.between[at] else "calls"
     return (
@@ -75,13 +77,15 @@ def _told(groups: Groups, at: int) -> str:
 
 
 def _most(groups: Groups) -> list[int]:
-    """The groups of outermost calls that took the most time, then the time between calls."""
+    """Return the indices of the groups with the most time in outermost calls, then of the time between
+    calls."""
     order = np.lexsort((groups.total_ns, ~groups.between))[::-1].tolist()
     return [at for at in order if groups.calls[at] and not groups.nested[at]][:MOST_CHARTS]
 
 
 def latency(course: Course, whole: Window, times: Axis | None, of: str) -> Html:
-    """All calls together, then the operations that took the most time: over time, and how they spread."""
+    """Return charts of all calls and of the operations with the most time: durations over time, or their
+    distribution if ``times`` is None. ``of`` ends the title."""
     cards = [] if times is None else _together(course, times)
     groups = pivot(whole, ("operation", "layer"))
     for at in _most(groups):
@@ -122,11 +126,11 @@ def _spread(groups: Groups, at: int, told: str) -> Html:
 
 
 def _together(course: Course, times: Axis) -> list[Html]:
-    """Calls a second, and how long all of them took."""
+    """Return charts of the rate and of the durations of all calls."""
     stretches = course.stretches
-    rates = [Point(one.start, one.end, one.outermost.calls_per_s) for one in stretches]
+    rates = [ChartPoint(one.start, one.end, one.outermost.calls_per_s) for one in stretches]
     axis = linear_axis(max((one.value or 0.0 for one in rates), default=0.0), 4, figures.rate)
-    chart = over_time([Series("calls", "area", rates)], times, axis, told="calls a second over time")
+    chart = over_time([ChartLine("calls", "area", rates)], times, axis, told="calls a second over time")
     cards = [_card("calls a second", "outermost calls of all containers", chart)]
     series, durations = _durations([(one.start, one.end, one.outermost) for one in stretches])
     chart = over_time(series, times, durations, told="how long calls took over time")
@@ -134,7 +138,7 @@ def _together(course: Course, times: Axis) -> list[Html]:
 
 
 def containers(course: Course, whole: Window, times: Axis, of: str) -> Html:
-    """How long the calls of the containers took that spent the most time in them."""
+    """Return charts of the durations of calls over time, of the containers with the most time in calls."""
     groups = pivot(whole, ("container",))
     cards = []
     for at in _most(groups):
@@ -149,15 +153,15 @@ def containers(course: Course, whole: Window, times: Axis, of: str) -> Html:
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure of a device or of the host."""
+    """A figure of a device or of the host, over time."""
 
     title: str
     unit: str
     get: Callable[[Any], float | None]
     most: Callable[[Any], float | None]
-    """The most that there can be; None: that is not known."""
+    """Returns the largest possible value; None if that is not known."""
     per: float = 1.0
-    """How much of what is measured is one of ``unit``."""
+    """Measured value that is 1 ``unit``."""
 
 
 _GIB: Final = 2.0**30
@@ -187,7 +191,7 @@ _DEVICE: Final = (
 
 
 def machine(course: Course, times: Axis, of: str) -> Html:
-    """CPUs, memory and every GPU."""
+    """Return charts of the CPUs, the memory and the GPUs of the host."""
     stretches = course.stretches
     found: list[tuple[_Figure, str, list[Any]]] = [
         (figure, "", [one.system for one in stretches]) for figure in _HOST
@@ -203,7 +207,8 @@ def machine(course: Course, times: Axis, of: str) -> Html:
 def _machine_card(
     figure: _Figure, name: str, looks: Sequence[Any], stretches: Sequence[Stretch], times: Axis
 ) -> Html:
-    """One figure over time; nothing where it was never known. ``looks``: what each stretch saw."""
+    """Return a chart of one figure; nothing if it was never known. ``looks`` has the host or device of each
+    stretch."""
     values = [None if look is None else figure.get(look) for look in looks]
     known = [value / figure.per for value in values if value is not None]
     if not known:
@@ -211,17 +216,17 @@ def _machine_card(
     most = max((figure.most(look) or 0.0 for look in looks if look is not None), default=0.0) / figure.per
     axis = linear_axis(max(most, *known), 4, lambda value: f"{value:g}")
     points = [
-        Point(one.start, one.end, None if value is None else value / figure.per)
+        ChartPoint(one.start, one.end, None if value is None else value / figure.per)
         for one, value in zip(stretches, values, strict=True)
     ]
     title = f"{name}{figure.title}"
     seen = dict.fromkeys((_plain(min(known)), _plain(max(known))))
     about = f"{' to '.join(seen)} {figure.unit}"
     about += f" of {_plain(most)}" if most and figure.unit != "%" else ""
-    chart = over_time([Series(title, "area", points)], times, axis, told=f"{title} over time: {about}")
+    chart = over_time([ChartLine(title, "area", points)], times, axis, told=f"{title} over time: {about}")
     return _card(title, about, chart)
 
 
 def _plain(value: float) -> str:
-    """Three digits, without those that say nothing."""
+    """Return about three digits, without ``.0``."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")

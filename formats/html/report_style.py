@@ -1,4 +1,4 @@
-"""How the report looks besides what every saved page has: tiles, charts, bars over time."""
+"""The style sheet of reports: that of every page, and styles of tiles, charts and bars over time."""
 
 from __future__ import annotations
 
@@ -69,4 +69,4 @@ details article { margin-top: .3rem } details article h3 { display: none }
 @media print { figure, .tiles div { border: 1px solid var(--line) } }
 """
 )
-"""The whole style sheet."""
+"""The style sheet of reports."""

@@ -1,4 +1,4 @@
-"""Tables of a report that only it has: slow calls one by one, and kernels."""
+"""Tables that only reports have: slow captured calls, and CUDA kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stalltop.model.text import figures
 from stalltop.model.window import Window
 
 MOST_LISTED: Final = 50
-"""Slow calls and kernels that are listed."""
+"""Largest number of calls, and of CUDA kernels, that are listed."""
 
 
 _BAR: Final = "time went to"
@@ -23,7 +23,8 @@ _BAR: Final = "time went to"
 def _listing(
     title: str, heads: Sequence[str], left: int, rows: Sequence[Sequence[str]], rest: Sequence[str]
 ) -> Html:
-    """A table; the first ``left`` columns are names."""
+    """Return a section with a table, whose first ``left`` columns are names, and the lines ``rest`` below
+    it."""
     if not rows:
         return Html()
 
@@ -40,8 +41,8 @@ def _listing(
 
 
 def slow_calls(whole: Window) -> Html:
-    """The slowest of the calls that were kept."""
-    # A call inside another one that is told takes as long for the same reason.
+    """Return a table of the slowest captured calls."""
+    # An outermost call already shows the time of the calls inside it.
     calls = [call for call in whole.calls.kept if not call.nested] or list(whole.calls.kept)
     calls.sort(key=lambda call: -call.duration_ns)
     rows = []
@@ -84,7 +85,7 @@ def _more(count: int) -> list[str]:
 
 
 def kernels(whole: Window) -> Html:
-    """Launches by container and kernel, those with the most time first."""
+    """Return a table of launches by container and CUDA kernel, those with the most time first."""
     sums: dict[tuple[str, str], list[KernelCount]] = {}
     for count in whole.kernels:
         sums.setdefault((count.tenant, count.kernel), []).append(count)

@@ -1,4 +1,4 @@
-"""How the saved page looks: light or dark as the reader's system is, on paper without colours behind text."""
+"""The style sheet of every page. It is light or dark as the reader's system is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LIGHT: Final = dict(
         strict=True,
     )
 )
-"""Colour of each part of the time. The same on both grounds, as its letters are dark."""
+"""Colour of each part of the time, on light and dark pages; the letters in it are dark on both."""
 
 _BASE: Final = """
 :root { color-scheme: light dark; --ground: #fafbfc; --text: #20262c; --dim: #5f6973; --line: #c9d0d6;
@@ -64,4 +64,4 @@ footer { border-top: 1px solid var(--line); margin-top: 2rem; padding-top: .5rem
 """
 
 STYLE: Final = _BASE + "\n".join(f".{name} i, i.{name} {{ background: #{c} }}" for name, c in _LIGHT.items())
-"""The whole style sheet."""
+"""The style sheet of every page."""

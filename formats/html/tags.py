@@ -1,4 +1,4 @@
-"""HTML that is safe by the way it is made: text becomes markup by ``tag`` only, which escapes it."""
+"""Makes HTML from text safely: ``tag`` and ``joined`` escape every text that is not ``Html``."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Final
 from stalltop.model.text.figures import printable
 
 _EMPTY: Final = ("br", "meta")
-"""Elements that have no end."""
+"""Elements without an end tag."""
 
 
 class Html(str):
-    """Text that is markup already."""
+    """Markup, which is not escaped again."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *children: str, **attributes: str) -> Html:
-    """The element ``name``; children that are not ``Html`` are text. ``class_`` stands for ``class``."""
+    """Return the element ``name``. Escapes children that are not ``Html``, and attributes; leaves out empty
+    attributes. ``class_`` is the attribute ``class``, ``aria_label`` is ``aria-label``."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(printable(value))}"'
         for key, value in attributes.items()
@@ -29,5 +30,5 @@ def tag(name: str, /, *children: str, **attributes: str) -> Html:
 
 
 def joined(*children: str) -> Html:
-    """One after another; those that are not ``Html`` are text."""
+    """Return ``children`` joined. Escapes those that are not ``Html``."""
     return Html("".join(child if isinstance(child, Html) else escape(printable(child)) for child in children))

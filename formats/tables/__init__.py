@@ -1,1 +1,1 @@
-"""Rows as CSV, Parquet and JSON lines."""
+"""Writes rows as CSV, Parquet and lines of JSON."""

@@ -1,4 +1,4 @@
-"""Rows of windows as one flat table: a row of every window is a line. What CSV and Parquet are made of."""
+"""The flat table that CSV and Parquet are made of: a line for every row of every window."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from stalltop.model.text.figures import printable
 from stalltop.model.window import SPLITS, Window
 
 Kind = Literal["text", "count", "number", "flag"]
-"""``count``: an unsigned integer; ``flag``: true or false. Any of them but text may be not known (None)."""
+"""``count`` is an unsigned integer, ``flag`` is true or false. All kinds but text have None for not known."""
 _UNKNOWN: Final = Tenant(id="", name="")
 
 
 @dataclass(frozen=True, slots=True)
 class FlatColumn:
-    """One column of the table."""
+    """A column of the flat table."""
 
     name: str
-    """With its unit, where it has one."""
+    """The head, which ends in the unit if there is one."""
     kind: Kind
     about: str
-    """What it says, in a few words: docs/export.md has the same."""
+    """The meaning in a few words, as in docs/export.md."""
 
 
 def _names(*columns: tuple[str, Kind, str]) -> tuple[FlatColumn, ...]:
@@ -38,48 +38,49 @@ def _names(*columns: tuple[str, Kind, str]) -> tuple[FlatColumn, ...]:
 COLUMNS: Final = (
     *_names(
         ("window_start_s", "number", "Unix time, seconds"),
-        ("window_seconds", "number", "how long it lasted"),
-        ("window_host", "text", "whose window it is"),
-        ("host", "text", "the row's own host: another one only where windows of several were put together"),
-        ("container", "text", "what a person calls it"),
-        ("tenant", "text", "its id, which no other one of the host has"),
+        ("window_seconds", "number", "its length, s"),
+        ("window_host", "text", "host of the window"),
+        ("host", "text", "host of the row; differs only if windows of several hosts were merged"),
+        ("container", "text", "its name for display"),
+        ("tenant", "text", "its id, unique on the host"),
         ("runtime", "text", "docker, containerd, slurm …"),
         ("container_id", "text", "the runtime's id"),
         ("namespace", "text", "of the pod"),
         ("pod", "text", "the pod"),
         ("process", "text", "name of the process"),
-        ("pid", "count", "process id; 0 for processes that ended long ago, added up"),
+        ("pid", "count", "process id; 0 for the sum of processes that ended long ago"),
         ("layer", "text", "runtime, driver, nccl, or host for the time between calls"),
-        ("operation", "text", "what was called"),
-        ("inside", "flag", "made inside another traced call, whose time holds theirs"),
+        ("operation", "text", "the operation"),
+        ("inside", "flag", "made inside another traced call, which contains their time"),
         ("calls", "count", "calls that returned"),
-        ("errors", "count", "of these, with an error"),
-        ("bytes", "count", "moved or allocated"),
+        ("errors", "count", "calls that returned an error"),
+        ("bytes", "count", "bytes moved or allocated"),
         ("calls_per_s", "number", "calls a second"),
         ("bytes_per_s", "number", "bytes a second"),
         ("p50_ns", "count", "median duration"),
         ("p95_ns", "count", "95th percentile"),
         ("p99_ns", "count", "99th percentile"),
-        ("max_ns", "count", "the longest"),
-        ("total_ns", "count", "all calls together"),
-        ("share", "number", "of the time of all outermost calls of the window, 0 to 1"),
+        ("max_ns", "count", "the longest one"),
+        ("total_ns", "count", "sum of all durations"),
+        ("share", "number", "part of the time of all outermost calls of the window, 0 to 1"),
     ),
     *(FlatColumn(f"{name}_ns", "count", f"part of total_ns: {name}") for name in SPLITS),
-    FlatColumn("simulated", "flag", "no such tenants were traced"),
+    FlatColumn("simulated", "flag", "the tenants are simulated"),
     FlatColumn(
         "device",
         "text",
         "number of the GPU on its host, or 0:3 for MIG device 3 of GPU 0; empty: not measured",
     ),
-    FlatColumn("pod_uid", "text", "of the pod: another pod of the same name has another"),
+    FlatColumn("pod_uid", "text", "UID of the pod; a new pod of the same name has another one"),
 )
-"""All of them, in their order. Names are a contract: columns may be added, never renamed."""
+"""All columns in their order. Scripts depend on the names: columns may be added, never renamed."""
 
 
 def table(window: Window) -> list[Sequence[Any]]:
-    """The values of every column of ``COLUMNS`` for all rows of ``window``; None where one is not known.
+    """Return the values of each of ``COLUMNS`` for all rows of ``window``; None for a value that is not
+    known.
 
-    Text is printable: what could steer a terminal is a question mark.
+    In texts, a question mark replaces characters that are not printable.
     """
     rows = window.rows
     n = len(rows)
@@ -133,7 +134,7 @@ def _who(keys: Sequence[RowKey], tenants: Mapping[str, Tenant]) -> dict[str, Seq
 
 
 def _shares(window: Window) -> list[float | None]:
-    """Time between calls is no part of the time of calls."""
+    """Return the share of each row in the time of all outermost calls; None for the time between calls."""
     keys, total = window.rows.keys, window.rows.total_ns
     outermost = np.fromiter((key.outermost for key in keys), np.bool_, len(keys))
     whole = float(total[outermost].sum(dtype=np.float64))

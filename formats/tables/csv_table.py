@@ -1,16 +1,12 @@
-"""A table as CSV: raw figures, their units in the heads, for spreadsheets and scripts.
-
-RFC 4180 but for the ends of lines, which are those of Unix.
-"""
+"""A sheet as CSV: raw figures, units in the heads, for spreadsheets and scripts."""
 
 from __future__ import annotations
 
-import csv
 import io
 from typing import Final
 
-from stalltop.formats.tables.sheet import Sheet, SheetRow, columns_of
-from stalltop.model.text.csv_cells import number_cell, text_cell
+from stalltop.formats.tables.sheet import Sheet, columns_of
+from stalltop.model.text.csv_lines import Cell, write_lines
 from stalltop.model.window import SPLITS, Window
 
 _OTHERS: Final = ("bytes", "p99_against_median", "p99_against_normal", "processes")
@@ -18,30 +14,26 @@ _OTHERS: Final = ("bytes", "p99_against_median", "p99_against_normal", "processe
 
 
 def csv_table(table: Sheet, window: Window) -> str:
-    """All rows and columns of ``table``, and in every row of which ``window`` they are.
+    """Return all rows and columns of ``table`` as CSV; every line also says which ``window`` it is of.
 
-    ``window_start_s`` is in Unix seconds; ``share`` from 0 to 1; ``inside`` is 1 where all calls were made
-    inside other traced calls. What is not known is empty. A table that compares says with which moment
-    (``compared_with_s``, in Unix seconds too), and what was then.
+    ``window_start_s`` is Unix time in seconds, ``share`` is from 0 to 1, and ``inside`` is 1 where all calls
+    are made inside other traced calls. A figure that is not known is empty. A sheet that compares two moments
+    has the column ``compared_with_s`` (Unix time in seconds) and the figures of that moment.
     """
-    text = io.StringIO()
-    write = csv.writer(text, lineterminator="\n").writerow
     split = any(row.split_ns is not None for row in table.rows)
     figures = [*(column.field for column in columns_of(table)), *_OTHERS]
     heads = [*table.by, *figures, "inside"]
     heads += [f"{name}_ns" for name in SPLITS] if split else []
     heads += ["window_start_s", "window_seconds", "window_host"]
-    write([*heads, "compared_with_s"] if table.compared_with is not None else heads)
-    of = [number_cell(window.start), number_cell(window.seconds), text_cell(window.host)]
-    of += [number_cell(table.compared_with)] if table.compared_with is not None else []
+    of: list[Cell] = [window.start, window.seconds, window.host]
+    if table.compared_with is not None:
+        heads.append("compared_with_s")
+        of.append(table.compared_with)
+    lines: list[list[Cell]] = [[*heads]]
     for row in table.rows:
-        cells = [text_cell(name) for name in row.names]
-        cells += [number_cell(getattr(row, name)) for name in figures]
-        cells.append(str(int(row.inside)))
-        cells += _parts(row) if split else []
-        write(cells + of)
+        cells: list[Cell] = [*row.names, *(getattr(row, name) for name in figures), row.inside]
+        cells += (row.split_ns or (None,) * len(SPLITS)) if split else ()
+        lines.append([*cells, *of])
+    text = io.StringIO(newline="")
+    write_lines(text, lines)
     return text.getvalue()
-
-
-def _parts(row: SheetRow) -> list[str]:
-    return [str(ns) for ns in row.split_ns] if row.split_ns is not None else [""] * len(SPLITS)

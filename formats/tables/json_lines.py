@@ -1,4 +1,4 @@
-"""Every window as one line of JSON: what ``once --json`` prints (docs/json.md), a window a line."""
+"""Writes each window as one line of JSON: the object that ``once --json`` prints (docs/json.md)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from stalltop.model.window import Window
 
 
 def pieces(windows: Iterable[Window]) -> Iterator[bytes]:
-    """One line for each window; of a single one the file is one JSON object."""
+    """Yield a line for each window."""
     for window in windows:
         text = json.dumps(document(window), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        # A lone surrogate, which a damaged name may hold, has no form in UTF-8.
+        # A damaged name may hold a lone surrogate, which UTF-8 cannot encode.
         yield text.encode("utf-8", "replace") + b"\n"

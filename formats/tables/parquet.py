@@ -1,4 +1,4 @@
-"""The flat table as Parquet: typed columns for pandas, Polars, DuckDB, Spark. Needs pyarrow."""
+"""Writes the flat table as Parquet, for pandas, Polars, DuckDB and Spark. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from stalltop.model.errors import StalltopError
 from stalltop.model.window import Window
 
 INSTALL: Final = "pip install 'stalltop[parquet]', or pip install pyarrow; or --to csv, which needs nothing"
-"""What to do where it is missing."""
+"""The remedy if pyarrow is missing."""
 ROWS_AT_ONCE: Final = 32_768
-"""Rows of a row group at least (the last one may be smaller): what is kept in memory."""
+"""Fewest rows of a row group, which is held in memory; the last one may be smaller."""
 _TYPES: Final = {
     "text": "string",
     "count": "uint64",
@@ -23,12 +23,12 @@ _TYPES: Final = {
 
 
 def problem() -> str:
-    """Why no Parquet can be written here; empty where it can."""
+    """Return why Parquet cannot be written here; '' if it can."""
     return "" if importlib.util.find_spec("pyarrow") is not None else "Parquet needs the package pyarrow"
 
 
 def write(windows: Iterable[Window], file: BinaryIO) -> None:
-    """Write the rows of all ``windows`` to ``file``. Raises StalltopError where pyarrow is missing."""
+    """Write the rows of all ``windows`` to ``file``. Raises StalltopError if pyarrow is missing."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -51,7 +51,7 @@ def write(windows: Iterable[Window], file: BinaryIO) -> None:
 
 
 def _together(windows: Iterable[Window]) -> Iterable[list[list[Any]]]:
-    """The columns of as many windows as make a row group."""
+    """Yield the columns of each row group."""
     held: list[list[Any]] = [[] for _ in COLUMNS]
     for window in windows:
         for column, values in zip(held, table(window), strict=True):

@@ -1,4 +1,4 @@
-"""A table of groups as plain rows of figures as they were measured: what tables in files are made of."""
+"""Sheets: tables of groups of rows with their figures as they were measured, from which files are made."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from rich.cells import cell_len
 
 from stalltop.model.rows.pivot import Dimension, Groups, pivot
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import BOLD, Style
 from stalltop.model.window import SPLITS, Window
 
 _LARGEST: Final = len("runqueue 99% ")
-"""Columns of the terminal that one part of the time takes at most."""
+"""Width in cells that one part of the time takes at most."""
 _LEAST_COLUMNS: Final = 4
-"""Figures that a printed table keeps before it says where the time went."""
+"""A printed table first drops columns down to this number, then the parts of the time."""
 _OTHERS: Final[tuple[tuple[tuple[Dimension, ...], str], ...]] = (
     (("container",), "containers"),
     (("operation", "layer"), "operations"),
     (("process", "container"), "processes"),
 )
-"""Tables of a whole window, and what the screen calls them."""
+"""Dimensions and titles of the tables of a whole window, with the titles of the screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class SheetRow:
-    """One group. A figure that is not known is None."""
+    """The figures of one group. A figure that is not known is None."""
 
     names: tuple[str, ...]
-    """One for each dimension of the sheet."""
+    """A name for each dimension of the sheet."""
     own: int = 0
-    """Which of ``names`` is the row's own; others say where it is."""
+    """Index in ``names`` of the row's own name; the others name the rows above it."""
     inside: bool = False
-    """Whether all its calls were made inside other traced calls, whose time holds theirs."""
+    """Whether all its calls were made inside other traced calls, whose time includes theirs."""
     calls_per_s: float | None = None
     p50_ns: int | None = None
     p95_ns: int | None = None
@@ -43,126 +44,118 @@ class SheetRow:
     max_ns: int | None = None
     total_ns: int | None = None
     share: float | None = None
-    """Of the time of all outermost calls that the sheet is about, 0 to 1."""
+    """Share in the time of all outermost calls of the sheet, 0 to 1."""
     open_ns: int | None = None
     """Age of the oldest call that has not returned."""
     errors: int | None = None
     bytes_per_s: float | None = None
     bytes: int | None = None
     calls: int | None = None
-    """None where nothing returned: only an open call is there."""
+    """None if no call returned: the row has open calls only."""
     lost_ns_per_s: float | None = None
-    """Compared with another moment: time lost a second to calls that take longer; negative: won."""
+    """Compared with another moment: time lost in each second to calls that take longer; negative if won."""
     calls_per_s_before: float | None = None
     p50_before_ns: int | None = None
     p99_before_ns: int | None = None
     p99_against_median: float | None = None
-    """p99 against the median of the row's own in the windows before; None where those are few."""
+    """p99 divided by the median p99 of the row in the windows before; None if there are too few."""
     p99_against_normal: float | None = None
-    """p99 against what was learned to be normal; None where nothing was."""
+    """p99 divided by the p99 of the baseline; None without a baseline."""
     processes: int | None = None
-    """Those that made the calls; None where only the screen counts them."""
+    """Processes that made the calls; None in sheets that the screen did not make."""
     split_ns: tuple[int, ...] | None = None
-    """Where the time went, as ``model.window.SPLITS``; None where that was not measured."""
+    """Time by part, in the order of ``model.window.SPLITS``; None if it was not measured."""
 
     @property
     def label(self) -> tuple[str, ...]:
-        """Its names, its own in parentheses where its calls were made inside others."""
+        """``names``, with the row's own name in parentheses if its calls were made inside other calls."""
         names, own = self.names, self.own
         return (*names[:own], f"({names[own]})", *names[own + 1 :]) if self.inside else names
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table: ``title`` says what is in it, ``by`` what its rows are."""
+    """A table. ``by`` names the dimensions of its rows."""
 
     title: str
     by: tuple[str, ...]
     rows: tuple[SheetRow, ...]
     compared_with: float | None = None
-    """The moment that rows are compared with, Unix time in seconds; None where they are not."""
+    """The moment that rows are compared with, Unix seconds; None if they are not compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class SheetColumn:
-    """A figure of every row."""
+    """A column of a sheet."""
 
     field: str
-    """Of ``SheetRow``: with its unit in the name, as the head of raw figures."""
+    """The field of ``SheetRow``, which is also the head of raw figures."""
     head: str
-    """Of figures with units."""
+    """The head of figures with units."""
     width: int
-    """Columns of the terminal that it takes."""
+    """Width in cells."""
     keep: int
-    """Those with lower numbers stay longer where there is little room."""
-    shown: Callable[[float | None, bool], str]
-    """The figure with its unit; False: in ASCII."""
+    """Columns with higher numbers are dropped first where there is little room."""
+    shown: Callable[[float | None, Glyphs], str]
+    """Returns the figure with its unit."""
     compares: bool = False
-    """Whether it is there only in comparison with another moment."""
+    """Whether only sheets that compare two moments have this column."""
 
 
-COLUMNS: Final = (
-    SheetColumn(
-        "lost_ns_per_s", "lost/s", 7, 0, lambda value, unicode: _signed(value, unicode=unicode), True
-    ),
-    SheetColumn("calls_per_s", "call/s", 6, 1, lambda value, unicode: figures.rate(value, unicode=unicode)),
-    SheetColumn(
-        "calls_per_s_before", "was", 6, 5, lambda value, unicode: figures.rate(value, unicode=unicode), True
-    ),
-    SheetColumn("p50_ns", "p50", 6, 4, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    SheetColumn(
-        "p50_before_ns", "was", 6, 6, lambda value, unicode: figures.duration(value, unicode=unicode), True
-    ),
-    SheetColumn("p95_ns", "p95", 6, 10, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    SheetColumn("p99_ns", "p99", 6, 2, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    SheetColumn(
-        "p99_before_ns", "was", 6, 3, lambda value, unicode: figures.duration(value, unicode=unicode), True
-    ),
-    SheetColumn("max_ns", "max", 6, 8, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    SheetColumn("total_ns", "total", 6, 9, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    SheetColumn("share", "share", 5, 7, lambda value, unicode: _percent(value, unicode=unicode)),
-    SheetColumn("open_ns", "open", 6, 11, lambda value, unicode: _unless_none(value, unicode=unicode)),
-    SheetColumn("errors", "err", 5, 12, lambda value, unicode: figures.count(value, unicode=unicode)),
-    SheetColumn("bytes_per_s", "bytes/s", 7, 13, lambda value, unicode: _moved(value, unicode=unicode)),
-    SheetColumn("calls", "calls", 5, 14, lambda value, unicode: figures.count(value, unicode=unicode)),
-)
-"""Every figure but where the time went, in the order of the screen's tables."""
-
-
-def columns_of(table: Sheet) -> list[SheetColumn]:
-    """The columns of ``table``: those that compare only where it does."""
-    return [column for column in COLUMNS if table.compared_with is not None or not column.compares]
-
-
-def _signed(ns_per_s: float | None, *, unicode: bool) -> str:
+def _signed(ns_per_s: float | None, glyphs: Glyphs) -> str:
     if ns_per_s is None:
-        return figures.missing(1, unicode=unicode)
-    text = figures.duration(abs(ns_per_s), unicode=unicode).strip()
+        return figures.missing(1, glyphs)
+    text = figures.duration(abs(ns_per_s), glyphs).strip()
     return text if text == "0ns" else ("+" if ns_per_s > 0 else "-") + text
 
 
-def _percent(share: float | None, *, unicode: bool) -> str:
-    return figures.percent(None if share is None else 100 * share, unicode=unicode)
+def _percent(share: float | None, glyphs: Glyphs) -> str:
+    return figures.percent(None if share is None else 100 * share, glyphs)
 
 
-def _unless_none(age_ns: float | None, *, unicode: bool) -> str:
-    return figures.duration(age_ns, unicode=unicode) if age_ns else ""
+def _unless_none(age_ns: float | None, glyphs: Glyphs) -> str:
+    return figures.duration(age_ns, glyphs) if age_ns else ""
 
 
-def _moved(bytes_per_s: float | None, *, unicode: bool) -> str:
-    return figures.size(bytes_per_s, unicode=unicode) if bytes_per_s != 0 else ""
+def _moved(bytes_per_s: float | None, glyphs: Glyphs) -> str:
+    return figures.size(bytes_per_s, glyphs) if bytes_per_s != 0 else ""
+
+
+COLUMNS: Final = (
+    SheetColumn("lost_ns_per_s", "lost/s", 7, 0, _signed, True),
+    SheetColumn("calls_per_s", "call/s", 6, 1, figures.rate),
+    SheetColumn("calls_per_s_before", "was", 6, 5, figures.rate, True),
+    SheetColumn("p50_ns", "p50", 6, 4, figures.duration),
+    SheetColumn("p50_before_ns", "was", 6, 6, figures.duration, True),
+    SheetColumn("p95_ns", "p95", 6, 10, figures.duration),
+    SheetColumn("p99_ns", "p99", 6, 2, figures.duration),
+    SheetColumn("p99_before_ns", "was", 6, 3, figures.duration, True),
+    SheetColumn("max_ns", "max", 6, 8, figures.duration),
+    SheetColumn("total_ns", "total", 6, 9, figures.duration),
+    SheetColumn("share", "share", 5, 7, _percent),
+    SheetColumn("open_ns", "open", 6, 11, _unless_none),
+    SheetColumn("errors", "err", 5, 12, figures.count),
+    SheetColumn("bytes_per_s", "bytes/s", 7, 13, _moved),
+    SheetColumn("calls", "calls", 5, 14, figures.count),
+)
+"""All columns but the parts of the time, in the order of the screen's tables."""
+
+
+def columns_of(table: Sheet) -> list[SheetColumn]:
+    """Return the columns of ``table``. Columns that compare are among them only if the table compares."""
+    return [column for column in COLUMNS if table.compared_with is not None or not column.compares]
 
 
 def sheet(window: Window, by: Sequence[Dimension], title: str) -> Sheet:
-    """All of ``window`` by some dimensions, the groups that took the most time first, the time between calls
-    last."""
+    """Return all rows of ``window`` grouped by some dimensions. Groups with the most time come first, the
+    time between calls last."""
     groups = pivot(window, by)
     order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1].tolist()
     return Sheet(title, tuple(by), tuple(row_of(groups, at) for at in order))
 
 
 def others(window: Window, shown: Sheet | None) -> list[Sheet]:
-    """Containers, operations and processes of the whole window: those of them that ``shown`` is not."""
+    """Return the sheets of containers, operations and processes of the whole window, without ``shown``."""
     return [
         sheet(window, by, f"{title}, whole host")
         for by, title in _OTHERS
@@ -179,9 +172,11 @@ def row_of(
     open_ns: int = 0,
     whole_ns: int | None = None,
 ) -> SheetRow:
-    """Group ``at`` of ``groups``. ``names``: where they are other than its labels, its own at ``own``;
-    ``open_ns``: age of its oldest open call; ``whole_ns``: what its share is of, where that is not all of
-    the window."""
+    """Return group ``at`` of ``groups`` as a row.
+
+    ``names`` replaces the labels of the group; ``own`` is the index of the own name. ``open_ns`` is the age
+    of the oldest open call. ``whole_ns`` is the time that the share refers to, by default that of the window.
+    """
     share = float(groups.share[at])
     if whole_ns is not None:
         share = int(groups.total_ns[at]) / whole_ns if whole_ns else 0.0
@@ -197,7 +192,7 @@ def row_of(
         p99_ns=p99,
         max_ns=int(groups.max_ns[at]),
         total_ns=int(groups.total_ns[at]),
-        # Time between calls is no part of their time.
+        # The time between calls has no share in the time of calls.
         share=None if groups.between[at] else share,
         open_ns=open_ns or None,
         errors=int(groups.errors[at]),
@@ -209,7 +204,8 @@ def row_of(
 
 
 def parts(row: SheetRow) -> list[tuple[str, float]]:
-    """Where the time of a row went: (part, 0 to 1), those that took any, in the order of ``SPLITS``."""
+    """Return the parts of a row's time that are not 0, as (name, share from 0 to 1) in the order of
+    ``SPLITS``."""
     whole = sum(row.split_ns or ())
     if not whole:
         return []
@@ -217,20 +213,20 @@ def parts(row: SheetRow) -> list[tuple[str, float]]:
 
 
 def largest(row: SheetRow, most: int = 2) -> str:
-    """The parts that took the most, for a person: ``running 62% runqueue 30%``."""
+    """Return the largest parts of a row's time as text: ``running 62% runqueue 30%``."""
     found = sorted(parts(row), key=lambda part: -part[1])[:most]
     return " ".join(f"{name} {100 * share:.0f}%" for name, share in found if share >= 0.005)
 
 
 def sheet_lines(table: Sheet, style: Style) -> list[str]:
-    """All rows for people, with the columns that there is room for; one with nothing in it is left out."""
+    """Return all rows as lines of text, with the columns that fit. Leaves out columns without a figure."""
     labels = [table.by, *(row.label for row in table.rows)]
     names = [max(cell_len(name) for name in column) for column in zip(*labels, strict=True)]
     shown = [column for column in columns_of(table) if any(getattr(row, column.field) for row in table.rows)]
     most = 2 if any(row.split_ns for row in table.rows) else 0
 
     def room() -> int:
-        """For the names, each with a blank behind it."""
+        """Return the cells left for the names, each with a blank behind it."""
         return style.width - sum(column.width + 1 for column in shown) + 1 - _LARGEST * most
 
     wanted = min(sum(names) + len(names), style.width * 2 // 5)
@@ -245,13 +241,13 @@ def sheet_lines(table: Sheet, style: Style) -> list[str]:
     heads += [column.head.rjust(column.width) for column in shown]
     lines = [style.paint(" ".join([*heads, "time went to"] if most else heads).rstrip(), BOLD)]
     for row, label in zip(table.rows, labels[1:], strict=True):
-        # Names differ most at their ends: they are cut in the middle.
+        # Long names are cut in the middle, since they differ most at their ends.
         cells = [
-            figures.middle(figures.printable(name), wide, unicode=style.unicode)
+            figures.middle(figures.printable(name), wide, style.glyphs)
             for name, wide in zip(label, names, strict=True)
         ]
         cells += [
-            column.shown(getattr(row, column.field), style.unicode).rjust(column.width) for column in shown
+            column.shown(getattr(row, column.field), style.glyphs).rjust(column.width) for column in shown
         ]
         lines.append(" ".join([*cells, largest(row, most)]).rstrip())
     return lines

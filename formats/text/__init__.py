@@ -1,1 +1,1 @@
-"""Windows as text for a terminal, a mail or a chat."""
+"""Formats windows as text for a terminal, a mail or a chat."""

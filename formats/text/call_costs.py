@@ -1,4 +1,4 @@
-"""What the calls of NVML cost on this host, for a person and for a program: ``stalltop check --verbose``."""
+"""The durations of NVML's calls on this host, as text and JSON, for ``stalltop check --verbose``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 from stalltop.model.call_cost import CallCost
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 
 _HEAD: Final = "  MEDIAN     P99     MAX  CALLS FAILED  ASKED      FUNCTION"
 _ABOUT: Final = (
@@ -18,19 +19,19 @@ _ABOUT: Final = (
 
 
 def document(costs: Sequence[CallCost]) -> list[dict[str, object]]:
-    """The costs as JSON: name, calls, failures, median_ns, p99_ns, max_ns, every_seconds (0: at each look;
-    null: once, or as needed)."""
+    """Return ``costs`` as dicts: name, calls, failures, median_ns, p99_ns, max_ns, every_seconds (0: at each
+    sample; None: once, or as needed)."""
     return [asdict(cost) for cost in costs]
 
 
-def text(costs: Sequence[CallCost], *, width: int = 80, unicode: bool = True) -> str:
-    """A table of them, with a line above it that says what it is; one line where there are none."""
+def text(costs: Sequence[CallCost], *, width: int = 80, glyphs: Glyphs = UNICODE) -> str:
+    """Return ``costs`` as a table with an introduction; one line of text if there are none."""
     if not costs:
         return "\nNo GPU answered NVML: there are no costs to tell.\n"
     lines = ["", *textwrap.wrap(_ABOUT, max(width, 40)), "", _HEAD]
     for cost in costs:
         all_ns = (cost.median_ns, cost.p99_ns, cost.max_ns)
-        took = [figures.duration(ns, unicode=unicode).rjust(8) for ns in all_ns]
+        took = [figures.duration(ns, glyphs).rjust(8) for ns in all_ns]
         lines.append(
             f"{''.join(took)} {cost.calls:>6} {cost.failures or '-':>6}  {_asked(cost).ljust(10)} {cost.name}"
         )

@@ -1,4 +1,4 @@
-"""Chains as text: one line each, as a tree from the effect to its root, and in full with what to do."""
+"""Chains as text: as a line, as a tree from the effect to its root, and in full with fixes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from stalltop.model.chain import Chain, Fix, Link, Severity
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
 from stalltop.model.window import Window
 
@@ -19,48 +20,49 @@ _COLOURS: Final[dict[Severity, str]] = {
 }
 _RATE_WIDTH: Final = figures.DURATION_WIDTH + 2
 _NARROW: Final = 72
-"""Below so many columns figures stand behind the text, not before the tree."""
+"""In fewer cells than this, figures follow the text of a step and do not precede the tree."""
 _DEEPEST: Final = 8
-"""From there on a tree goes no further to the right."""
+"""Deeper steps of a tree are not indented further."""
 
 
-def rate(ns_per_s: float | None, *, unicode: bool = True) -> str:
-    """Time a second, such as ``155ms/s``, in eight columns; blank where it is not known."""
+def rate(ns_per_s: float | None, glyphs: Glyphs = UNICODE) -> str:
+    """Return time per second, such as ``155ms/s``, eight cells wide; blanks if it is not known."""
     if ns_per_s is None:
         return " " * _RATE_WIDTH
-    return figures.duration(ns_per_s, unicode=unicode) + "/s"
+    return figures.duration(ns_per_s, glyphs) + "/s"
 
 
 def name_of(tenant: str, window: Window) -> str:
-    """What a person calls a tenant; the host's name where there is none."""
+    """Return the name of a tenant or its id; the name of the host if ``tenant`` is ''."""
     found = window.tenants.get(tenant)
     return (found.name if found is not None else "") or tenant or window.host
 
 
 def headline(chain: Chain, style: Style) -> list[str]:
-    """Severity, what happens, what it costs, and since when: one line, or as many as that needs."""
+    """Return severity, summary, lost time and beginning of a chain, folded to the width."""
     mark = chain.severity.upper()
-    text = f"{chain.summary or chain.title} ({', '.join(course(chain, unicode=style.unicode))})"
+    text = f"{chain.summary or chain.title} ({', '.join(course(chain, style.glyphs))})"
     lines = style.folded(mark.ljust(8) + "  ", text)
     code = _COLOURS[chain.severity] if chain.open else DIM
     return [style.paint(line, code) for line in lines]
 
 
-def course(chain: Chain, *, unicode: bool) -> list[str]:
-    """What it costs, since when, and when it was over."""
-    parts = [rate(chain.lost_ms_per_s * 1e6, unicode=unicode).strip()] if chain.lost_ms_per_s > 0 else []
+def course(chain: Chain, glyphs: Glyphs) -> list[str]:
+    """Return the lost time of a chain, its beginning, and its end if it has ended."""
+    parts = [rate(chain.lost_ms_per_s * 1e6, glyphs).strip()] if chain.lost_ms_per_s > 0 else []
     parts.append(f"since {figures.clock(chain.since)}")
     return parts if chain.open else [*parts, f"ended {figures.clock(chain.seen)}"]
 
 
 def tree(chain: Chain, window: Window, style: Style, indent: str = "") -> list[str]:
-    """The steps from the effect to its root, one below the other, each with its share and time a second."""
+    """Return the steps from the effect to its root as a tree, each with its share and lost time per
+    second."""
     links = [link for link in chain.links if link.role != "factor"]
     lines: list[str] = []
     for at, link in enumerate(links):
-        share = "" if link.share is None else figures.percent(100 * link.share, unicode=style.unicode)
-        cost = rate(link.ns_per_s, unicode=style.unicode)
-        branch, below = branches(links, at, unicode=style.unicode)
+        share = "" if link.share is None else figures.percent(100 * link.share, style.glyphs)
+        cost = rate(link.ns_per_s, style.glyphs)
+        branch, below = branches(links, at, style.glyphs)
         text, front = step(link, chain, window), indent
         if style.width < _NARROW:
             figured = ", ".join(part.strip() for part in (share, cost) if part.strip())
@@ -72,29 +74,30 @@ def tree(chain: Chain, window: Window, style: Style, indent: str = "") -> list[s
     return lines
 
 
-def branches(links: Sequence[Link], at: int, *, unicode: bool) -> tuple[str, str]:
-    """What a tree draws before the link ``at``, and before further lines of its text."""
-    corner, tee, pipe, blank = ("└─ ", "├─ ", "│  ", "   ") if unicode else ("`- ", "|- ", "|  ", "   ")
+def branches(links: Sequence[Link], at: int, glyphs: Glyphs) -> tuple[str, str]:
+    """Return what a tree draws before the first line of link ``at``, and before its further lines."""
 
     def followed(depth: int) -> bool:
-        """Whether a link of ``depth`` comes later, below the same one."""
+        """Return whether the same link has a later child at ``depth``."""
         later = next((link for link in links[at + 1 :] if link.depth <= depth), None)
         return later is not None and later.depth == depth
 
     depth = min(max(links[at].depth, 0), _DEEPEST)
     deeper = at + 1 < len(links) and links[at + 1].depth > depth
-    inside = pipe if deeper else ""
+    inside = glyphs.trunk if deeper else ""
     if depth == 0:
         return "", inside
-    before = "".join(pipe if followed(level) else blank for level in range(1, depth))
+    before = "".join(glyphs.trunk if followed(level) else "   " for level in range(1, depth))
     more = followed(depth)
-    return before + (tee if more else corner), before + (pipe if more else blank) + inside
+    branch = glyphs.branch if more else glyphs.last_branch
+    return before + branch, before + (glyphs.trunk if more else "   ") + inside
 
 
 def step(link: Link, chain: Chain, window: Window) -> str:
-    """A link's text, and of whom or what it speaks, but for the chain's own process, where it says not."""
+    """Return the text of a link, followed in parentheses by its process, tenant and device. Leaves out those
+    that the text names already, and the chain's own process and tenant."""
     own = link.tenant in ("", chain.tenant) and link.pid in (0, chain.pid)
-    # Two steps may differ by nothing else.
+    # Two steps may have the same text and differ in their process only.
     alike = any(other.text == link.text and other.pid != link.pid for other in chain.links)
     process = ""
     if not own or alike:
@@ -113,9 +116,9 @@ def step(link: Link, chain: Chain, window: Window) -> str:
 
 
 def explained(chain: Chain, window: Window, style: Style) -> list[str]:
-    """All that is known about ``chain``."""
+    """Return all of ``chain`` as lines: headline, figures, steps, factors, unknowns and fixes."""
     lines = headline(chain, style)
-    lines += style.folded("  ", about(chain, unicode=style.unicode))
+    lines += style.folded("  ", about(chain, style.glyphs))
     lines += tree(chain, window, style, "  ")
     for link in chain.links:
         if link.role == "factor":
@@ -127,30 +130,30 @@ def explained(chain: Chain, window: Window, style: Style) -> list[str]:
     return lines
 
 
-def about(chain: Chain, *, unicode: bool) -> str:
-    """Its cause, how sure it is, where it is, and how slow that is."""
-    parts = [chain.title, f"{figures.percent(100 * chain.confidence, unicode=unicode).strip()} sure"]
+def about(chain: Chain, glyphs: Glyphs) -> str:
+    """Return cause, confidence, place, p99 and calls of a chain."""
+    parts = [chain.title, f"{figures.percent(100 * chain.confidence, glyphs).strip()} sure"]
     place = " ".join(part for part in (chain.process, str(chain.pid or ""), chain.operation) if part)
     parts += [place] if place else []
     if chain.p99_ns is not None:
-        found = slowest(chain, "normal not learned yet", unicode=unicode)
+        found = slowest(chain, "normal not learned yet", glyphs)
         parts.append(", ".join((f"p99 {found}", f"{figures.count(chain.calls).strip()} calls")))
     return "; ".join(parts)
 
 
-def slowest(chain: Chain, unlearned: str, *, unicode: bool) -> str:
-    """Its p99, and what is normal where that is less: a loss need not show in the slowest calls.
-    ``unlearned`` is said where nothing is known to be normal yet."""
+def slowest(chain: Chain, unlearned: str, glyphs: Glyphs) -> str:
+    """Return the p99 of a chain, with the p99 of the baseline if that is less, or with ``unlearned`` if
+    there is no baseline; '' without a p99."""
     if chain.p99_ns is None:
         return ""
-    now = figures.duration(chain.p99_ns, unicode=unicode).strip()
+    now = figures.duration(chain.p99_ns, glyphs).strip()
     if chain.normal_p99_ns is None:
         return f"{now}, {unlearned}"
-    normal = figures.duration(chain.normal_p99_ns, unicode=unicode).strip()
+    normal = figures.duration(chain.normal_p99_ns, glyphs).strip()
     return f"{now}, normally {normal}" if chain.p99_ns > chain.normal_p99_ns and normal != now else now
 
 
 def fix(found: Fix, title: str, style: Style) -> list[str]:
-    """What helps; a command stands on a line of its own that is never broken."""
+    """Return a fix as lines. Its command has a line of its own, which is never broken."""
     command = ["    $ " + style.plain(found.command)] if found.command else []
     return style.folded(f"  {title}: ", found.text) + command

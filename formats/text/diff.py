@@ -1,4 +1,4 @@
-"""What changed between two windows, for a person: what ``diff`` prints."""
+"""The text that ``diff`` prints: what changed between two windows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from stalltop.formats.documents.diff import Diff
 from stalltop.formats.text import chains as chain_text
 from stalltop.formats.text.window import LEAST_WIDTH
 from stalltop.model.comparing.chain_difference import ChainChange, State, shares
-from stalltop.model.comparing.difference import Difference, Side
+from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
 from stalltop.model.window import Window
 
 MOST_ROWS: Final = 20
-"""Rows and faults that are listed where not all are asked for."""
+"""Largest number of rows, and of faults, that are listed without ``--all``."""
 _LABEL: Final = (16, 40)
-"""Columns of each of a row's names: at least; at most."""
+"""Least and largest width of each name of a row, in cells."""
 _ENDLESS: Final = 1 << 16
-"""Columns of a line that nothing makes an end to."""
+"""Width of a line that is not limited, in cells."""
 _STATES: Final[dict[State, tuple[str, str]]] = {
     "new": ("NEW", RED),
     "worse": ("WORSE", YELLOW),
@@ -30,7 +31,7 @@ _STATES: Final[dict[State, tuple[str, str]]] = {
     "better": ("better", DIM),
     "gone": ("gone", DIM),
 }
-"""What each is called, and its colour."""
+"""Word and colour of each state of a chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,52 +39,50 @@ class _Column:
     head: str
     width: int
     keep: int
-    """Columns with lower numbers stay longer where there is little room."""
-    cell: Callable[[Difference, int, bool], str]
+    """Columns with higher numbers are dropped first where there is little room."""
+    cell: Callable[[Difference, int, Glyphs], str]
 
 
-def _percentile(column: str, which: str) -> Callable[[Difference, int, bool], str]:
-    def cell(found: Difference, row: int, unicode: bool) -> str:
-        side: Side = getattr(found, which)
+def _percentile(column: str, which: str) -> Callable[[Difference, int, Glyphs], str]:
+    def cell(found: Difference, row: int, glyphs: Glyphs) -> str:
+        side: ComparedSide = getattr(found, which)
         at = side.at[row]
         known = at >= 0 and side.groups.calls[at]
-        return figures.duration(getattr(side.groups, column)[at] if known else None, unicode=unicode)
+        return figures.duration(getattr(side.groups, column)[at] if known else None, glyphs)
 
     return cell
 
 
-def _ratio(percent: float) -> Callable[[Difference, int, bool], str]:
-    """The ratio, with a question mark where chance explains it as well."""
+def _ratio(percent: float) -> Callable[[Difference, int, Glyphs], str]:
+    """Return a cell with the ratio of a percentile, with a question mark if it is not significant."""
 
-    def cell(found: Difference, row: int, unicode: bool) -> str:
+    def cell(found: Difference, row: int, glyphs: Glyphs) -> str:
         ratio = float(found.ratio(percent)[row])
         if not ratio > 0:
-            return figures.missing(7, unicode=unicode)
+            return figures.missing(7, glyphs)
         mark = " " if found.sure(percent)[row] else "?"
-        return figures.rate(ratio, unicode=unicode) + "x" + mark
+        return figures.rate(ratio, glyphs) + "x" + mark
 
     return cell
 
 
-def _rate(which: str) -> Callable[[Difference, int, bool], str]:
-    return lambda found, row, unicode: figures.rate(
-        float(getattr(found, which).calls_per_s[row]), unicode=unicode
-    )
+def _rate(which: str) -> Callable[[Difference, int, Glyphs], str]:
+    return lambda found, row, glyphs: figures.rate(float(getattr(found, which).calls_per_s[row]), glyphs)
 
 
-def _lost(found: Difference, row: int, unicode: bool) -> str:
+def _lost(found: Difference, row: int, glyphs: Glyphs) -> str:
     if found.new[row]:
         return "new"
     if found.gone[row]:
         return "gone"
     lost = float(found.lost_ns_per_s[row])
-    text = figures.duration(abs(lost), unicode=unicode).strip()
+    text = figures.duration(abs(lost), glyphs).strip()
     return text if text == "0ns" else ("+" if lost > 0 else "-") + text
 
 
 _COLUMNS: Final = (
     _Column("lost/s", 7, 0, _lost),
-    _Column("share", 5, 3, lambda f, i, u: figures.percent(100 * float(f.share[i]), unicode=u)),
+    _Column("share", 5, 3, lambda f, i, u: figures.percent(100 * float(f.share[i]), u)),
     _Column("p99 A", 6, 2, _percentile("p99_ns", "then")),
     _Column("p99 B", 6, 1, _percentile("p99_ns", "now")),
     _Column("p99 B/A", 7, 0, _ratio(99.0)),
@@ -96,14 +95,14 @@ _COLUMNS: Final = (
 
 
 def diff_text(
-    diff: Diff, *, width: int | None, colour: bool, unicode: bool = True, all_rows: bool = False
+    diff: Diff, *, width: int | None, colour: bool, glyphs: Glyphs = UNICODE, all_rows: bool = False
 ) -> str:
-    """``diff`` for people, at most ``width`` columns wide (at least 40 are taken), ending in a newline.
-    Without a width names are whole and no line is folded.
+    """Return ``diff`` as text of at most ``width`` cells (40 or more), which ends in a newline.
 
-    ``all_rows``: also those that have not changed, however many.
+    With ``width`` None, names are whole and no line is folded. ``all_rows`` lists all rows and chains, also
+    those without a change.
     """
-    style = Style(_ENDLESS if width is None else max(width, LEAST_WIDTH), colour, unicode)
+    style = Style(_ENDLESS if width is None else max(width, LEAST_WIDTH), colour, glyphs)
     parts = [_head(diff, style), _table(diff, style, all_rows), _faults(diff, style, all_rows)]
     parts.append(_judged(diff, style))
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
@@ -138,11 +137,8 @@ def _table(diff: Diff, style: Style, all_rows: bool) -> list[str]:
     lines = [style.paint(head.rstrip(), BOLD)]
     most = len(shown) if all_rows else MOST_ROWS
     for i, name in list(zip(shown, names, strict=True))[:most]:
-        cells = [
-            figures.middle(part, width, unicode=style.unicode)
-            for part, width in zip(name, widths, strict=True)
-        ]
-        cells += [column.cell(found, i, style.unicode).rjust(column.width) for column in columns]
+        cells = [figures.middle(part, width, style.glyphs) for part, width in zip(name, widths, strict=True)]
+        cells += [column.cell(found, i, style.glyphs).rjust(column.width) for column in columns]
         code = DIM if not found.changed[i] else RED if _bad(found, i) else ""
         lines.append(style.paint(" ".join(cells).rstrip(), code))
     rest = len(shown) - most
@@ -160,19 +156,19 @@ def _table(diff: Diff, style: Style, all_rows: bool) -> list[str]:
 
 
 def _bad(found: Difference, row: int) -> bool:
-    """Whether a row is a good part of what was lost."""
+    """Return whether a row is not new and has at least 10 % of the lost time."""
     return bool(found.lost_ns_per_s[row] > 0 and found.share[row] >= 0.1 and not found.new[row])
 
 
 def _names(diff: Diff, row: int) -> tuple[str, ...]:
-    """What a row is called, one part a dimension; the last in parentheses where it is calls within calls."""
+    """Return the names of a row, one for each dimension; the last is in parentheses for nested calls."""
     found = diff.compared.difference
     *where, last = (figures.printable(part) for part in diff.compared.labels[row])
     return (*where, f"({last})" if found.nested[row] else last)
 
 
 def _layout(names: Sequence[Sequence[str]], style: Style) -> tuple[Sequence[_Column], Sequence[int]]:
-    """The columns that fit, and the widths of the names before them."""
+    """Return the columns that fit, and the widths of the names before them."""
     least, most = _LABEL
     columns = list(_COLUMNS)
     longest = [max(cell_len(part) for part in parts) for parts in zip(*names, strict=True)]
@@ -212,7 +208,7 @@ def _said(diff: Diff, change: ChainChange, share: float, style: Style) -> str:
     window = diff.now if now is not None else diff.then
 
     def rate(lost_ms_per_s: float) -> str:
-        return chain_text.rate(lost_ms_per_s * 1e6, unicode=style.unicode).strip()
+        return chain_text.rate(lost_ms_per_s * 1e6, style.glyphs).strip()
 
     cost = [
         f"{letter}: {rate(side.lost_ms_per_s)}"
@@ -230,7 +226,7 @@ def _said(diff: Diff, change: ChainChange, share: float, style: Style) -> str:
 
 
 def _judged(diff: Diff, style: Style) -> list[str]:
-    """What was asked by conditions, and which rows meet them."""
+    """Return lines that say which rows meet each condition of ``--fail-if``."""
     lines: list[str] = []
     for condition, met in diff.conditions:
         said = [" > ".join(_names(diff, i)) for i in met.rows[:MOST_ROWS]]

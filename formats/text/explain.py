@@ -1,4 +1,4 @@
-"""What ``stalltop explain`` prints: every chain of a window in full, as text or as one JSON object."""
+"""The output of ``stalltop explain``: all chains of a window in full, as text or as one JSON object."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stalltop.formats.text.sharing_lines import sharing_lines
 from stalltop.formats.text.window import LEAST_WIDTH
 from stalltop.model.chain import Chain, worst_first
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.style import BOLD, DIM, YELLOW, Style
 from stalltop.model.window import Window
 
@@ -23,11 +24,11 @@ _ONE: Final = {
     "tenants": "tenant",
     "devices": "device",
 }
-"""Each thing that is counted, where there is one."""
+"""Singular of each name in ``looked_at``."""
 
 
 def explain_document(window: Window, chains: Sequence[Chain]) -> dict[str, Any]:
-    """``chains`` of ``window`` and what was looked at, in plain dicts, lists, strings and numbers."""
+    """Return ``chains`` of ``window``, and how much was looked at, as dicts, lists, strings and numbers."""
     whole = document.document(window)
     seen = _seen(window)
     return {
@@ -50,11 +51,11 @@ def explain_document(window: Window, chains: Sequence[Chain]) -> dict[str, Any]:
 
 
 def explain_text(
-    window: Window, chains: Sequence[Chain], *, width: int, colour: bool, unicode: bool = True
+    window: Window, chains: Sequence[Chain], *, width: int, colour: bool, glyphs: Glyphs = UNICODE
 ) -> str:
-    """``chains`` of ``window`` for people, at most ``width`` columns wide (at least 40 are taken) but for
-    commands to type, which are never broken; ends in a newline."""
-    style = Style(max(width, LEAST_WIDTH), colour, unicode)
+    """Return ``chains`` of ``window`` as text of at most ``width`` cells (40 or more), which ends in a
+    newline. Commands to type are never broken."""
+    style = Style(max(width, LEAST_WIDTH), colour, glyphs)
     parts = [_head(window, style)]
     ordered = sorted(chains, key=worst_first)
     parts += [chain_text.explained(chain, window, style) for chain in ordered]
@@ -67,14 +68,14 @@ def explain_text(
 
 
 def _healthy(window: Window, chains: Sequence[Chain]) -> bool | None:
-    """Whether nothing is wrong; None where nothing was looked at."""
+    """Return whether no chain is a fault; None if the window has neither rows nor chains."""
     if any(chain.severity != "info" for chain in chains):
         return False
     return True if len(window.rows) or chains else None
 
 
 def _seen(window: Window) -> dict[str, int]:
-    """How much there was to look at."""
+    """Return the numbers of calls, operations, processes, tenants and devices in the window."""
     keys = [key for key in window.rows.keys if key.outermost]
     calls = sum(
         int(calls) for key, calls in zip(window.rows.keys, window.rows.calls, strict=True) if key.outermost
@@ -101,7 +102,7 @@ def _head(window: Window, style: Style) -> list[str]:
 
 
 def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[str]:
-    """What was found, and what that rests on."""
+    """Return how many faults were found, and in how many calls, processes and so on."""
     seen = _seen(window)
     rests = ", ".join(
         f"{figures.count(number).strip()} {_ONE[name] if number == 1 else name}"

@@ -1,4 +1,4 @@
-"""MIG instances of a GPU in a line each: size, memory, and that nobody uses it where that is so."""
+"""Describes each MIG instance of a GPU in a line: its size, its memory, and whether nobody uses it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Final
 from stalltop.model.devices.sharing import Sharing
 from stalltop.model.text import figures
 from stalltop.model.text.figures import printable
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 
 _NOBODY: Final = "nobody"
 _NOT_KNOWN: Final = "who uses it is not known"
 
 
-def told(part: Sharing, window: Window, *, unicode: bool = True) -> str:
-    """``1:2 3g.40gb, 3.00GiB of 40.0GiB: nobody``; what is not known is left out, and nothing is said
-    where only its number is known."""
+def told(part: Sharing, window: Window, glyphs: Glyphs = UNICODE) -> str:
+    """Return a line such as ``1:2 3g.40gb, 3.00GiB of 40.0GiB: nobody``, without figures that are not known;
+    '' for an instance with users of which only the number is known."""
     said = printable(f"{part.label} {part.profile}".rstrip())
     for device in window.devices.devices:
         for instance in device.instances:
             if instance.uuid == part.uuid and instance.memory_total_bytes:
                 used, total = (
-                    figures.memory(value, unicode=unicode).strip()
+                    figures.memory(value, glyphs).strip()
                     for value in (instance.memory_used_bytes, instance.memory_total_bytes)
                 )
                 said += f", {used} of {total}"

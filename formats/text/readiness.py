@@ -1,4 +1,4 @@
-"""What the readiness check found, for a person and for a program."""
+"""The findings of the readiness check, as text and JSON."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from stalltop.model.finding import Finding, Verdict, can_trace
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 
 SCHEMA = "stalltop.readiness/1"
 
-_MARKS: dict[Verdict, str] = {"ok": "✓", "warn": "!", "fail": "✗"}
-_WORDS: dict[Verdict, str] = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 _COLOURS: dict[Verdict, str] = {"ok": "\x1b[32m", "warn": "\x1b[33m", "fail": "\x1b[31m"}
 _RESET = "\x1b[0m"
 _NARROWEST = 40
 
 
 def document(findings: Sequence[Finding]) -> dict[str, object]:
-    """The findings as JSON: ``schema``, ``can_trace``, ``findings`` [] {name, verdict, seen, remedy}."""
+    """Return a dict with ``schema``, ``can_trace`` and ``findings``: list of name, verdict, seen, remedy."""
     return {
         "schema": SCHEMA,
         "can_trace": can_trace(findings),
@@ -35,13 +34,15 @@ def document(findings: Sequence[Finding]) -> dict[str, object]:
     }
 
 
-def text(findings: Sequence[Finding], *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
-    """One line or more for each finding, its remedy below it, and what it all means in the last line."""
+def text(
+    findings: Sequence[Finding], *, width: int = 80, colour: bool = False, glyphs: Glyphs = UNICODE
+) -> str:
+    """Return each finding with its remedy below it, and a conclusion as the last line."""
     width = max(width, _NARROWEST)
     names = max((cell_len(finding.name) for finding in findings), default=0)
     lines: list[str] = []
     for finding in findings:
-        mark = (_MARKS if unicode else _WORDS)[finding.verdict]
+        mark: str = getattr(glyphs, finding.verdict)
         indent = " " * (len(mark) + names + 3)
         first = f"{mark} {finding.name.ljust(names)}  "
         shown = _wrapped(finding.seen, indent, width)
@@ -50,10 +51,9 @@ def text(findings: Sequence[Finding], *, width: int = 80, colour: bool = False, 
             shown[0] = _COLOURS[finding.verdict] + mark + _RESET + shown[0][len(mark) :]
         lines += shown
         if finding.remedy:
-            arrow = "→ " if unicode else "-> "
-            lines += _wrapped(arrow + finding.remedy, indent, width, hanging=len(arrow))
+            lines += _wrapped(glyphs.remedy + finding.remedy, indent, width, hanging=len(glyphs.remedy))
     told = "\n".join((*lines, "", *textwrap.wrap(_conclusion(findings), width))) + "\n"
-    return told if unicode else told.replace("µ", "u").replace("…", "~").encode("ascii", "replace").decode()
+    return glyphs.plain(told.replace("µ", glyphs.micro).replace("…", glyphs.ellipsis))
 
 
 def _conclusion(findings: Sequence[Finding]) -> str:

@@ -1,4 +1,5 @@
-"""A window as a text to read and to send: facts, the table that was looked at, what is wrong, what helps."""
+"""A window as a text report: facts, problems with their fixes, the table of the screen, and further
+tables."""
 
 from __future__ import annotations
 
@@ -10,18 +11,22 @@ from stalltop.formats.text import chains as chain_text
 from stalltop.formats.text.window import facts, remarks
 from stalltop.model.chain import worst_first
 from stalltop.model.text.figures import moment, printable
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import Style
 from stalltop.model.window import Window
 
 LEAST_WIDTH: Final = 80
-"""Columns that are taken at least."""
+"""Least width of a report, in cells."""
 MOST_ROWS: Final = 40
-"""Rows of the tables besides the one that was looked at, which has all."""
+"""Rows after which a table ends. Only the table that the screen showed has all its rows."""
 
 
-def report(window: Window, shown: Sheet | None = None, *, width: int = LEAST_WIDTH, unicode: bool) -> str:
-    """All of it, about ``width`` columns wide and ending in a newline; without ``unicode`` in ASCII."""
-    style = Style(max(width, LEAST_WIDTH), False, unicode)
+def report(window: Window, shown: Sheet | None = None, *, width: int = LEAST_WIDTH, glyphs: Glyphs) -> str:
+    """Return the report of ``window``, about ``width`` cells wide, which ends in a newline.
+
+    ``shown`` is the table that the screen shows. With ``ASCII`` glyphs the report is ASCII.
+    """
+    style = Style(max(width, LEAST_WIDTH), False, glyphs)
     parts = [[*facts(window, style), f"began {moment(window.start)}"]]
     chains = sorted(window.chains, key=worst_first)
     parts += [chain_text.explained(chain, window, style) for chain in chains]

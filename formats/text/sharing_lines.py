@@ -1,4 +1,4 @@
-"""Who shares the devices, as printed text: in ``once``, ``explain`` and reports."""
+"""Printed text about the tenants that share devices, in ``once``, ``explain`` and reports."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from stalltop.model.text.style import BOLD, DIM, YELLOW, Style
 from stalltop.model.window import Window
 
 MOST_TENANTS: Final = 20
-"""Tenants of a device that are listed; how many more there are is said."""
+"""Largest number of tenants of a device that are listed; a line counts the rest."""
 MOST_GIVEN: Final = 20
 
 
 def sharing_lines(window: Window, style: Style) -> list[list[str]]:
-    """Each device that several tenants use, or that is used otherwise than it was given: a title, and its
-    lines."""
+    """Return a title with its lines for each device that is worth it (``sharing_text.worth_telling``)."""
     devices = sharings(window)
     told = [_device(one, window, style) for one in devices if sharing_text.worth_telling(one, window)]
     others = _unplaced(devices, window, style)
@@ -26,7 +25,7 @@ def sharing_lines(window: Window, style: Style) -> list[list[str]]:
 
 
 def _unplaced(devices: Sequence[Sharing], window: Window, style: Style) -> list[str]:
-    """Who worked on a device of which it is not known which one it was; nothing where there is nobody."""
+    """Return the tenants with calls on a GPU that is not known; nothing if there are none."""
     found = list({one.tenant: one for device in devices for one in device.unplaced}.values())
     if not found:
         return []
@@ -38,7 +37,7 @@ def _unplaced(devices: Sequence[Sharing], window: Window, style: Style) -> list[
 
 def _device(one: Sharing, window: Window, style: Style) -> list[str]:
     lines = [style.paint(f"who shares GPU {one.label}", BOLD)]
-    lines += style.folded("", printable(sharing_text.statement(one, window, unicode=style.unicode)))
+    lines += style.folded("", printable(sharing_text.statement(one, window, style.glyphs)))
     lines += _tenants(one, window, style)
     for holding in one.holdings[:MOST_GIVEN]:
         what, use = sharing_text.given(holding, one)
@@ -47,22 +46,22 @@ def _device(one: Sharing, window: Window, style: Style) -> list[str]:
 
 
 def _tenants(one: Sharing, window: Window, style: Style) -> list[str]:
-    """The tenants of a device, or of each MIG instance on it."""
+    """Return lines for the tenants of a device, or of each of its MIG instances."""
     if not (one.sharers or one.parts):
         return []
     layout = sharing_table.layout(style.width)
     lines = [style.paint(layout.head, BOLD)]
     for part in one.parts or (one,):
         where = f"{part.label} " if one.parts else ""
-        if one.parts and (size := mig_lines.told(part, window, unicode=style.unicode)):
+        if one.parts and (size := mig_lines.told(part, window, style.glyphs)):
             lines += style.folded("", size, "  ")
         if one.parts and part.shared:
-            said = sharing_text.statement(part, window, unicode=style.unicode)
+            said = sharing_text.statement(part, window, style.glyphs)
             lines += [style.paint(line, DIM) for line in style.folded("", printable(said))]
         for sharer in part.sharers[:MOST_TENANTS]:
-            name, shown = sharing_table.cells(sharer, window, layout, where=where, unicode=style.unicode)
+            name, shown = sharing_table.cells(sharer, window, layout, where=where, glyphs=style.glyphs)
             lines.append(name + shown)
-            for text, wrong in sharing_table.notes(sharer, part, window, unicode=style.unicode):
+            for text, wrong in sharing_table.notes(sharer, part, window, style.glyphs):
                 code = YELLOW if wrong else DIM
                 lines += [style.paint(line, code) for line in style.folded("  ", printable(text))]
         lines += _more(len(part.sharers) - MOST_TENANTS)

@@ -1,4 +1,4 @@
-"""The tenants of a device, one line each: the same columns on the screen and in printed text."""
+"""Formats a line for each tenant of a device, with the same columns on the screen and in printed text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 from stalltop.formats.text import sharing_text
 from stalltop.model.devices.sharing import Sharer, Sharing
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 
 COLUMNS: Final[Mapping[str, int]] = {
@@ -19,31 +20,32 @@ COLUMNS: Final[Mapping[str, int]] = {
     "memory": 8,
     "active": 6,
 }
-"""Heads and widths. ``waited/s`` is how long its threads waited for the device in each second, ``active`` the
-part of the time in which it gave the device work or waited for it."""
+"""Heads of the columns and their widths in cells. ``waited/s`` is the time per second that threads of the
+tenant wait for the device; ``active`` is the share of the time in which it gave the device work or waited
+for it."""
 _FIRST_TO_GO: Final = ("copied/s", "calls/s", "memory", "active")
-"""What is left out where there is no room for all."""
+"""Columns that are dropped, in this order, where there is little room."""
 _NAME: Final = (14, 32)
-"""Columns of a tenant's name, at least and at most."""
+"""Least and largest width of a tenant's name, in cells."""
 TRACED: Final = "*: as it was allocated while it was traced; the driver does not tell it"
 
 
 @dataclass(frozen=True, slots=True)
 class SharingLayout:
-    """What there is room for."""
+    """The columns that fit, and the width of names."""
 
     names: int
-    """Columns of a tenant's name."""
+    """Width of a tenant's name, in cells."""
     columns: tuple[str, ...]
 
     @property
     def head(self) -> str:
-        """The line above."""
+        """The line of heads."""
         return "tenant".ljust(self.names) + "".join(f" {name.rjust(COLUMNS[name])}" for name in self.columns)
 
 
 def layout(width: int) -> SharingLayout:
-    """What fits into ``width``."""
+    """Return the layout for a width in cells."""
     least, most = _NAME
     columns = list(COLUMNS)
 
@@ -57,30 +59,30 @@ def layout(width: int) -> SharingLayout:
 
 
 def cells(
-    one: Sharer, window: Window, layout: SharingLayout, *, where: str = "", unicode: bool = True
+    one: Sharer, window: Window, layout: SharingLayout, *, where: str = "", glyphs: Glyphs = UNICODE
 ) -> tuple[str, str]:
-    """Name and figures of a tenant; ``where`` stands before the name, such as a MIG instance."""
+    """Return the name and the figures of a tenant. ``where``, such as a MIG instance, precedes the name."""
     seconds = window.seconds if window.seconds > 0 else 1.0
-    # Nothing is counted of processes whose tenant is not known, and of those that are not traced.
+    # Processes that are not traced, or whose tenant is not known, have no counts.
     traced = bool(one.tenant) and (one.at_work or not one.untraced)
     active = None if one.active_ns is None else min(100.0 * one.active_ns / seconds / 1e9, 100.0)
     shown = {
-        "calls/s": figures.rate(one.calls / seconds if traced else None, unicode=unicode),
-        "launch/s": figures.rate(one.launches / seconds if traced else None, unicode=unicode),
+        "calls/s": figures.rate(one.calls / seconds if traced else None, glyphs),
+        "launch/s": figures.rate(one.launches / seconds if traced else None, glyphs),
         "waited/s": figures.duration(
-            one.waited_ns / seconds if traced and one.waited_ns is not None else None, unicode=unicode
+            one.waited_ns / seconds if traced and one.waited_ns is not None else None, glyphs
         ),
-        "copied/s": figures.size(one.copied_bytes / seconds if traced else None, unicode=unicode),
-        "memory": figures.memory(one.memory_bytes, unicode=unicode) + ("*" if one.memory_traced else ""),
-        "active": figures.percent(active, unicode=unicode),
+        "copied/s": figures.size(one.copied_bytes / seconds if traced else None, glyphs),
+        "memory": figures.memory(one.memory_bytes, glyphs) + ("*" if one.memory_traced else ""),
+        "active": figures.percent(active, glyphs),
     }
     name = figures.printable(where + sharing_text.who(one.tenant, window))
     row = "".join(f" {shown[column].strip().rjust(COLUMNS[column])}" for column in layout.columns)
-    return figures.fit(name, layout.names, unicode=unicode), row
+    return figures.fit(name, layout.names, glyphs), row
 
 
 def _alone(one: Sharer) -> str:
-    """Of a tenant beside others of which it is not known that it was active together with them."""
+    """Return a note on a tenant of a shared device that has no overlaps."""
     if one.active_ns:
         sure = "of that, together with nobody"
         return sure if one.overlaps_sure else "of that, together with whom was not measured"
@@ -89,15 +91,15 @@ def _alone(one: Sharer) -> str:
     return "not active in this window"
 
 
-def notes(one: Sharer, sharing: Sharing, window: Window, *, unicode: bool = True) -> list[tuple[str, bool]]:
-    """What there is to say of a tenant besides its figures, and whether that is a warning."""
+def notes(one: Sharer, sharing: Sharing, window: Window, glyphs: Glyphs = UNICODE) -> list[tuple[str, bool]]:
+    """Return notes on a tenant besides its figures, each with whether it is a warning."""
     said: list[tuple[str, bool]] = []
     others = sharing_text.overlaps(one, window)
     if others:
         least = "" if one.overlaps_sure else "at least "
         said.append((f"of that, {least}together with {others}", False))
     elif sharing.shared and any(user.active_ns for user in sharing.sharers):
-        # A line for each, whether it was active or not: what is below stays where it is.
+        # Every tenant has this line, so that lines below do not move on the screen.
         said.append((_alone(one), False))
     if one.untraced and not one.at_work:
         said.append((f"what it does here is not traced: {one.untraced}", True))

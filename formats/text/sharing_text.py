@@ -1,4 +1,4 @@
-"""Who shares a device, in words: the same on the screen, in ``once`` and in ``explain``."""
+"""Sentences about the tenants that share a device, for the screen, ``once`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from stalltop.model.devices.device import Device
 from stalltop.model.devices.sharing import Holding, Sharer, Sharing, Use, Why
 from stalltop.model.devices.ways import Way, unnamed, users_of, way_of
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 
 WORDS: Final[Mapping[Way, str]] = {
@@ -21,7 +22,7 @@ WORDS: Final[Mapping[Way, str]] = {
     "vgpu": "vGPU",
     "unknown": "not known",
 }
-"""How a device is shared, in a column."""
+"""How a device is shared, as a cell of a table."""
 
 NO_SPLIT: Final = "a split is not measurable here"
 UNKNOWN_TENANT: Final = "tenant not known"
@@ -37,15 +38,15 @@ _NOT_KNOWN: Final[Mapping[Why, str]] = {
     "device": "not known: it makes calls, on which GPU was not measured",
 }
 IDLE_SECONDS: Final = 10.0
-"""Who makes no call for so long does nothing with its device; for less, that is between two steps."""
+"""A tenant without calls in a window of this length does not use its device; shorter windows may lie between
+two steps of its program."""
 MOST_NAMED: Final = 3
-"""Tenants that a sentence names."""
+"""Largest number of tenants that a sentence names."""
 
 
 def short(device: Device) -> str:
-    """How many tenants the driver lists on a device, and how they share it, in a cell: ``4 by MPS``,
-    ``2 in turns``, ``1 tenant``, or ``2 processes`` where these may be of one tenant; empty where that is not
-    known."""
+    """Return how many tenants the driver lists on a device and how they share it, as a cell: ``4 by MPS``,
+    ``2 in turns``, ``1 tenant``; ``2 processes`` if tenants of processes are not known; '' if nothing is."""
     way, users = way_of(device), users_of(device)
     if way in ("time-sliced", "mps", "vgpu") and unnamed(device):
         return _many(unnamed(device), "process", "es")
@@ -61,13 +62,14 @@ def short(device: Device) -> str:
 
 
 def who(tenant: str, window: Window) -> str:
-    """A tenant as a person knows it."""
+    """Return the name of a tenant for a person."""
     return name_of(tenant, window) if tenant else UNKNOWN_TENANT
 
 
-def statement(sharing: Sharing, window: Window, *, unicode: bool = True) -> str:
-    """How a device is shared, by how many, how busy it is, and what is not known: a few sentences."""
-    said = [_divided(sharing) if sharing.way == "mig" else _used(sharing, window, unicode)]
+def statement(sharing: Sharing, window: Window, glyphs: Glyphs = UNICODE) -> str:
+    """Return sentences that say how a device is shared, by how many, how busy it is, and what is not
+    known."""
+    said = [_divided(sharing) if sharing.way == "mig" else _used(sharing, window, glyphs)]
     if sharing.hidden == "guests" and sharing.sharers:
         said.append("Virtual machines use it, too, and cannot be seen from here.")
     if len(sharing.tenants) not in (0, len(sharing.sharers)):
@@ -80,12 +82,12 @@ def statement(sharing: Sharing, window: Window, *, unicode: bool = True) -> str:
     return " ".join(said)
 
 
-def _used(sharing: Sharing, window: Window, unicode: bool) -> str:
-    """Of a device that is not divided."""
+def _used(sharing: Sharing, window: Window, glyphs: Glyphs) -> str:
+    """Return the sentence about a device without MIG."""
     gpu = f"GPU {sharing.label}"
     number = len(sharing.tenants)
     percent = sharing.busy_percent
-    busy = "" if percent is None else f"; the device is {_percent(percent, unicode)} busy"
+    busy = "" if percent is None else f"; the device is {_percent(percent, glyphs)} busy"
     if sharing.shared:
         clients = sum(one.mps_client for one in sharing.tenants)
         how = " in turns (time slicing)"
@@ -134,7 +136,7 @@ def _divided(sharing: Sharing) -> str:
 
 
 def _counted(sharers: Iterable[Sharer]) -> str:
-    """``3 tenants``, ``1 tenant and 2 processes whose tenant is not known``: these may be of one tenant."""
+    """Return ``3 tenants``, or ``1 tenant and 2 processes whose tenant is not known``."""
     sharers = tuple(sharers)
     known = len({one.tenant for one in sharers if one.tenant and not one.ended})
     others = len({pid for one in sharers if not one.tenant for pid in one.pids})
@@ -144,27 +146,28 @@ def _counted(sharers: Iterable[Sharer]) -> str:
 
 
 def did(one: Sharer, window: Window) -> str:
-    """A tenant with what it did: ``serve (700 launches)``."""
+    """Return a tenant with its number of launches, or of calls: ``serve (700 launches)``."""
     what = _many(one.launches, "launch", "es") if one.launches else _many(one.calls, "call")
     return f"{who(one.tenant, window)} ({what})"
 
 
 def _named(sharers: Sequence[Sharer], window: Window) -> str:
-    """Some of these tenants, with what they did."""
+    """Return the first ``MOST_NAMED`` tenants as ``did`` does, and how many more there are."""
     said = [did(one, window) for one in sharers[:MOST_NAMED]]
     more = len(sharers) - MOST_NAMED
     return ", ".join(said) + (f" and {more} more" if more > 0 else "")
 
 
 def worth_telling(sharing: Sharing, window: Window) -> bool:
-    """Whether a device is anything but one tenant's own, or given and used otherwise than it was given."""
+    """Return whether a device is shared or divided, has hidden users, or is used otherwise than it was
+    allocated."""
     odd = any(is_wasted(holding, window) for holding in sharing.holdings)
     ungiven = any(one.given is False for one in sharing.sharers)
     return sharing.shared or sharing.way in ("mig", "vgpu") or bool(odd or ungiven or sharing.hidden)
 
 
 def help_text(sharing: Sharing) -> str:
-    """What would tell more, or keep tenants apart; empty where nothing is to be said."""
+    """Return advice that separates the tenants of a shared device; '' if it is not shared."""
     if not sharing.shared:
         return ""
     apart = "MIG instances, or a device each," if sharing.divisible else "A device each"
@@ -172,7 +175,8 @@ def help_text(sharing: Sharing) -> str:
 
 
 def overlaps(sharer: Sharer, window: Window, *, most: int = 4) -> str:
-    """With whom a tenant was on the device at once, of its own time: ``serve 62%, batch 10%``."""
+    """Return the tenants that were active at the same time, as shares of the active time of ``sharer``:
+    ``serve 62%, batch 10%``."""
     if not sharer.active_ns:
         return ""
     told = [
@@ -185,8 +189,8 @@ def overlaps(sharer: Sharer, window: Window, *, most: int = 4) -> str:
 
 
 def given(holding: Holding, sharing: Sharing) -> tuple[str, str]:
-    """What was given to whom, and what becomes of it; of a container that was given other devices than
-    ``sharing`` as well, how many of all are of it."""
+    """Return the container with the devices that a scheduler gave it, and how it uses them. If only some of
+    them are parts of the device of ``sharing``, the text says how many."""
     one = holding.allocation
     here = {sharing.uuid, *(part.uuid for part in sharing.parts)}
     shares = [device for device in one.devices if device]
@@ -198,16 +202,16 @@ def given(holding: Holding, sharing: Sharing) -> tuple[str, str]:
 
 
 def is_wasted(holding: Holding, window: Window) -> bool:
-    """Whether a device that was given is not used, and not only between two steps."""
+    """Return whether a container does not use the device that it was given; see ``IDLE_SECONDS``."""
     return holding.use == "absent" or (holding.use == "idle" and window.seconds >= IDLE_SECONDS)
 
 
-def _percent(value: float, unicode: bool) -> str:
-    return "100%" if value >= 99.95 else figures.percent(value, unicode=unicode).strip().replace(".0%", "%")
+def _percent(value: float, glyphs: Glyphs) -> str:
+    return "100%" if value >= 99.95 else figures.percent(value, glyphs).strip().replace(".0%", "%")
 
 
 def _whole(percent: float) -> str:
-    """What is not quite nothing never reads as nothing."""
+    """Return whole percent, and ``<1%`` for less than 1 that is not 0."""
     return "<1%" if 0 < percent < 1 else f"{percent:.0f}%"
 
 

@@ -1,4 +1,4 @@
-"""A window as text: what ``once`` prints for a person, and what stays on the terminal after the screen."""
+"""A window as text, which ``once`` prints, and which the screen leaves on the terminal when it ends."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from stalltop.model.chain import worst_first
 from stalltop.model.devices.device import Device
 from stalltop.model.rows.pivot import Dimension, Groups, pivot
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
 from stalltop.model.window import LOSSES, SPLITS, Missing, OpenCall, Window
 
 MOST_ROWS = 20
-"""Rows of each table; the rest is counted in a line below it."""
+"""Largest number of rows of each table; a line below it counts the rest."""
 OPEN_CALL_NS = 1_000_000_000
-"""Calls that have lasted this long (ns) are listed; shorter ones are the ordinary course of things."""
+"""Least age of open calls that are listed, in ns: younger ones are normal."""
 MOST_LISTED = 8
 MOST_CULPRITS = 5
 LEAST_WIDTH = 40
-"""Columns that are taken at least."""
+"""Least width of the text, in cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +34,21 @@ class _Column:
     head: str
     width: int
     keep: int
-    """Columns with lower numbers stay longer when the terminal is narrow."""
-    cell: Callable[[Groups, int, bool], str]
+    """Columns with higher numbers are dropped first where there is little room."""
+    cell: Callable[[Groups, int, Glyphs], str]
 
 
 _WHERE = "time went to"
 _COLUMNS = (
-    _Column("calls/s", 7, 0, lambda g, i, u: figures.rate(g.calls_per_s[i], unicode=u)),
+    _Column("calls/s", 7, 0, lambda g, i, u: figures.rate(g.calls_per_s[i], u)),
     _Column("p50", 6, 2, lambda g, i, u: _percentile(g, i, 0, u)),
     _Column("p95", 6, 6, lambda g, i, u: _percentile(g, i, 1, u)),
     _Column("p99", 6, 1, lambda g, i, u: _percentile(g, i, 2, u)),
-    _Column("max", 6, 4, lambda g, i, u: figures.duration(g.max_ns[i], unicode=u)),
-    _Column("total", 6, 5, lambda g, i, u: figures.duration(g.total_ns[i], unicode=u)),
-    _Column("share", 5, 3, lambda g, i, u: figures.percent(100 * g.share[i], unicode=u)),
-    _Column("err", 5, 7, lambda g, i, u: figures.count(g.errors[i], unicode=u)),
-    _Column("bytes/s", 7, 8, lambda g, i, u: figures.size(g.bytes_per_s[i], unicode=u)),
+    _Column("max", 6, 4, lambda g, i, u: figures.duration(g.max_ns[i], u)),
+    _Column("total", 6, 5, lambda g, i, u: figures.duration(g.total_ns[i], u)),
+    _Column("share", 5, 3, lambda g, i, u: figures.percent(100 * g.share[i], u)),
+    _Column("err", 5, 7, lambda g, i, u: figures.count(g.errors[i], u)),
+    _Column("bytes/s", 7, 8, lambda g, i, u: figures.size(g.bytes_per_s[i], u)),
     _Column(_WHERE, 18, 9, lambda g, i, u: split(g, i)),
 )
 SHORT = dict(
@@ -55,16 +56,17 @@ SHORT = dict(
 )
 """Short names of the parts of a call's time."""
 _LABEL_WIDTH = (16, 22, 40)
-"""Columns of the label: at least; what it gets before bytes are shown beside where the time went; at most."""
+"""Widths of the label in cells: the least; what it needs before ``bytes/s`` is shown beside the parts of the
+time; the largest."""
 
 
-def _percentile(groups: Groups, row: int, column: int, unicode: bool) -> str:
+def _percentile(groups: Groups, row: int, column: int, glyphs: Glyphs) -> str:
     known = groups.calls[row] > 0
-    return figures.duration(groups.percentiles_ns[row, column] if known else None, unicode=unicode)
+    return figures.duration(groups.percentiles_ns[row, column] if known else None, glyphs)
 
 
 def split(groups: Groups, row: int) -> str:
-    """The two largest parts of a group's time: ``run 62% rq 30%``; empty where they were not measured."""
+    """Return the two largest parts of a group's time, ``run 62% rq 30%``; '' if they were not measured."""
     if groups.split_ns is None or not groups.total_ns[row]:
         return ""
     shares = groups.split_ns[row].astype(np.float64) / float(groups.total_ns[row])
@@ -73,13 +75,13 @@ def split(groups: Groups, row: int) -> str:
     return " ".join(parts)
 
 
-def table(window: Window, *, width: int, colour: bool, unicode: bool = True) -> str:
-    """``window`` for people, at most ``width`` columns wide (at least 40 are taken), ending in a newline.
+def table(window: Window, *, width: int, colour: bool, glyphs: Glyphs = UNICODE) -> str:
+    """Return ``window`` as text of at most ``width`` cells (40 or more), which ends in a newline.
 
-    ``colour`` adds ANSI colours; without ``unicode`` the text is ASCII. Processes are not told apart:
-    ``once --json`` has every row.
+    ``colour`` adds ANSI colours; with ``ASCII`` glyphs the text is ASCII. Tables are by container and by
+    operation; ``once --json`` has every row.
     """
-    style = Style(max(width, LEAST_WIDTH), colour, unicode)
+    style = Style(max(width, LEAST_WIDTH), colour, glyphs)
     parts = [facts(window, style)]
     if len(window.rows):
         parts.append(_table(window, "container", style))
@@ -91,8 +93,8 @@ def table(window: Window, *, width: int, colour: bool, unicode: bool = True) -> 
 
 
 def remarks(window: Window, style: Style) -> list[list[str]]:
-    """What is to be said besides tables and chains: who shares devices, who took whose time, calls that hang,
-    what is not traced, not measured or lost. Each is a title and its lines, or nothing."""
+    """Return remarks: tenants that share devices, culprits, open calls, and what is not traced, not
+    measured or lost. Each remark is a title and its lines, or an empty list."""
     parts = [*sharing_lines(window, style), _culprits(window, style)]
     parts += [_open_calls(window, style, ended) for ended in (False, True)]
     gaps = (_missing(window, style, untraced=True), _missing(window, style, untraced=False))
@@ -100,7 +102,7 @@ def remarks(window: Window, style: Style) -> list[list[str]]:
 
 
 def facts(window: Window, style: Style) -> list[str]:
-    """Whose window it is, of when, and what the host and its devices did."""
+    """Return lines with the host, the time, the counts and the figures of host and devices."""
     facts = [f"stalltop {window.host}", figures.clock(window.start), f"{window.seconds:.1f} s"]
     if window.simulated:
         facts.insert(1, "SIMULATED")
@@ -114,7 +116,7 @@ def facts(window: Window, style: Style) -> list[str]:
 
 
 def counted(window: Window) -> list[str]:
-    """How much was counted, what was not, what is traced and what that costs."""
+    """Return the rate of calls, the number of missed calls, the number of probes and their cost."""
     calls = pivot(window, ()).calls_per_s[0]
     coverage = window.coverage
     parts = [f"{figures.rate(calls).strip()} calls/s", f"{figures.count(window.lost).strip()} missed"]
@@ -128,15 +130,15 @@ def counted(window: Window) -> list[str]:
 
 
 def host(window: Window, style: Style) -> list[str]:
-    """What the host and its devices did."""
+    """Return the figures of the host and of each device."""
     lines: list[str] = []
     system = window.system
     if system is not None:
         lines += style.wrapped(
             [
                 f"CPU {figures.percent(system.cpu_percent).strip()} of {system.cpus}",
-                f"memory {_of(system.memory_used_bytes, system.memory_total_bytes, style.unicode)}",
-                f"swap {_of(system.swap_used_bytes, system.swap_total_bytes, style.unicode)}",
+                f"memory {_of(system.memory_used_bytes, system.memory_total_bytes, style.glyphs)}",
+                f"swap {_of(system.swap_used_bytes, system.swap_total_bytes, style.glyphs)}",
                 "load " + " ".join(f"{load:.2f}" for load in system.load),
                 *figures.pressure(system),
             ]
@@ -148,17 +150,15 @@ def host(window: Window, style: Style) -> list[str]:
     return lines
 
 
-def _of(used: float | None, total: float | None, unicode: bool) -> str:
-    return (
-        f"{figures.memory(used, unicode=unicode).strip()} of {figures.memory(total, unicode=unicode).strip()}"
-    )
+def _of(used: float | None, total: float | None, glyphs: Glyphs) -> str:
+    return f"{figures.memory(used, glyphs).strip()} of {figures.memory(total, glyphs).strip()}"
 
 
 def _device(device: Device, style: Style) -> list[str]:
     facts = [
         f"GPU {device.index} {device.name}",
-        f"{figures.percent(device.utilization_percent, unicode=style.unicode).strip()} busy",
-        f"memory {_of(device.memory_used_bytes, device.memory_total_bytes, style.unicode)}",
+        f"{figures.percent(device.utilization_percent, style.glyphs).strip()} busy",
+        f"memory {_of(device.memory_used_bytes, device.memory_total_bytes, style.glyphs)}",
     ]
     if device.power_watts is not None:
         limit = "" if device.power_limit_watts is None else f" of {device.power_limit_watts:.0f} W"
@@ -179,15 +179,15 @@ def _table(window: Window, by: Dimension, style: Style) -> list[str]:
     columns, label_width = _layout(groups, by, style)
     head = style.fit(by, label_width) + "".join(" " + _aligned(column.head, column) for column in columns)
     lines = [style.paint(head.rstrip(), BOLD)]
-    # The time between calls is none: it does not lead, but has its line however many calls there are.
+    # The time between calls comes last, and has its line however many operations there are.
     order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1].tolist()
     last = int(groups.between.sum())
     for row in (*order[: len(order) - last][: MOST_ROWS - last], *order[len(order) - last :]):
         label = f"({groups.labels[row][0]})" if groups.nested[row] else groups.labels[row][0]
-        # Names of operations differ most at their ends: cut them in the middle.
-        cells = [figures.middle(label, label_width, unicode=style.unicode)]
+        # Names are cut in the middle, since names of operations differ most at their ends.
+        cells = [figures.middle(label, label_width, style.glyphs)]
         for column in columns:
-            cell = _aligned(column.cell(groups, row, style.unicode), column)
+            cell = _aligned(column.cell(groups, row, style.glyphs), column)
             wrong = column.head == "err" and groups.errors[row] > 0
             cells.append(style.paint(cell, RED) if wrong else cell)
         line = " ".join(cells)
@@ -222,7 +222,7 @@ def _layout(groups: Groups, by: str, style: Style) -> tuple[Sequence[_Column], i
 
 
 def _nothing(window: Window, style: Style) -> list[str]:
-    """What to do where there is nothing to show."""
+    """Return why a window has no row, and what to do."""
     coverage = window.coverage
     if coverage.tracing or not coverage.attached:
         if coverage.libraries or coverage.tracing:
@@ -248,7 +248,7 @@ def _mapped(window: Window) -> int:
 
 
 def _chains(window: Window, style: Style) -> list[str]:
-    """What is wrong, the worst first, and why that is so for the worst one."""
+    """Return the chains, the worst first, and the steps of the worst one."""
     chains = sorted(window.chains, key=worst_first)
     wrong = any(chain.severity != "info" for chain in chains)
     lines: list[str] = []
@@ -262,11 +262,10 @@ def _chains(window: Window, style: Style) -> list[str]:
 
 
 def _culprits(window: Window, style: Style) -> list[str]:
-    """Processes that took the time of others, whatever these did meanwhile."""
+    """Return the processes that are charged with the most time of other tenants."""
     sums: Counter[tuple[str, int, str, str, str, int, str]] = Counter()
     for charge in window.evidence.charges:
-        # What a process took from itself, or an interrupt ended, has no other to blame.
-        # Nor are its workers, or other processes of its tenant.
+        # Time that a process, its tenant or an interrupt (PID 0) took has no culprit to list.
         own = charge.culprit_tenant and charge.culprit_tenant == charge.tenant
         if charge.culprit_pid not in (charge.pid, 0) and not own:
             culprit = charge.culprit_tenant, charge.culprit_pid, charge.culprit_process
@@ -276,7 +275,7 @@ def _culprits(window: Window, style: Style) -> list[str]:
         who = f"{chain_text.name_of(by, window)} {by_process} {by_pid}"
         victim = f"{chain_text.name_of(tenant, window)} {process} {pid}"
         text = f"{who}, from {victim} ({kind})"
-        lines += style.folded(f"{figures.duration(ns, unicode=style.unicode)}  ", text)
+        lines += style.folded(f"{figures.duration(ns, style.glyphs)}  ", text)
     return _listed("who took the time of others", lines, 0, style)
 
 
@@ -292,13 +291,13 @@ def _open_call(window: Window, call: OpenCall, style: Style) -> str:
     tenant = window.tenants.get(call.tenant)
     name = tenant.name if tenant is not None and tenant.name else call.tenant
     operation = f"({call.operation})" if call.nested else call.operation
-    age = figures.duration(call.age_ns, unicode=style.unicode)
+    age = figures.duration(call.age_ns, style.glyphs)
     text = f"{age}  {operation}  {name}  {call.process} {call.pid}, thread {call.tid}"
     return style.fit(text, style.width).rstrip()
 
 
 def _missing(window: Window, style: Style, *, untraced: bool) -> list[str]:
-    """What is not traced, or not known, and whose it is; many processes of one program take one entry."""
+    """Return what is not traced, or not known, with its processes: one entry for all that are alike."""
     alike: dict[tuple[str, str, str], list[Missing]] = {}
     for gap in (gap for gap in window.coverage.missing if gap.untraced is untraced):
         alike.setdefault((gap.what, gap.reason, gap.remedy), []).append(gap)
@@ -313,7 +312,7 @@ def _missing(window: Window, style: Style, *, untraced: bool) -> list[str]:
             parts.append(f"of {_some([style.fit(name, min(cell_len(name), 20)) for name in names], 1)}")
         who = f" ({' '.join(parts)})" if parts else ""
         room = max(style.width - cell_len(who) - 1, 8)
-        shown = figures.middle(what, min(room, cell_len(what)), unicode=style.unicode)
+        shown = figures.middle(what, min(room, cell_len(what)), style.glyphs)
         lines += style.wrapped([shown + who + ":", reason, remedy], indent="  ")
     return _listed("not traced" if untraced else "not known", lines, len(alike), style)
 
@@ -325,7 +324,7 @@ def _unknown(window: Window, style: Style) -> list[str]:
 
 
 def _some(names: Sequence[str], most: int) -> str:
-    """The first ``most`` of ``names``, and how many more there are."""
+    """Return the first ``most`` of ``names``, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -1,1 +1,1 @@
-"""Windows as a trace for Perfetto."""
+"""Writes windows as a trace for Perfetto."""

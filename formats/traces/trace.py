@@ -1,8 +1,9 @@
-"""Windows as a trace in the Trace Event Format, which Perfetto and Chrome's own viewer open.
+"""Writes windows as a trace in the Trace Event Format, which Perfetto and Chrome's own viewer open.
 
-Containers, processes and their threads are tracks. Calls that were kept one by one are slices on their
-thread; what was only counted is a counter, a value each window; what is wrong is a slice on the track of
-who loses, with an arrow from who is to blame. Times are in microseconds since ``baseTimeNanoseconds``.
+Containers, processes and their threads are tracks. Captured calls are slices on the track of their thread.
+Rates, percentiles and figures of devices are counters with a value for each window. A chain is a slice on the
+track of the tenant that loses time, with an arrow from the track of each culprit. Times are in microseconds
+since ``baseTimeNanoseconds``.
 """
 
 from __future__ import annotations
@@ -27,17 +28,19 @@ from stalltop.model.window import SPLITS, OpenCall, Window
 MOST_BYTES: Final = 512 << 20
 """Largest trace that is written: viewers in a browser hold all of it in memory."""
 LEAST_GAP_SECONDS: Final = 0.5
-"""Between two windows that follow each other there is less than that."""
+"""Shortest pause between two windows that counts as a gap."""
 _SAME_CALL_NS: Final = 50_000_000
-"""Two looks at one open call tell its beginning this exactly."""
+"""Two windows show the same open call if its beginnings differ by less than this."""
 _LEAST_SLICE_NS: Final = 1_000
 _WRONG: Final = "what is wrong"
 _BLAMED: Final = "takes from others"
 
 
 def pieces(windows: Iterable[Window], span: tuple[float, float]) -> Iterator[bytes]:
-    """The trace, piece by piece. Windows come in the order in which they were recorded, and none begins
-    before ``span`` does (Unix seconds). Raises StalltopError where it gets too large."""
+    """Yield the pieces of the trace of ``windows``, which come in the order in which they were recorded.
+
+    ``span`` begins with the earliest window (Unix seconds). Raises StalltopError if the trace gets too large.
+    """
     trace = _Trace(_ns(span[0]))
     written = 0
     first = True
@@ -52,7 +55,7 @@ def pieces(windows: Iterable[Window], span: tuple[float, float]) -> Iterator[byt
         if written > MOST_BYTES:
             raise StalltopError(
                 f"the trace would be larger than {MOST_BYTES >> 20} MiB, more than viewers open",
-                "narrow it with --from and --until or --container, or add windows up with --every 10",
+                "export less with --from and --until or --container, or merge windows with --every 10",
             )
         yield piece
     about = {"program": "stalltop", "start_unix_s": trace.base_ns / 1e9, "simulated": trace.simulated}
@@ -64,7 +67,7 @@ def pieces(windows: Iterable[Window], span: tuple[float, float]) -> Iterator[byt
 
 @dataclass(slots=True)
 class _Open:
-    """A call that had not returned when it was last looked at."""
+    """An open call, as the last window showed it; times are Unix ns."""
 
     began_ns: int
     seen_ns: int
@@ -72,11 +75,11 @@ class _Open:
 
 
 class _Trace:
-    """What has to be known of earlier windows."""
+    """Turns windows into events. Keeps the state of earlier windows that later events need."""
 
     def __init__(self, base_ns: int) -> None:
         self.base_ns = base_ns
-        """Unix time in ns that all times are relative to."""
+        """Unix time in ns from which all times count."""
         self.simulated = False
         self._tracks = Tracks()
         self._episodes = Episodes()
@@ -87,7 +90,7 @@ class _Trace:
         self._open: dict[tuple[str, OpenCall], _Open] = {}
 
     def parts(self, windows: Iterable[Window]) -> Iterator[list[Event]]:
-        """The events of each window, then what is known at the end only."""
+        """Yield the events of each window, then those of calls that are still open and of chains."""
         for window in windows:
             self.simulated = self.simulated or window.simulated
             self._episodes.add(window)
@@ -101,13 +104,13 @@ class _Trace:
         return [*self._tracks.take_named(), *events]
 
     def _time(self, unix_ns: int) -> float:
-        """µs since the beginning; what began before is cut off there. Exact for years: ns are thousandths."""
+        """Return µs since the beginning of the trace, 0 for earlier times."""
         return max(unix_ns - self.base_ns, 0) / 1000
 
     # ---- counters
 
     def _gap(self, window: Window) -> list[Event]:
-        """Where nothing was recorded before ``window``, counters are at zero, and a slice says so."""
+        """If nothing was recorded before ``window``, return a slice for the gap and zero for all counters."""
         start, end = _ns(window.start), self._ends.get(window.host)
         self._ends[window.host] = max(start + _ns(window.seconds), end or 0)
         if end is None or start - end <= _ns(max(LEAST_GAP_SECONDS, window.seconds / 2)):
@@ -126,7 +129,7 @@ class _Trace:
     def _count(
         self, values: dict[tuple[int, str, str], float], key: tuple[int, str, str], value: float, at_ns: int
     ) -> list[Event]:
-        """A counter's new value; nothing where it stays."""
+        """Return an event with a counter's new value; nothing if the value stays the same."""
         if values.get(key) == value or (not value and key not in values):
             return []
         values[key] = value
@@ -135,7 +138,7 @@ class _Trace:
 
     def _counters(self, window: Window) -> list[Event]:
         values = self._values.setdefault(window.host, {})
-        self._tracks.host(window.host)  # above its containers
+        self._tracks.host(window.host)  # made first, so that it stands above its containers
         now = {**self._of_calls(window), **self._of_host(window)}
         start = _ns(window.start)
         events: list[Event] = []
@@ -144,7 +147,7 @@ class _Trace:
         return events
 
     def _of_calls(self, window: Window) -> dict[tuple[int, str, str], float]:
-        """Outermost calls of every container and process."""
+        """Return counters of the outermost calls of every container and process."""
         found: dict[tuple[int, str, str], float] = {}
         row_of = {(f"{key.host}/{key.pid}/{key.process}", key.tenant): key for key in window.rows.keys}
         kinds: tuple[tuple[Dimension, ...], ...] = (("container",), ("process", "container"))
@@ -164,7 +167,7 @@ class _Trace:
         return found
 
     def _of_host(self, window: Window) -> dict[tuple[int, str, str], float]:
-        """CPUs, memory and devices."""
+        """Return counters of CPUs, memory, devices and losses."""
         track = self._tracks.host(window.host)
         found: dict[tuple[int, str, str], float] = {}
         system = window.system
@@ -211,7 +214,7 @@ class _Trace:
     def _slice(
         self, name: str, category: str, track: int, line: int, start: int, end: int, **args: Any
     ) -> Event:
-        """A slice from ``start`` to ``end`` (Unix ns)."""
+        """Return a slice from ``start`` to ``end`` (Unix ns). Leaves out ``args`` that are None or ''."""
         start, end = max(start, self.base_ns), max(end, self.base_ns)
         known = {key: value for key, value in args.items() if value not in (None, "")}
         return {
@@ -252,13 +255,14 @@ class _Trace:
         )
 
     def _open_calls(self, window: Window) -> list[Event]:
-        """Those that were open and are not now. One that returned and was kept has a slice of its own."""
+        """Return slices of calls that were open in the window before and are not now. Calls that returned and
+        were captured have a slice already."""
         now: dict[tuple[str, OpenCall], _Open] = {}
         end = _ns(window.start) + _ns(window.seconds)
         for call in window.open_calls:
             if call.age_ns < OPEN_CALL_NS and not call.ended:
-                continue  # the ordinary course of things
-            # What stays the same of a call as long as it is open.
+                continue  # short calls are no hang
+            # The call without its age identifies it as long as it is open.
             key = window.host, _same(call)
             began = end - call.age_ns
             before = self._open.get(key)
@@ -300,10 +304,11 @@ class _Trace:
     # ---- chains
 
     def _chain(self, episode: Episode, number: int) -> list[Event]:
-        """What is wrong on the track of who loses; on those of who is to blame the same, with an arrow."""
+        """Return a slice on the track of the tenant that loses, and a slice with an arrow for each
+        culprit."""
         chain, host = episode.chain, episode.host
         if _ns(episode.end) < self.base_ns:
-            return []  # it was over before all this, and is only remembered
+            return []  # it ended before the first window
         start = max(_ns(chain.since), self.base_ns)
         end = max(_ns(episode.end), start + _LEAST_SLICE_NS)
         track = self._of_tenant(host, chain.tenant)
@@ -330,7 +335,7 @@ class _Trace:
 
 
 def _ns(seconds: float) -> int:
-    """Exactly what the float says: its product with 1e9 would be rounded to hundreds of ns."""
+    """Convert seconds to ns exactly: ``seconds * 1e9`` rounds to hundreds of ns."""
     whole = math.floor(seconds)
     return whole * 1_000_000_000 + round((seconds - whole) * 1e9)
 
@@ -340,7 +345,7 @@ def _same(call: OpenCall) -> OpenCall:
 
 
 def _of(device: Device) -> Iterator[tuple[str, str, float]]:
-    """Figures of a device that are known: name, unit, value."""
+    """Yield (name, unit, value) of the figures of a device that are known."""
     for name, unit, value, per in (
         ("busy", "%", device.utilization_percent, 1.0),
         ("memory used", "GiB", device.memory_used_bytes, 2.0**30),
@@ -358,7 +363,7 @@ def _of(device: Device) -> Iterator[tuple[str, str, float]]:
 
 
 def _told(chain: Chain) -> dict[str, Any]:
-    """What a viewer shows of a chain that is clicked."""
+    """Return the arguments of a chain's slice, which viewers show when it is selected."""
     return {
         "summary": printable(chain.summary),
         "severity": chain.severity,

@@ -1,7 +1,7 @@
-"""Tracks of a trace: containers, processes and threads as the numbers that the Trace Event Format wants.
+"""Tracks of a trace: gives hosts, containers, processes and threads the numbers of the Trace Event Format.
 
-The format knows processes and their threads only, told apart by numbers. A host and a container are
-processes of their own there, with numbers that no Linux process has.
+The format has only processes and threads, each with a number. So hosts and containers are processes there,
+too, with numbers that no Linux process has.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from typing import Any, Final
 from stalltop.model.text.figures import printable
 
 LEAST_MADE_UP: Final = 5_000_000
-"""Numbers from here on are made up: Linux gives none above 2^22."""
+"""Numbers from here on are those of hosts, containers and further lines: Linux has no PID above 2^22."""
 _REMEMBERED: Final = 64
-"""Slices of a thread's line that a later one is compared with."""
+"""A new slice is compared with this many earlier slices of its line."""
 _OF_CONTAINER: Final = 1_000
-"""Numbers of order that a container and its processes have."""
+"""Sort indices that are reserved for a container and its processes."""
 
 Event = dict[str, Any]
 
 
-class Line:
-    """One line of slices. Slices on it follow each other or lie wholly within each other."""
+class SliceLine:
+    """One line of slices, which follow each other or are nested in each other."""
 
     def __init__(self) -> None:
         self._slices: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
         self._end = 0
-        """Where the last one of them ends."""
+        """The latest end of all slices."""
 
     def takes(self, start_ns: int, end_ns: int, *, within: bool) -> bool:
-        """Take the slice where it fits; ``within``: also inside another one, or around it."""
+        """Add the slice and return True if it overlaps no other; with ``within`` it may be nested in
+        others."""
         for start, end in self._slices if start_ns < self._end else ():
             apart = end_ns <= start or end <= start_ns
             nested = (start <= start_ns and end_ns <= end) or (start_ns <= start and end <= end_ns)
@@ -43,39 +44,40 @@ class Line:
 
 
 class Tracks:
-    """Numbers and names of all tracks. Each new one leaves the events that name it in ``named``."""
+    """Numbers and names of all tracks. A new track adds the events that name it to ``named``."""
 
     def __init__(self) -> None:
         self.named: list[Event] = []
-        """Events that are still to be written."""
+        """Events that ``take_named`` returns next."""
         self._numbers: dict[tuple[str, ...], int] = {}
         self._taken: set[int] = set()
         self._orders: dict[tuple[str, ...], int] = {}
         self._children: dict[tuple[str, ...], int] = {}
-        self._lines: dict[tuple[int, int, str], list[tuple[int, Line]]] = {}
+        self._lines: dict[tuple[int, int, str], list[tuple[int, SliceLine]]] = {}
         self._next = LEAST_MADE_UP
 
     def host(self, host: str) -> int:
-        """The track of a host."""
+        """Return the track of a host."""
         return self._process((host,), f"host {host}", 0)
 
     def container(self, host: str, tenant: str, name: str) -> int:
-        """The track of a container; without one, of its host."""
+        """Return the track of a container, or of the host if ``tenant`` is ''."""
         return self._process((host, tenant), f"container {name}", 0) if tenant else self.host(host)
 
     def process(self, host: str, tenant: str, name: str, pid: int, process: str) -> int:
-        """The track of a process, below that of its container."""
+        """Return the track of a process, which is below that of its container."""
         key = (host, tenant, str(pid), process)
         return self._process(key, f"{process} {pid}" + (f" ({name})" if name else ""), pid)
 
     def line(self, track: int, tid: int, name: str, start_ns: int, end_ns: int, *, within: bool) -> int:
-        """The line of thread ``tid`` of a track that has room for a slice: its own, or one beside it."""
+        """Add a slice to the first line of thread ``tid`` that it fits, or to a new line beside them.
+        Returns the number of the line."""
         lines = self._lines.setdefault((track, tid, name), [])
         for number, line in lines:
             if line.takes(start_ns, end_ns, within=within):
                 return number
         number = tid if 0 < tid < LEAST_MADE_UP and not lines else self._new()
-        line = Line()
+        line = SliceLine()
         line.takes(start_ns, end_ns, within=within)
         lines.append((number, line))
         shown = name if len(lines) == 1 else f"{name}, beside ({len(lines)})"
@@ -86,7 +88,7 @@ class Tracks:
         number = self._numbers.get(key)
         if number is not None:
             return number
-        # Numbers are used again, and every host has its own.
+        # A PID may be used again, and by processes of several hosts.
         number = pid if 0 < pid < LEAST_MADE_UP and pid not in self._taken else self._new()
         self._taken.add(number)
         self._numbers[key] = number
@@ -97,7 +99,7 @@ class Tracks:
         return number
 
     def _order(self, key: tuple[str, ...]) -> int:
-        """Hosts, then containers, each with its processes below it."""
+        """Return a sort index: hosts and containers by appearance, processes below their container."""
         if len(key) <= 2:
             self._orders[key] = len(self._orders) * _OF_CONTAINER
             return self._orders[key]
@@ -111,11 +113,11 @@ class Tracks:
         return self._next - 1
 
     def take_named(self) -> Iterator[Event]:
-        """The events that name new tracks, each once."""
+        """Yield the events that name new tracks, each once."""
         yield from self.named
         self.named.clear()
 
 
 def _named(what: str, track: int, values: dict[str, Any], tid: int = 0) -> Event:
-    # Thread 0 is the idle one to viewers: what is of a whole process is said of its main thread.
+    # Viewers take thread 0 for the idle task, so names of processes go to their main thread.
     return {"ph": "M", "name": what, "pid": track, "tid": tid or track, "ts": 0, "args": values}

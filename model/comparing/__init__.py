@@ -1,1 +1,1 @@
-"""Two windows compared: what changed, and whether that may be."""
+"""Comparison of two windows: what changed, how sure that is, and whether it meets a condition."""

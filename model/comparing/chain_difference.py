@@ -1,4 +1,4 @@
-"""Which faults are new, gone, worse or better: chains of one window against those of another."""
+"""Compares the chains of two windows: which problems are new, gone, worse or better."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from stalltop.model.chain import Chain, worst_first
 from stalltop.model.window import Window
 
 MUCH: Final = 1.5
-"""A loss that changed by less than this factor is called the same: it differs as much between two looks."""
+"""A loss that changed by less than this factor counts as the same: it varies as much from window to
+window."""
 
 State = Literal["new", "worse", "same", "better", "gone"]
 
 
 @dataclass(frozen=True, slots=True)
 class ChainChange:
-    """One fault on both sides."""
+    """One problem in both windows, or in one of them."""
 
     then: Chain | None
     now: Chain | None
 
     @property
     def chain(self) -> Chain:
-        """As it is now, or as it was where it is gone."""
+        """The chain as it is now, or as it was if it is gone."""
         chain = self.now if self.now is not None else self.then
-        assert chain is not None, "a fault was seen on one side at least"
+        assert chain is not None, "a change has a chain on one side at least"
         return chain
 
     @property
     def state(self) -> State:
-        """How it changed."""
+        """Kind of change, by ``MUCH``."""
         if self.then is None:
             return "new"
         if self.now is None:
@@ -43,29 +44,30 @@ class ChainChange:
 
     @property
     def more_ms_per_s(self) -> float:
-        """What is lost more now than then, ms a second."""
+        """Loss now minus loss then, ms per second."""
         return (self.now.lost_ms_per_s if self.now else 0.0) - (self.then.lost_ms_per_s if self.then else 0.0)
 
     @property
     def ratio(self) -> float | None:
-        """What is lost now against then; None where it is on one side only, or nothing was lost."""
+        """Loss now divided by loss then; None if the chain is in one window only, or nothing was lost
+        then."""
         if self.then is None or self.now is None or not self.then.lost_ms_per_s > 0:
             return None
         return self.now.lost_ms_per_s / self.then.lost_ms_per_s
 
     @property
     def confidence(self) -> float:
-        """0 to 1: that of the side that is less sure."""
+        """Lower confidence of both sides, 0 to 1."""
         return min(chain.confidence for chain in (self.then, self.now) if chain is not None)
 
     @property
     def fault(self) -> bool:
-        """Whether something is wrong, rather than worth knowing."""
+        """False for chains of severity ``info``, which are not faults."""
         return self.chain.severity != "info"
 
 
 def shares(changes: Sequence[ChainChange]) -> list[float]:
-    """The part of all change in what is lost, 0 to 1, that each of ``changes`` is."""
+    """Returns the share of each change in the sum of all changes of loss (absolute values), 0 to 1."""
     whole = sum(abs(change.more_ms_per_s) for change in changes)
     return [abs(change.more_ms_per_s) / whole if whole else 0.0 for change in changes]
 
@@ -79,10 +81,11 @@ def compare_chains(
     name_then: Callable[[str], str],
     name_now: Callable[[str], str],
 ) -> tuple[ChainChange, ...]:
-    """Every fault of both sides, new ones first, then those that became worse, the worst first.
+    """Pairs the chains of both windows: new ones first, then worse, same, better and gone ones.
 
-    Two chains are the same fault where cause, tenant, program and operation are; ``name_then`` and
-    ``name_now`` give the name of a tenant by its id. Of several on one side the worst one counts.
+    Two chains are the same problem if cause, name of the tenant, program, layer and operation are equal;
+    ``name_then`` and ``name_now`` map the id of a tenant to its name. If several chains of one window are the
+    same problem, the worst one counts.
     """
     before, after = _by_fault(then, name_then), _by_fault(now, name_now)
     changes = [ChainChange(before.get(fault), after.get(fault)) for fault in {**after, **before}]
@@ -90,7 +93,7 @@ def compare_chains(
 
 
 class ChainTally:
-    """What every chain of many windows cost, on average over all their time."""
+    """Average loss of every chain over many windows."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -98,7 +101,7 @@ class ChainTally:
         self._lost_ms: dict[str, float] = {}
 
     def add(self, window: Window) -> None:
-        """Take in the chains of a window; those that were over in it cost nothing more."""
+        """Adds the chains of a window. Chains that are closed in it add no loss."""
         self._seconds += window.seconds
         for chain in window.chains:
             name = chain.identity
@@ -110,7 +113,7 @@ class ChainTally:
 
     @property
     def chains(self) -> tuple[Chain, ...]:
-        """Each chain once, as it was when it was worst, with the average of what it cost; worst first."""
+        """Each chain once, as it was in its worst window but with its average loss; worst first."""
         seconds = self._seconds or 1.0
         found = [
             replace(chain, lost_ms_per_s=self._lost_ms[name] / seconds) for name, chain in self._worst.items()

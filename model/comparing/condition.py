@@ -1,8 +1,9 @@
-"""What must not have become of a window, such as ``p99 > 1.5x``: judged row by row against another one.
+"""Conditions of ``stalltop diff --fail-if``, such as ``p99 > 1.5x``, evaluated for each row of a difference.
 
-A condition is ``FIGURE > LIMIT`` (or ``>=``, ``<``, ``<=``). A limit with an ``x`` is a ratio, now against
-then; any other is what the figure is now, durations with their unit. A percentile only counts where its 95 %
-confidence interval lies beyond the limit as a whole: a figure of few calls fails nothing by chance.
+A condition is ``FIGURE > LIMIT`` (or ``>=``, ``<``, ``<=``). A limit with an ``x`` is a ratio of now to
+then; any other limit applies to the figure now, durations with their unit. A percentile meets a condition
+only if its whole 95 % confidence interval is beyond the limit, so a row with few calls does not meet it by
+chance.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from stalltop.model.comparing.chain_difference import ChainChange
-from stalltop.model.comparing.difference import Difference, Flags, Floats, Side, of_rows
+from stalltop.model.comparing.difference import ComparedSide, Difference, Flags, Floats, of_rows
 from stalltop.model.rows.pivot import PERCENTS
 
 _COMPARED: Final[dict[str, Callable[[Floats, float], Flags]]] = {
@@ -35,38 +36,39 @@ _UNITS: Final[dict[str, tuple[str, ...]]] = {
     "faults": ("",),
 }
 FIGURES: Final = tuple(_UNITS)
-"""What can be judged. ``errors`` counts calls that failed (``x``: a second); ``lost`` is the time lost a
-second to calls that take longer than then; ``faults`` are causal chains that are new."""
+"""Figures that a condition may name. ``errors``: failed calls (with ``x``: failed calls per second);
+``lost``: time per second lost to calls that take longer than then; ``faults``: chains that are new."""
 _FORM: Final = re.compile(r"\s*([a-z]+[0-9]*)\s*(>=|<=|>|<)\s*([0-9]+(?:\.[0-9]*)?)\s*([a-zµ/]*)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """Where a condition holds."""
+    """Where a condition is met."""
 
     rows: tuple[int, ...]
-    """Of the difference: those that hold beyond what chance explains."""
+    """Rows of the difference that meet it significantly."""
     unsure: tuple[int, ...] = ()
-    """Those that hold as well, but whose calls are too few to say so."""
+    """Rows that meet it, but with too few calls to be significant."""
     faults: int = 0
-    """New ones, where the condition is on these and holds."""
+    """Number of new faults, if the condition is about these and is met; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition."""
+    """A parsed condition."""
 
     text: str
-    """As it was typed."""
+    """The condition as typed."""
     figure: str
     sign: str
     limit: float
-    """A ratio, or ns, ns a second, or a count."""
+    """A ratio, ns, ns per second, or a count, depending on ``figure`` and ``ratio``."""
     ratio: bool
+    """True if the limit has an ``x``."""
 
     def judge(self, difference: Difference, faults: Sequence[ChainChange]) -> Met:
-        """Where it holds. Time between calls is compared, never judged; nor is a row that is only on one side
-        by a ratio."""
+        """Evaluates the condition. Host gaps and host work never meet it, nor do rows of one side only meet a
+        ratio."""
         beyond = _COMPARED[self.sign]
         if self.figure == "faults":
             new = sum(change.fault and change.state == "new" for change in faults)
@@ -80,18 +82,18 @@ class Condition:
         return Met(tuple(np.flatnonzero(sure).tolist()), unsure=tuple(np.flatnonzero(holds & ~sure).tolist()))
 
     def _value(self, difference: Difference) -> Floats:
-        """The figure of each row; NaN, which holds nowhere, where there is none."""
+        """Returns the figure of each row; NaN, which meets no condition, if it has none."""
         if self.figure == "lost":
             return difference.lost_ns_per_s
         now, then = _figure(difference.now, self.figure), _figure(difference.then, self.figure)
         if not self.ratio:
             return _whole(difference.now, self.figure) if self.figure == "errors" else now
-        # More errors than none at all are infinitely more.
+        # Errors now and none then give infinity, which is beyond every limit.
         with np.errstate(divide="ignore", invalid="ignore"):
             return now / then
 
     def _sure(self, difference: Difference) -> Flags:
-        """Rows whose figure is beyond chance; figures without an interval are taken as they are."""
+        """Returns the rows whose figure is significant; figures without a confidence interval always are."""
         if self.figure == "lost":
             return difference.changed
         percent = _PERCENTILES.get(self.figure)
@@ -105,8 +107,8 @@ class Condition:
         return _COMPARED[self.sign](low if self.sign.startswith(">") else high, self.limit)
 
 
-def _figure(side: Side, name: str) -> Floats:
-    """A figure of each row on one side; rates for what is counted, NaN where there is no call."""
+def _figure(side: ComparedSide, name: str) -> Floats:
+    """Returns a figure of each row on one side: counts as rates per second, NaN for rows without calls."""
     groups = side.groups
     calls = side.of(groups.calls)
     calls = np.where(calls > 0, calls, np.nan)
@@ -121,23 +123,23 @@ def _figure(side: Side, name: str) -> Floats:
     return np.where(np.isnan(calls), np.nan, found)
 
 
-def _whole(side: Side, name: str) -> Floats:
+def _whole(side: ComparedSide, name: str) -> Floats:
     return side.of(getattr(side.groups, name))
 
 
 def condition(text: str) -> Condition:
-    """The condition ``text``. Raises ValueError, in one line, where it is none."""
+    """Parses a condition. Raises ValueError with a message of one line if ``text`` is invalid."""
     form = _FORM.fullmatch(text)
     if form is None:
         raise ValueError(
-            f"{text!r} is no condition: one is like p99 > 1.5x, max > 20ms, errors > 0, faults > 0"
+            f"{text!r} is not a condition; examples: p99 > 1.5x, max > 20ms, errors > 0, faults > 0"
         )
     figure, sign, number, unit = form.groups()
     if figure not in _UNITS:
-        raise ValueError(f"{text!r}: {figure} is none of {', '.join(FIGURES)}")
+        raise ValueError(f"{text!r}: unknown figure {figure}; use one of {', '.join(FIGURES)}")
     units = _UNITS[figure]
     if unit not in units:
-        known = ", ".join(unit or "a number alone" for unit in units)
-        raise ValueError(f"{text!r}: {figure} takes {known}")
+        known = " or ".join(unit or "no unit" for unit in units)
+        raise ValueError(f"{text!r}: write the limit of {figure} with {known}")
     scale = _DURATIONS_NS.get(unit.removesuffix("/s"), 1.0) if unit not in ("", "x") else 1.0
     return Condition(text, figure, sign, float(number) * scale, unit == "x")

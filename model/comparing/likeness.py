@@ -1,24 +1,24 @@
-"""Windows made comparable that were not of the same processes: of another run of a job, or of another host.
+"""Makes windows of different runs or hosts comparable.
 
-There ids, process numbers and hosts differ though what ran is the same. What a person would call the same is
-the same here.
+Ids of tenants, PIDs and hosts differ between two runs of the same job. Here tenants and processes are the
+same if their names are.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from stalltop.model.rows.pivot import Naming
+from stalltop.model.rows.pivot import RowNaming
 from stalltop.model.window import Window
 
 
 def alike(window: Window) -> Window:
-    """``window`` with tenants told apart by name, processes by the name of their program, hosts not at all.
+    """Replaces ids of tenants in the keys of rows by names, and removes PIDs and hosts from them.
 
-    For grouping and comparing only: rows may have the same key then, and evidence, calls and chains keep
-    theirs.
+    The result is for grouping and comparing only: several rows may have the same key, and evidence, calls and
+    chains keep the original ids.
     """
-    naming = Naming(window)
+    naming = RowNaming(window)
     names = {key.tenant: naming.part("container", key)[1] for key in window.rows.keys}
     tenants = {
         name: replace(window.tenants[tenant], id=name)
@@ -30,6 +30,6 @@ def alike(window: Window) -> Window:
 
 
 def tenant_names(window: Window) -> frozenset[str]:
-    """What the tenants of ``window`` that made calls are called."""
-    naming = Naming(window)
+    """Returns the names of the tenants of ``window`` that have rows."""
+    naming = RowNaming(window)
     return frozenset(naming.part("container", key)[1] for key in window.rows.keys)

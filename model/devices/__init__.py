@@ -1,1 +1,1 @@
-"""GPUs: their figures, who had work on them, and who shares them."""
+"""GPUs: their figures, the activity of tenants on them, and how they are shared."""

@@ -1,7 +1,8 @@
-"""When tenants had work on a device: what is measured of a GPU that several of them share.
+"""Activity of tenants on devices: how long each tenant, and each pair of tenants, had work on a device.
 
-The driver does not tell who used how much of a shared device. What is measured is in which milliseconds a
-tenant gave it work (launches, copies, collectives) or waited for it, and which of these another one had, too.
+The driver does not report how much of a shared device each tenant uses. stalltop therefore measures in which
+milliseconds a tenant submits work (launches, copies, collectives) to a device or waits for it, and in which
+of these another tenant does so as well.
 """
 
 from __future__ import annotations
@@ -12,50 +13,53 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 MOST_TENANTS: Final = 64
-"""Tenants of a device whose overlaps are told: those that were active most."""
+"""Maximum number of tenants per device whose overlaps are reported: the most active ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceActivity:
-    """The time in which one tenant gave one device work or waited for it."""
+    """Time in which one tenant submitted work to one device or waited for it."""
 
     device: str
-    """Its label (see ``model.devices.labels``); empty where it is not known which one."""
+    """Label of the device (see ``model.devices.labels``); '' if unknown."""
     tenant: str
     active_ns: int
-    """As coarse as it is measured: a millisecond counts whole."""
+    """Active time in whole ticks of the measurement (milliseconds)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceOverlap:
-    """The time in which two tenants did so at once. One for each pair: ``tenant`` is below ``other``."""
+    """Time in which two tenants were active on one device at once.
+
+    Each pair has one record, in which ``tenant`` sorts before ``other``.
+    """
 
     device: str
     tenant: str
     other: str
     ns: int
-    """As coarse."""
+    """Common active time in whole ticks, as ``DeviceActivity.active_ns``."""
 
 
 def overlap(device: str, one: str, two: str, ns: int) -> DeviceOverlap:
-    """That of two tenants, in whichever order they are named."""
+    """Makes the record of two tenants, which may be given in any order."""
     return DeviceOverlap(device, min(one, two), max(one, two), ns)
 
 
 class ToldActivity(NamedTuple):
-    """What is told of one stretch of time."""
+    """Activity and overlaps in one stretch of time."""
 
     activity: tuple[DeviceActivity, ...]
     overlaps: tuple[DeviceOverlap, ...]
     left_out: Mapping[str, int]
-    """By device, tenants whose overlaps are not told."""
+    """Number of tenants by device whose overlaps are left out (see ``MOST_TENANTS``)."""
 
 
 def told_activity(active: Mapping[tuple[str, str], int], tick_ns: int) -> ToldActivity:
-    """What is told where ``active`` says, by device and tenant, in which ticks it was active.
+    """Computes activity and overlaps from ``active``: the active ticks by (device, tenant).
 
-    A set of ticks is an integer whose bit n stands for the nth tick of ``tick_ns``. Where the device is not
-    known, no overlaps are told: two tenants may mean two devices.
+    A set of ticks is an integer whose bit n stands for the nth tick of ``tick_ns``. An unknown device ('')
+    has no overlaps, because two tenants on it may be on two devices.
     """
     by_device: dict[str, list[tuple[int, str, int]]] = {}
     for (device, tenant), ticks in active.items():

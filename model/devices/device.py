@@ -1,4 +1,4 @@
-"""What the devices and the host showed at one moment. None stands for a figure that was not available."""
+"""Samples of GPUs and of the host. None stands for a figure that was not available."""
 
 from __future__ import annotations
 
@@ -12,82 +12,85 @@ class DeviceProcess:
 
     pid: int
     kind: str
-    """``C`` compute, ``G`` graphics, ``C+G`` both, ``M+C`` client of MPS."""
+    """``C`` compute, ``G`` graphics, ``C+G`` both, ``M+C`` MPS client."""
     memory_bytes: int | None = None
     tenant: str = ""
     gpu_instance: int | None = None
-    """The MIG GPU instance that it runs on; None outside of MIG."""
+    """Id of the MIG GPU instance that it runs on; None without MIG."""
     compute_instance: int | None = None
     sm_percent: float | None = None
-    """Time in which its kernels ran, in the driver's latest sample of it; so for the three that follow. None
-    where the driver takes no samples (with MIG, on many boards), or none of this process is young enough."""
+    """Share of time in which its CUDA kernels ran, in the driver's latest sample of the process, as the three
+    percentages below. None if the driver takes no samples (with MIG, on many boards) or the sample is too
+    old."""
     memory_percent: float | None = None
-    """Time in which it read or wrote device memory."""
+    """Share of time in which it read or wrote device memory."""
     encoder_percent: float | None = None
     decoder_percent: float | None = None
     sample_age_seconds: float | None = None
-    """How old that sample is."""
+    """Age of that sample."""
     process: str = ""
-    """What it calls itself; empty where that is not known."""
+    """Name of the process (its ``comm``); '' if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:
-    """One MIG device: what a program that is given it sees as a GPU of its own."""
+    """One MIG device: a part of a GPU that a program sees as a GPU of its own."""
 
     gpu: int
     """Index of the GPU that it is a part of."""
     index: int
-    """Its number on that GPU."""
+    """Index of the MIG device on that GPU."""
     uuid: str
     profile: str = ""
-    """Its size as the driver names it: ``1g.10gb``; with a part of the compute in it, ``1c.3g.40gb``."""
+    """MIG profile: ``1g.10gb``; ``1c.3g.40gb`` for a compute instance with a part of the GPU instance's
+    compute."""
     gpu_instance: int | None = None
     compute_instance: int | None = None
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
     processes: tuple[DeviceProcess, ...] = ()
     listed: bool = True
-    """The driver told which processes are on it."""
+    """True if the driver listed its processes."""
 
     @property
     def label(self) -> str:
-        """What names it on its host: ``0:3`` is MIG device 3 of GPU 0 (as in NVIDIA_VISIBLE_DEVICES)."""
+        """Label on its host: ``0:3`` is MIG device 3 of GPU 0 (as in NVIDIA_VISIBLE_DEVICES)."""
         return f"{self.gpu}:{self.index}"
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFigure:
-    """What is known of a figure of a GPU besides its value."""
+    """Description of a figure of a GPU."""
 
     name: str
-    """Of its field, with its unit, as in JSON and in SQL."""
+    """Name of the field, with its unit, as in JSON and SQL."""
     kind: str
-    """float, int or bool: what it is where it is not None."""
+    """Type of the value, if it is not None: float, int or bool."""
     about: str
-    """What it is, in one line."""
+    """Meaning of the figure, in one line."""
     of_board: bool = False
-    """Whether it stays the same as long as the board does."""
+    """True if the figure is a constant of the board."""
     counts: bool = False
-    """Whether it is what was counted since the sample before: where windows add, it adds up."""
+    """True if the figure counts events since the sample before: it adds up when windows are added."""
     viewed: bool = False
-    """Whether the view ``devices`` of queries has it."""
+    """True if the SQL view ``devices`` has a column for it."""
 
     @property
     def about_in_window(self) -> str:
-        """What it is in a window, in one line."""
+        """Meaning of the figure in a window, in one line."""
         return f"{self.about} within the window" if self.counts else self.about
 
 
 def figure(about: str, *, of_board: bool = False, counts: bool = False, viewed: bool = False) -> Any:
-    """Return a field of ``Device`` for a figure; None stands for one that the driver could not give."""
+    """Declares a field of ``Device`` as a figure; its default None means that the driver did not report
+    it."""
     metadata = {"about": about, "of_board": of_board, "counts": counts, "viewed": viewed}
     return field(default=None, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One GPU at one moment. Every figure that the driver could not give is None: a cell, not the row."""
+    """A sample of one GPU. Figures that the driver does not report are None; the others remain valid."""
 
     index: int
     uuid: str
@@ -102,7 +105,8 @@ class Device:
     sm_clock_mhz: int | None = figure("clock of its SMs", viewed=True)
     sm_clock_max_mhz: int | None = figure("the fastest clock of its SMs", of_board=True, viewed=True)
     throttle_reasons: tuple[str, ...] = ()
-    """Reasons that hold the clocks down now, by name; idle and chosen clocks are no fault and not listed."""
+    """Names of the reasons that limit the clocks now, without idleness and clocks set by the
+    administrator."""
     processes: tuple[DeviceProcess, ...] = ()
     pcie_generation: int | None = figure("PCIe generation in use")
     pcie_generation_max: int | None = figure(
@@ -121,21 +125,22 @@ class Device:
         "how long clocks were held down by temperature", counts=True, viewed=True
     )
     xids: tuple[int, ...] = ()
-    """Critical errors that the driver reported."""
+    """XIDs: critical errors that the driver reported."""
     lost: bool = False
-    """The device no longer answers."""
+    """True if the device no longer answers."""
     notes: tuple[str, ...] = ()
     """What could not be read and why, one short line each."""
     ages: tuple[tuple[str, float], ...] = ()
-    """Figures that are older than this moment, by the name of their field, and how many seconds: what is dear
-    to ask for is asked for less often, and a driver that hangs gives nothing new."""
+    """(field, age in seconds) of figures that are older than the sample: figures that take long to read are
+    read less often, and a driver that hangs reports nothing new."""
 
     pci_bus_id: str = ""
-    """Where it is on the bus: ``00000000:1B:00.0``."""
+    """PCI address: ``00000000:1B:00.0``."""
     minor: int | None = figure("N of its `/dev/nvidiaN`", of_board=True)
     persistence: bool | None = figure("1: the driver keeps it ready while nobody uses it", of_board=True)
     compute_mode: str = ""
-    """Who may use it: ``default``, ``exclusive process``, ``exclusive thread``, ``prohibited``."""
+    """Compute mode of the driver: ``default``, ``exclusive process``, ``exclusive thread``,
+    ``prohibited``."""
     virtualization: str = ""
     """``none``, ``passthrough``, ``vGPU``, ``vGPU host``, ``vSGA host``."""
     performance_state: int | None = figure("0 is the fastest, 15 the slowest")
@@ -149,6 +154,7 @@ class Device:
 
     encoder_percent: float | None = figure("use of its encoders", viewed=True)
     decoder_percent: float | None = figure("use of its decoders", viewed=True)
+    jpeg_percent: float | None = figure("use of its JPEG decoders", viewed=True)
     sm_active_percent: float | None = figure(
         "SMs that had work, on average (GPM, from Hopper on)", viewed=True
     )
@@ -220,17 +226,19 @@ class Device:
     )
 
     host: str = ""
-    """The host that it is in, where hosts are put together; empty: that of its window."""
+    """Host of the device in a window of several hosts; '' stands for the window's host."""
 
     @property
     def throttle_told(self) -> bool:
-        """Whether the driver told what holds the clocks down; without, ``throttle_reasons`` says nothing."""
+        """True if the driver reported throttle reasons; if not, an empty ``throttle_reasons`` means
+        nothing."""
         asked = "throttle reasons"
         return not self.lost and all(asked not in said.partition(": ")[0].split(", ") for said in self.notes)
 
     @property
     def label(self) -> str:
-        """What names it on its host: its number. Where hosts are put together, several may have it."""
+        """Label on its host: its index. In a window of several hosts, several devices may have the same
+        label."""
         return str(self.index)
 
 
@@ -239,18 +247,18 @@ DEVICE_FIGURES: Final = tuple(
     for one in fields(Device)
     if one.metadata
 )
-"""Every figure of a GPU. Tables of files, views of queries and their documents are made of it."""
+"""All figures of a GPU. Tables of files, SQL views and their documentation are derived from it."""
 DEVICE_COUNTERS: Final = tuple(one.name for one in DEVICE_FIGURES if one.counts)
-"""Fields of ``Device`` that count: where windows add, they add up, and ``xids`` are put together."""
+"""Fields of ``Device`` that add up when windows are added. ``xids``, which are merged, are not among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """The host at one moment."""
+    """A sample of the host."""
 
     cpus: int
     cpu_percent: float
-    """Busy share of all CPUs together since the last look, 0 to 100."""
+    """Busy share of all CPUs together since the sample before, 0 to 100."""
     cpu_each_percent: tuple[float, ...] = ()
     memory_total_bytes: int = 0
     memory_used_bytes: int = 0
@@ -259,21 +267,40 @@ class System:
     load: tuple[float, float, float] = (0.0, 0.0, 0.0)
     uptime_seconds: float = 0.0
     clock_error_ns: int | None = None
-    """How far its clock may be off true time, by the kernel's account; None where nobody keeps it."""
+    """Maximum error of its clock, as the Linux kernel estimates it; None if the clock is not synchronised."""
     cpu_pressure_percent: float | None = None
-    """Share of the time since the last look in which a task waited for a CPU, 0 to 100; None where the kernel
-    does not tell (no pressure stall information)."""
+    """Share of time since the sample before in which a task waited for a CPU, 0 to 100; None if the Linux
+    kernel has no pressure stall information (PSI)."""
     memory_pressure_percent: float | None = None
-    """The same for memory: reclaim, and pages that are read back."""
+    """Share of time in which a task waited for memory (reclaim, refaults), as ``cpu_pressure_percent``."""
     io_pressure_percent: float | None = None
-    """The same for block I/O."""
+    """Share of time in which a task waited for block I/O, as ``cpu_pressure_percent``."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoneDevice:
+    """A GPU or MIG device that a merged window saw and that is not there at its end.
+
+    ``model.merge`` needs it: without it, a merged window that is merged again cannot tell whose label is in
+    its rows, and loses the counts of a device that comes back.
+    """
+
+    uuid: str
+    label: str
+    """The label that it had last. Rows call it so, or by its UUID where a later device has that label."""
+    counts: tuple[tuple[str, int], ...] = ()
+    """(field, sum) of each of ``DEVICE_COUNTERS`` that is known, over the window."""
+    xids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """All GPUs of the host, or the one line that says why there are none."""
+    """All GPUs of the host, or the reason why there are none."""
 
     devices: tuple[Device, ...] = ()
     unavailable: str = ""
-    """Empty where NVML answers; else one line such as ``no NVIDIA driver on this host``."""
-    driver: str = field(default="")
+    """'' if NVML answers; else one line such as ``no NVIDIA driver on this host``."""
+    driver: str = ""
+    """Version of the driver."""
+    gone: tuple[GoneDevice, ...] = ()
+    """Devices of a merged window that are not there at its end, in the order in which they were last seen."""

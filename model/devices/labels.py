@@ -1,6 +1,6 @@
-"""Labels of devices: short texts that name a device on its host. Pure functions.
+"""Labels of devices: short names that are unique on a host.
 
-``0`` is GPU 0, ``0:3`` the MIG device 3 of GPU 0, as in NVIDIA_VISIBLE_DEVICES; empty: not known which one.
+``0`` is GPU 0, ``0:3`` is MIG device 3 of GPU 0, as in NVIDIA_VISIBLE_DEVICES; '' is an unknown device.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from stalltop.model.cpu_list import cpus_of, list_of
 UNKNOWN: Final = ""
 _LABEL: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?", re.ASCII)
 _LAST: Final = 1 << 32
-"""Above every number of a device."""
+"""Greater than every index of a device."""
 
 
 def label_of(gpu: int, instance: int | None = None) -> str:
-    """That of a GPU, or of one of its MIG devices."""
+    """Returns the label of a GPU, or of one of its MIG devices."""
     return str(gpu) if instance is None else f"{gpu}:{instance}"
 
 
 @lru_cache(1024)
 def parts_of(label: str) -> tuple[int, int | None] | None:
-    """The number of the GPU, and that of the MIG device on it or None; None where it is no label."""
+    """Parses a label into the index of the GPU and that of the MIG device (or None); None if it is not a
+    label."""
     found = _LABEL.fullmatch(label)
     if found is None:
         return None
@@ -33,13 +34,13 @@ def parts_of(label: str) -> tuple[int, int | None] | None:
 
 
 def gpu_of(label: str) -> int | None:
-    """The number of the GPU; None where it is no label."""
+    """Returns the index of the label's GPU; None if it is not a label."""
     parts = parts_of(label)
     return None if parts is None else parts[0]
 
 
 def order_of(label: str) -> tuple[int, int, str]:
-    """Sorts labels by number, a GPU before its MIG devices, and what is no label last."""
+    """Sort key of labels: by index, a GPU before its MIG devices, texts that are not labels last."""
     parts = parts_of(label)
     if parts is None:
         return _LAST, -1, label
@@ -48,31 +49,31 @@ def order_of(label: str) -> tuple[int, int, str]:
 
 
 def gpus_of(labels: Iterable[str]) -> tuple[int, ...]:
-    """The numbers of the GPUs that these are or are parts of, ascending."""
+    """Returns the indices of the labels' GPUs, ascending, each once."""
     return tuple(sorted({gpu for label in labels if (gpu := gpu_of(label)) is not None}))
 
 
 def wanted_of(text: str) -> frozenset[str]:
-    """The labels in a list that somebody typed, such as ``0-3,5`` or ``0:3``; none where it is none."""
+    """Parses a list of labels that a user typed, such as ``0-3,5`` or ``0:3``; empty if it has no label."""
     found: set[str] = set()
     for part in text.split(","):
         name = part.strip()
-        found.update([name] if parts_of(name) else map(str, cpus_of(name)))  # ranges are written as of CPUs
+        found.update([name] if parts_of(name) else map(str, cpus_of(name)))  # ranges as in CPU lists
     return frozenset(found)
 
 
 def is_wanted(wanted: frozenset[str], label: str) -> bool:
-    """Whether ``label``, or the GPU that it is a part of, is one of ``wanted``."""
+    """Returns True if ``label``, or the GPU that it is a part of, is in ``wanted``."""
     return label in wanted or label.partition(":")[0] in wanted
 
 
 def holds(whole: str, label: str) -> bool:
-    """Whether ``label`` is ``whole``, or a MIG device of that GPU."""
+    """Returns True if ``label`` is ``whole``, or a MIG device of the GPU ``whole``."""
     return label == whole or label.startswith(f"{whole}:")
 
 
 def text_of(labels: Iterable[str]) -> str:
-    """Devices for a person: ``0``, ``0-3,6``, ``0:1,0:2``; empty where none is known."""
+    """Formats labels for a person: ``0``, ``0-3,6``, ``0:1,0:2``; '' if none is known."""
     known = sorted(set(labels) - {UNKNOWN}, key=order_of)
     whole = [int(label) for label in known if label.isdecimal()]
     others = [label for label in known if not label.isdecimal()]

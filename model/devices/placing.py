@@ -1,7 +1,7 @@
-"""On which devices the calls of a row ran: the one place where that is decided. Pure functions.
+"""Placement: on which devices the calls of a row ran, or can have run. All other code asks this module.
 
-Where it was measured, the row itself says it. Else it is known which processes hold a context on which
-devices (NVML lists them), and so on which ones a process can have made its calls.
+If the device was measured, the key of the row has it. Else the calls can have run on the devices on which
+their process has a context, according to NVML.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.window import Window
 
 Labels = tuple[str, ...]
-"""Labels of devices (see ``model.devices.labels``), in the order of their numbers."""
+"""Labels of devices (see ``model.devices.labels``), sorted by index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which processes of a window are on which devices."""
+    """Devices of each process of a window."""
 
     by_process: Mapping[tuple[str, int], Labels] = field(default_factory=dict)
-    """By tenant and process id."""
+    """Devices by tenant and PID."""
     by_pid: Mapping[tuple[str, int], Labels] = field(default_factory=dict)
-    """By host and process id, where the tenant of a process is not told."""
+    """Devices by host and PID, for processes whose tenant is unknown."""
 
     def devices(self, key: RowKey) -> Labels:
-        """The devices that the calls of a row may have run on: the one that is known, else those of its
-        process; none where these are not known either."""
+        """Returns the devices that the calls of a row may have run on: the measured one, else those of its
+        process; () if unknown."""
         if key.device:
             return (key.device,)
         found = self.by_process.get((key.tenant, key.pid))
@@ -37,7 +37,7 @@ class Placement:
 
 
 def placement(window: Window) -> Placement:
-    """Which processes are on which devices at the end of ``window``."""
+    """Returns the devices of each process at the end of ``window``."""
     by_process: dict[tuple[str, int], set[str]] = {}
     by_pid: dict[tuple[str, int], set[str]] = {}
     for device in window.devices.devices:
@@ -50,9 +50,24 @@ def placement(window: Window) -> Placement:
     return Placement(_sorted(by_process), _sorted(by_pid))
 
 
+def held_bytes(window: Window) -> Mapping[tuple[str, int], Mapping[str, int]]:
+    """Returns the device memory of each process at the end of ``window``: bytes by device, by tenant and PID,
+    or by host and PID if the tenant is unknown. Processes whose memory the driver does not tell are not in
+    it."""
+    found: dict[tuple[str, int], dict[str, int]] = {}
+    for device in window.devices.devices:
+        for label, holder in _holders(device):
+            if holder.memory_bytes is not None:
+                owner = holder.tenant or device.host or window.host
+                found.setdefault((owner, holder.pid), {})[label] = holder.memory_bytes
+    return found
+
+
 def processes_on(device: Device, place: Device | MigInstance) -> tuple[DeviceProcess, ...]:
-    """The processes on a GPU, or on one of its MIG instances: the driver lists them with the instance or with
-    its GPU."""
+    """Returns the processes on ``place``, which is ``device`` or one of its MIG instances.
+
+    The driver lists the processes of a MIG instance with the instance or with its GPU.
+    """
     if isinstance(place, Device) or place.processes or place.gpu_instance is None:
         return place.processes
     return tuple(
@@ -63,14 +78,14 @@ def processes_on(device: Device, place: Device | MigInstance) -> tuple[DevicePro
 
 
 def _holders(device: Device) -> Iterator[tuple[str, DeviceProcess]]:
-    """The processes on a device, each with the label of the part of it that it is on."""
+    """Yields the processes on a device, each with the label of the GPU or of the MIG device that it is on."""
     inside = set()
     for instance in device.instances:
         for holder in processes_on(device, instance):
             inside.add(holder.pid)
             yield instance.label, holder
     for holder in device.processes:
-        # One that the driver lists for the whole board as well is on its MIG device.
+        # A process that the driver lists for both GPU and MIG device is on the MIG device.
         if holder.pid not in inside:
             yield device.label, holder
 

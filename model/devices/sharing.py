@@ -1,9 +1,9 @@
-"""Who shares which GPU, and what is known of each: the one place where that is decided. Pure functions.
+"""Which tenants share which GPU, and what was measured of each. All other code asks this module.
 
-Of a device that several tenants share, the driver tells how busy the whole of it is. How much of that each
-tenant takes is measured by nobody where they share it by MPS or in turns, and is never made up here. What is
-measured of each tenant stands beside it: its calls on that device, how long it waited for it, what it copied,
-the memory it holds, and in which of its time others had work on the device, too.
+The driver reports how busy a shared device is as a whole. With MPS or time-slicing nothing measures the
+share of each tenant, and this module does not estimate it. Instead it collects what was measured of each
+tenant: its calls on the device, the time it waited for it, the bytes it copied, the memory it holds, and
+the time in which others had work on the device as well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stalltop.model.devices.device import Device, DeviceProcess, MigInstance
 from stalltop.model.devices.labels import holds
 from stalltop.model.devices.placing import processes_on
 from stalltop.model.devices.ways import MPS_CLIENT, Hidden, Way, hidden, is_mps, unlisted, way_of
-from stalltop.model.devices.work import DeviceWork, Done
+from stalltop.model.devices.work import DeviceWork, TenantWork
 from stalltop.model.tenant import Tenant, is_ended
 from stalltop.model.window import Window
 
@@ -28,140 +28,143 @@ class Sharer:
     """One tenant on a device, and what was measured of it there within the window."""
 
     tenant: str
-    """Its id; empty for processes that the driver lists and whose tenant is not known."""
+    """Id of the tenant; '' for processes that the driver lists and whose tenant is unknown."""
     pids: tuple[int, ...] = ()
-    """Those with a context on the device, and those that made calls on it."""
+    """Processes with a context on the device, or with calls on it."""
     calls: int = 0
-    """Outermost ones that returned."""
+    """Outermost calls that returned."""
     launches: int = 0
-    """Of these, kernels and graphs given to the device."""
+    """Launches of CUDA kernels and graphs among ``calls``."""
     copied_bytes: int = 0
     waited_ns: int | None = None
-    """How long its threads waited for the device: in calls that synchronise, and in copies to the host that
-    wait. None where the time in calls was not divided."""
+    """Time that its threads waited for the device, in calls that synchronise and in synchronous copies to
+    the host. None if splits were not measured."""
     in_flight: int = 0
     """Outermost calls that had not returned when the window ended."""
     memory_bytes: int | None = None
-    """Device memory that it holds; None where that is not known."""
+    """Device memory that it holds; None if unknown."""
     memory_traced: bool = False
-    """The driver does not tell: it is what was allocated and not freed while traced, on all devices."""
+    """True if ``memory_bytes`` is not from the driver, but the traced allocations minus frees, on all
+    devices."""
     active_ns: int | None = None
-    """Time in which it gave the device work or waited for it; None where that was not measured, and of a GPU
-    that is divided by MIG, whose instances tell it."""
+    """Time in which it submitted work to the device or waited for it; None if not measured, and for a GPU
+    divided by MIG, whose MIG instances have it."""
     overlaps: tuple[tuple[str, int], ...] = ()
-    """Of this, the time (ns) in which another tenant (id) did so, too; the most first."""
+    """(tenant id, ns): the part of this time in which another tenant was active as well; the greatest
+    first."""
     overlaps_sure: bool = True
-    """These are all: where somebody was active on a device that was not measured, there may be more."""
+    """False if there may be more overlaps, because a tenant was active on an unknown device."""
     also: tuple[str, ...] = ()
-    """Labels of other devices on which some of these calls may have run: its processes use them, too, and
-    which call ran where is not known."""
+    """Labels of other devices on which some of these calls may have run: its processes use them as well,
+    and the device of each call is unknown."""
     sample_percent: float | None = None
-    """Time in which its kernels ran, as the driver sampled it of each of its processes; None where the driver
-    does not tell it of all of them, or not apart from others'."""
+    """Share of time in which its CUDA kernels ran, summed over the driver's samples of its processes; None
+    if a process has no sample, or the samples do not separate tenants (MPS)."""
     sample_age_seconds: float | None = None
-    """The oldest of these samples."""
+    """Age of the oldest of these samples."""
     mps_client: bool = False
-    """The driver lists a process of it as a client of MPS."""
+    """True if the driver lists one of its processes as an MPS client."""
     untraced: str = ""
-    """Why not all of what it does is traced, where that is so: then what is counted may be too little."""
+    """Reason why some of its calls are not traced, so that counts may be too low; '' if all are traced."""
     given: bool | None = None
-    """Whether a scheduler gave it the device; None where no scheduler tells."""
+    """True if a scheduler allocated the device to it; None if no scheduler reports that."""
 
     @property
     def ended(self) -> bool:
-        """Whether it is no tenant, but processes that ended before it was seen whose they were."""
+        """True for ``ENDED_PROCESSES``: processes that ended before their tenant was known."""
         return is_ended(self.tenant)
 
     @property
     def at_work(self) -> bool:
-        """Whether it made any call, or is in one."""
+        """True if it made a call or has one open."""
         return bool(self.calls or self.in_flight)
 
 
 Use = Literal["used", "idle", "absent", "unknown"]
-"""Of a device that was given: calls were made on it; a process has a context on it and made none; none has;
-or that is not known."""
+"""Use of an allocated device. used: the container made calls on it; idle: it has a context there, but made
+no calls; absent: it has no context there; or unknown."""
 Why = Literal["", "tenant", "list", "device"]
-"""Why it is not known: which tenant it is, which processes are on the device, or on which device its calls
-ran."""
+"""What is missing if the use is unknown: the tenant of the container, the list of processes on the device,
+or the device of the tenant's calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A device that a scheduler gave to a container, beside what the container does with it."""
+    """An allocation of a device, and how the container uses that device."""
 
     allocation: Allocation
     use: Use
     why: Why = ""
-    """Of ``unknown``."""
+    """What is missing, if ``use`` is ``unknown``; else ''."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Who shares one device: a GPU, or a MIG instance on it."""
+    """How tenants share one device: a GPU, or a MIG instance."""
 
     label: str
     """``0``, or ``0:3`` (see ``model.devices.labels``)."""
     uuid: str
     way: Way
     busy_percent: float | None = None
-    """Of the whole device; the driver gives none of MIG instances, nor of GPUs that are divided by MIG."""
+    """Utilization of the whole device; None for MIG instances and for GPUs divided by MIG, where the driver
+    has none."""
     profile: str = ""
-    """The size of a MIG instance."""
+    """MIG profile of a MIG instance."""
     sharers: tuple[Sharer, ...] = ()
-    """By name of the tenant, so that they stay where they are from one window to the next."""
+    """Tenants on the device, sorted by name so that they keep their places from window to window."""
     holdings: tuple[Holding, ...] = ()
-    """What a scheduler gave of it, by namespace, pod and container."""
+    """Allocations of the device by a scheduler, sorted by namespace, pod and container."""
     parts: tuple[Sharing, ...] = ()
-    """The MIG instances of a GPU."""
+    """MIG instances of the GPU."""
     divisible: bool = False
-    """The GPU could be divided by MIG, and is not."""
+    """True if the GPU supports MIG and MIG is off."""
     watched: bool = True
-    """The driver told which processes are on it: without, those that are not traced are missing."""
+    """True if the driver listed the processes on it; if not, processes that are not traced are missing."""
     hidden: Hidden = ""
-    """Who uses it and cannot be seen."""
+    """Users of the device that cannot be seen."""
     unplaced: tuple[Sharer, ...] = ()
-    """Tenants of its host, none of those on it, with calls of which it is not known on which GPU they ran."""
+    """Other tenants of its host that made calls on an unknown GPU, possibly this one."""
 
     @property
     def tenants(self) -> tuple[Sharer, ...]:
-        """Those that may still use it."""
+        """Sharers without ``ENDED_PROCESSES``."""
         return tuple(one for one in self.sharers if not one.ended)
 
     @property
     def shared(self) -> bool:
-        """Whether several tenants use it, no part of the hardware being anybody's own."""
+        """True if several tenants use the device without partitions of the hardware (time-sliced or MPS)."""
         return self.way in ("time-sliced", "mps") and len(self.tenants) > 1
 
 
 def sharings(window: Window) -> tuple[Sharing, ...]:
-    """Who shares each GPU of ``window``, in the order of its devices."""
+    """Returns how each GPU of ``window`` is shared, in the order of its devices."""
     work = DeviceWork(window)
     return tuple(_of_gpu(work, device) for device in window.devices.devices)
 
 
 def sharing_of(window: Window, device: Device) -> Sharing:
-    """Who shares one GPU of ``window``."""
+    """Returns how one GPU of ``window`` is shared."""
     return _of_gpu(DeviceWork(window), device)
 
 
 def unplaced(window: Window) -> tuple[Sharer, ...]:
-    """Tenants with calls of which it is not known on which of the GPUs of their host they ran."""
+    """Returns the tenants that made calls on an unknown GPU of their host."""
     work = DeviceWork(window)
     return tuple(one for host in sorted(work.elsewhere) for one in _unplaced(work, host, ()))
 
 
-# ---- how it is worked out
+# ---- implementation
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A GPU or a MIG instance, and where that is."""
+class _SharedPlace:
+    """A GPU or a MIG instance, with its host and its processes."""
 
     host: str
     device: Device | MigInstance
     processes: tuple[DeviceProcess, ...]
-    """On it, and on its instances."""
+    """Processes on it and on its MIG instances."""
     parts: tuple[Sharing, ...] = ()
 
     @property
@@ -176,16 +179,16 @@ class _Place:
 def _of_gpu(work: DeviceWork, device: Device) -> Sharing:
     host = work.host(device)
     parts = tuple(
-        _sharing(work, _Place(host, one, processes_on(device, one)))
+        _sharing(work, _SharedPlace(host, one, processes_on(device, one)))
         for one in (replace(one, listed=one.listed and not unlisted(device)) for one in device.instances)
     )
     every = {(one.tenant, one.pid): one for one in device.processes}
     for instance in device.instances:
         every.update({(one.tenant, one.pid): one for one in processes_on(device, instance)})
-    return _sharing(work, _Place(host, device, tuple(every.values()), parts))
+    return _sharing(work, _SharedPlace(host, device, tuple(every.values()), parts))
 
 
-def _sharing(work: DeviceWork, place: _Place) -> Sharing:
+def _sharing(work: DeviceWork, place: _SharedPlace) -> Sharing:
     device, label = place.device, place.device.label
     listed: dict[str, list[DeviceProcess]] = {}
     for process in place.processes:
@@ -194,16 +197,22 @@ def _sharing(work: DeviceWork, place: _Place) -> Sharing:
     called = work.on(place.host, label)
     allocations = [one for one in work.window.allocations if place.uuids & set(one.uuids)]
     tenants = listed.keys() | called.keys()
-    # Processes whose tenants are not known are listed together, and may be of as many.
+    # Processes of unknown tenants share the key ''; each counts as a user of its own.
     users = sum(bool(one) and not is_ended(one) for one in tenants) + len(listed.get("", ()))
     elsewhere = _unplaced(work, place.host, tenants)
     way = way_of(device, users, unplaced=bool(elsewhere))
-    # Whoever was active on a device that is not known may have been here.
+    # A tenant that was active on an unknown device may have been active on this one.
     sure = work.unsure.isdisjoint({*tenants, *(one.tenant for one in elsewhere)})
     sharers = tuple(
         replace(
             _sharer(
-                work, place, tenant, listed.get(tenant, ()), called.get(tenant, Done()), allocations, way
+                work,
+                place,
+                tenant,
+                listed.get(tenant, ()),
+                called.get(tenant, TenantWork()),
+                allocations,
+                way,
             ),
             overlaps_sure=sure,
         )
@@ -247,17 +256,17 @@ def _unplaced(work: DeviceWork, host: str, without: Collection[str]) -> tuple[Sh
 
 
 def _order(window: Window, tenant: str) -> tuple[bool, str, str]:
-    """By name; who is not known comes last."""
+    """Sort key of tenants: by name, the unknown tenant last."""
     found = window.tenants.get(tenant)
     return not tenant, found.name if found is not None else "", tenant
 
 
 def _sharer(
     work: DeviceWork,
-    place: _Place,
+    place: _SharedPlace,
     tenant: str,
     listed: Iterable[DeviceProcess],
-    called: Done,
+    called: TenantWork,
     allocations: Iterable[Allocation],
     way: Way,
 ) -> Sharer:
@@ -297,7 +306,7 @@ def _untraced(window: Window, tenant: str, pids: Collection[int]) -> str:
 
 
 def _activity(work: DeviceWork, label: str, tenant: str) -> tuple[int | None, tuple[tuple[str, int], ...]]:
-    """The time in which a tenant had work on a device, and of this that of each other tenant."""
+    """Returns the active time of a tenant on a device, and its overlaps with other tenants there."""
     active = [ns for place, ns in work.active.get(tenant, ()) if holds(label, place)]
     if not active:
         return None, ()
@@ -309,8 +318,11 @@ def _activity(work: DeviceWork, label: str, tenant: str) -> tuple[int | None, tu
 
 
 def _sample(listed: tuple[DeviceProcess, ...], way: Way) -> tuple[float | None, float | None]:
-    """What the driver sampled of all of a tenant's processes, and how old that is. Nothing with MPS: there it
-    credits the work of all clients to one of them, or to the server."""
+    """Returns the sum of the driver's samples of a tenant's processes and the age of the oldest, or (None,
+    None).
+
+    With MPS there is no result: the driver credits the work of all clients to one of them, or to the server.
+    """
     percents = [one.sm_percent for one in listed if one.sm_percent is not None]
     if way == "mps" or not percents or len(percents) < len(listed):
         return None, None
@@ -320,9 +332,11 @@ def _sample(listed: tuple[DeviceProcess, ...], way: Way) -> tuple[float | None, 
 def _given(
     window: Window, tenant: str, allocations: Iterable[Allocation], uuids: AbstractSet[str]
 ) -> bool | None:
-    """Whether a device of these UUIDs was given to a tenant, of which ``allocations`` tell. None where no
-    scheduler gives that device, or has told all that the tenant was given, and where it is not sure that none
-    of its allocations is the tenant's."""
+    """Returns True if one of ``allocations``, which are those of a device with ``uuids``, is the tenant's.
+
+    Returns None if this is unknown: no scheduler allocates the device, no scheduler reported all
+    allocations of the tenant, or an allocation may or may not be the tenant's.
+    """
     allocations = list(allocations)
     if tenant and any(one.tenant == tenant for one in allocations):
         return True
@@ -330,7 +344,7 @@ def _given(
     told = window.allocations and tenant in said.scheduled and not uuids.isdisjoint(said.schedulable)
     if found is None or not told:
         return None
-    # One that names no device of this host may be of this one.
+    # An allocation with ids that match no device of this host may be of this device.
     devices = {uuid for device in window.devices.devices for uuid in _uuids(device)}
     unplaced = (one for one in window.allocations if not devices.issuperset(one.uuids))
     return None if any(_may_be(one, found) for one in (*allocations, *unplaced)) else False
@@ -341,7 +355,7 @@ def _uuids(device: Device) -> tuple[str, ...]:
 
 
 def _may_be(allocation: Allocation, tenant: Tenant) -> bool:
-    """Whether an allocation of which the tenant or the device is not sure may be this one's."""
+    """Returns True if ``allocation``, whose tenant or device is uncertain, may belong to ``tenant``."""
     if allocation.tenant or not tenant.pod:
         return allocation.tenant == tenant.id
     if allocation.pod_uid and tenant.pod_uid:
@@ -350,13 +364,13 @@ def _may_be(allocation: Allocation, tenant: Tenant) -> bool:
 
 
 def _holdings(window: Window, allocations: Iterable[Allocation], on: Sharing) -> Iterator[Holding]:
-    """What was given of a device, beside who is ``on`` it."""
+    """Yields the allocations of a device with their use, given the tenants ``on`` it."""
     at_hand = {tenant.pod_uid for tenant in window.tenants.values()}
     by_tenant: Mapping[str, Sharer] = {one.tenant: one for one in on.sharers if one.tenant}
     elsewhere = {one.tenant for one in on.unplaced}
     for one in sorted(allocations, key=lambda one: (one.namespace, one.pod, one.container, one.pod_uid)):
         sharer = by_tenant.get(one.tenant)
-        # A pod that is known, and of which nobody calls or holds a device, does nothing with it.
+        # No tenant of this pod makes calls or holds a device: it does not use the device.
         nobody = one.pod_uid != "" and one.pod_uid not in at_hand
         if sharer is not None:
             yield Holding(one, "used" if sharer.at_work else "idle")

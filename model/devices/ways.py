@@ -1,4 +1,4 @@
-"""How a device is shared, by what the driver tells of it. Pure functions."""
+"""How a device is shared (exclusively, time-sliced, by MPS, MIG or vGPU), derived from NVML's data."""
 
 from __future__ import annotations
 
@@ -7,27 +7,34 @@ from typing import Final, Literal
 from stalltop.model.devices.device import Device, DeviceProcess, MigInstance
 
 Way = Literal["unused", "exclusive", "time-sliced", "mps", "mig", "vgpu", "unknown"]
-"""How a device is shared: nobody uses it, one tenant alone does, several do in turns, or at once through MPS;
-it is divided by MIG, or a part of a board that other virtual machines use; or that is not known."""
+"""How a device is shared. unused: by no tenant; exclusive: one tenant; time-sliced: several tenants take
+turns; mps: several tenants at once through MPS; mig: divided by MIG; vgpu: this is a part of a board in a
+virtual machine; or unknown."""
 
 Hidden = Literal["", "guests", "somebody"]
-"""Virtual machines that the device is divided among; or somebody whom the driver does not list, though the
-device is busy or its memory is taken."""
+"""Users that cannot be seen. guests: virtual machines that share the device by vGPU; somebody: processes
+that the driver does not list, although the device is busy or its memory is in use."""
 
 MPS_CLIENT: Final = "M+C"
+"""Kind of an MPS client (``DeviceProcess.kind``)."""
 MPS_PROCESS: Final = "nvidia-cuda-mps"
-"""How the kernel calls ``nvidia-cuda-mps-server`` and ``-control``: 15 characters are kept of a name."""
+"""``comm`` of ``nvidia-cuda-mps-server`` and ``-control``: the Linux kernel keeps 15 characters."""
 LISTS: Final = ("compute processes", "graphics processes", "MPS clients")
-"""What the notes of a device call the lists of its processes, where one could not be read."""
+"""Names of the process lists in ``Device.notes``, if a list could not be read."""
 _NONE_OF_ITS: Final = "not supported"
-"""Of the later ones: a board that has no such processes."""
+"""Reason in a note if the board does not support a list. It then has no such processes, unless it is
+``LISTS[0]``."""
 DRIVERS_BYTES: Final = 4 << 30
-"""Device memory that the driver keeps for itself is less."""
+"""Upper bound of the device memory that the driver itself uses: more means that somebody uses the device."""
 
 
 def way_of(device: Device | MigInstance, tenants: int | None = None, *, unplaced: bool = False) -> Way:
-    """How a device is shared, by what the driver tells of it; ``tenants``: how many are known to use it, by
-    default those of the processes that the driver lists; ``unplaced``: others may use it, too."""
+    """Determines how a device is shared.
+
+    ``tenants`` is the number of tenants known to use it, by default those of the processes that the driver
+    lists;
+    ``unplaced`` says that other tenants may use it as well.
+    """
     if isinstance(device, Device):
         if device.instances or device.mig:
             return "mig"
@@ -45,19 +52,20 @@ def way_of(device: Device | MigInstance, tenants: int | None = None, *, unplaced
 
 
 def users_of(device: Device | MigInstance) -> int:
-    """How many tenants the driver lists on it; a process whose tenant is not known counts as one."""
+    """Returns the number of tenants that the driver lists on it; a process of an unknown tenant counts as
+    one."""
     return len({one.tenant or str(one.pid) for one in device.processes if not is_mps(one)})
 
 
 def unnamed(device: Device | MigInstance) -> int:
-    """How many processes the driver lists on it, where some of several are of tenants that are not known: of
-    how many tenants they are is not known either; else 0."""
+    """Returns the number of processes that the driver lists on it, if the number of their tenants is
+    unknown: there are several, and the tenant of one at least is unknown. Else returns 0."""
     users = [one for one in device.processes if not is_mps(one)]
     return len(users) if len(users) > 1 and any(not one.tenant for one in users) else 0
 
 
 def hidden(device: Device | MigInstance, tenants: int) -> Hidden:
-    """Who uses a device, on which so many tenants are known, and cannot be seen."""
+    """Returns which users of a device cannot be seen; ``tenants`` is the number of known ones."""
     busy = None
     if isinstance(device, Device):
         if device.virtualization == "vGPU host":
@@ -68,12 +76,13 @@ def hidden(device: Device | MigInstance, tenants: int) -> Hidden:
 
 
 def is_mps(process: DeviceProcess) -> bool:
-    """Whether it is MPS itself: a server has its clients' work in a context of its own, and is no tenant."""
+    """Returns True for the processes of MPS itself, which are not tenants: a server runs its clients'
+    work."""
     return process.process.startswith(MPS_PROCESS)
 
 
 def unlisted(device: Device | MigInstance) -> bool:
-    """Whether the driver does not tell which processes are on it, or not of each kind."""
+    """Returns True if the driver did not list the processes on it, or not those of every kind."""
     if isinstance(device, MigInstance):
         return not device.listed
     if device.lost:

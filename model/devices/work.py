@@ -1,4 +1,4 @@
-"""The calls of a window by device and tenant: what each tenant did on each device. Pure functions."""
+"""Sums the calls of a window by device and tenant."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _ON_A_DEVICE: Final = frozenset(
         Family.POINT,
     )
 )
-"""Calls that use a device. Others may only ask what there is."""
+"""Families of calls that use a device. Other calls may only query devices."""
 
 
 @dataclass(slots=True)
-class Done:
-    """One tenant's calls on one device."""
+class TenantWork:
+    """Sums over one tenant's calls on one device."""
 
     calls: int = 0
-    """Outermost ones that returned."""
+    """Outermost calls that returned."""
     launches: int = 0
-    """Of kernels and graphs."""
+    """Launches of CUDA kernels and graphs."""
     copied_bytes: int = 0
     waited_ns: float = 0.0
-    """In calls that synchronise with the device, and in copies to the host that wait."""
+    """Time spent waiting for the device, in calls that synchronise and in synchronous copies to the host."""
     in_flight: int = 0
     """Outermost calls that had not returned when the window ended."""
     pids: set[int] = field(default_factory=set)
@@ -50,30 +50,30 @@ class Done:
 
 
 class DeviceWork:
-    """What was done on the devices of a window, by tenant."""
+    """Calls and activity of the tenants of a window on its devices."""
 
     def __init__(self, window: Window) -> None:
         self.window = window
         self.split = window.rows.split_ns is not None
-        """Whether it is known where the time of calls went."""
+        """True if splits were measured."""
         self.held = _held(window)
-        """Device memory by tenant, as far as its allocations were traced, bytes; on all devices together."""
+        """Bytes of device memory by tenant, from traced allocations; on all devices together."""
         self._only = _only(window)
         self.active: dict[str, list[tuple[str, int]]] = {}
-        """By tenant: labels of devices on its host, and the time (ns) in which it was active there."""
+        """By tenant: (label of a device, time in ns in which it was active there)."""
         self.together: dict[str, list[tuple[str, str, int]]] = {}
-        """By tenant: labels of devices, and the time (ns) in which another one was active there, too."""
+        """By tenant: (label of a device, other tenant, time in ns in which both were active there)."""
         self._placement: Placement = placement(window)
-        self._sums: dict[tuple[str, str], dict[str, Done]] = {}
-        """By host and label of the device, and tenant."""
-        self.elsewhere: dict[str, dict[str, Done]] = {}
-        """By host, and tenant: calls that used a device of which it is not known which one it was."""
+        self._sums: dict[tuple[str, str], dict[str, TenantWork]] = {}
+        """Sums by (host, label of the device) and tenant."""
+        self.elsewhere: dict[str, dict[str, TenantWork]] = {}
+        """Sums of calls on unknown devices, by host and tenant."""
         self.unsure: set[str] = set()
-        """Tenants that were active on a device that was not measured: with whom together is not known."""
+        """Tenants that were active on an unknown device, so that some of their overlaps are unknown."""
         self._gpus = {(self.host(device), device.label) for device in window.devices.devices}
         self._hosts = {host for host, _ in self._gpus}
         self._unlabelled: dict[str, set[Labels]] = {}
-        """By tenant: where those of its calls may have run of which it was not measured."""
+        """By tenant: the sets of devices on which its calls without a measured device may have run."""
         self._add_rows()
         for call in window.open_calls:
             if not call.nested and not call.ended:
@@ -87,20 +87,20 @@ class DeviceWork:
         self._add_activity()
 
     def host(self, device: Device) -> str:
-        """The host that a device of the window is in."""
+        """Returns the host of a device of the window."""
         return device.host or self.window.host
 
-    def on(self, host: str, label: str) -> dict[str, Done]:
-        """The tenants with calls on a device of a host, or on a MIG instance of it."""
-        found: dict[str, Done] = {}
+    def on(self, host: str, label: str) -> dict[str, TenantWork]:
+        """Returns the sums by tenant on a device of a host, including its MIG instances."""
+        found: dict[str, TenantWork] = {}
         for (of, place), by_tenant in self._sums.items():
             if of == host and holds(label, place):
                 for tenant, one in by_tenant.items():
-                    _put(found.setdefault(tenant, Done()), one, label)
+                    _put(found.setdefault(tenant, TenantWork()), one, label)
         return found
 
     def devices(self, key: RowKey) -> Labels:
-        """Labels of the devices of its host on which the calls of a row may have run."""
+        """Returns the labels of the devices on which the calls of a row may have run."""
         found = self._placement.devices(key)
         only = self._only.get(key.host, "")
         return found or ((only,) if only else ())
@@ -118,9 +118,11 @@ class DeviceWork:
             self.together.setdefault(pair.other, []).append((place, pair.tenant, pair.ns))
 
     def _place(self, tenant: str, label: str) -> str:
-        """Where a tenant was active. Where that was not measured: on the only device of its host, or the only
-        one on which its calls can have run. Of hosts that are put together, what belongs to no tenant may be
-        of any, and so is on no device."""
+        """Returns the device on which a tenant was active; ``label`` is the measured one.
+
+        If it was not measured, it is the only device of the tenant's host, or the only one on which its
+        calls can have run. It is unknown for activity of no tenant in a window of several hosts.
+        """
         host = host_of(self.window.host, tenant)
         if not host:
             return UNKNOWN
@@ -146,7 +148,7 @@ class DeviceWork:
             )
             waited = 0.0
             if waits and splits is not None and total_ns:
-                # A call that began before the window brings time from before.
+                # The time of a call that began before the window includes time before the window.
                 within = min(1.0, calls * wall_ns / total_ns)
                 waited = within * sum(splits[at][part] for part in _WAITING)
             for found in self._of(key):
@@ -157,30 +159,30 @@ class DeviceWork:
                 elif kind.family is Family.COPY:
                     found.copied_bytes += moved
 
-    def _of(self, key: RowKey) -> list[Done]:
-        """Where the calls of a row count: on each device on which they may have run."""
+    def _of(self, key: RowKey) -> list[TenantWork]:
+        """Returns the sums that count the calls of a row: one for each device on which they may have run."""
         labels = self.devices(key)
         family = kind_of(key.layer, key.operation).family
         if not key.device and family is not Family.HOST:
             self._unlabelled.setdefault(key.tenant, set()).add(labels)
         if not any((key.host, label.partition(":")[0]) in self._gpus for label in labels):
-            # What is called by its UUID is none of the devices that there are now.
+            # A device whose label is its UUID no longer exists.
             gone = bool(key.device) and parts_of(key.device) is None
             if gone or family not in _ON_A_DEVICE or key.host not in self._hosts:
                 return []
-            one = self.elsewhere.setdefault(key.host, {}).setdefault(key.tenant, Done())
+            one = self.elsewhere.setdefault(key.host, {}).setdefault(key.tenant, TenantWork())
             one.pids.add(key.pid)
             return [one]
         found = []
         for label in labels:
-            one = self._sums.setdefault((key.host, label), {}).setdefault(key.tenant, Done())
+            one = self._sums.setdefault((key.host, label), {}).setdefault(key.tenant, TenantWork())
             one.pids.add(key.pid)
             one.also.update(other for other in labels if other != label)
             found.append(one)
         return found
 
 
-def _put(into: Done, one: Done, label: str) -> None:
+def _put(into: TenantWork, one: TenantWork, label: str) -> None:
     into.calls += one.calls
     into.launches += one.launches
     into.copied_bytes += one.copied_bytes
@@ -191,7 +193,7 @@ def _put(into: Done, one: Done, label: str) -> None:
 
 
 def _only(window: Window) -> dict[str, str]:
-    """By host: the label of its only device, on which everything runs; none of hosts with others."""
+    """Returns, by host, the label of its only device; '' for hosts with several devices or with MIG."""
     found: dict[str, str] = {}
     for device in window.devices.devices:
         host = device.host or window.host

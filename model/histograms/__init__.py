@@ -1,1 +1,1 @@
-"""HDR histograms: their geometry, many of them at once, and the standard's encoding of one."""
+"""HDR histograms: their geometry, many of them in sparse arrays, and HdrHistogram's V2 encoding."""

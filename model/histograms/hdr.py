@@ -1,7 +1,7 @@
-"""Geometry of the HDR histogram that the kernel fills: two significant digits, 1 ns to 2^37 - 1 ns.
+"""Geometry of the HDR histograms that the BPF programs fill: two significant digits, 1 ns to 2^37 - 1 ns.
 
-The layout is HdrHistogram's own (sub-bucket count 256, unit magnitude 0), so a row of counters here is
-the `counts` array of `hdrh.HdrHistogram(1, 2**37 - 1, 2)` and goes into its V2 payloads unchanged.
+The layout is that of HdrHistogram (sub-bucket count 256, unit magnitude 0): a row of counters equals the
+``counts`` array of ``hdrh.HdrHistogram(1, 2**37 - 1, 2)`` and goes into its V2 payloads unchanged.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ SUB_BUCKET_BITS = 8
 HALF = 1 << (SUB_BUCKET_BITS - 1)  # 128: sub-buckets added by each bucket after the first
 HIGHEST_BITS = 37
 HIGHEST_NS = (1 << HIGHEST_BITS) - 1
-"""Longest duration told apart, in ns (137 s); longer ones are counted here and as clamped."""
+"""Longest duration in ns (137 s); longer ones are counted as this one, and in the loss ``clamped``."""
 COUNTERS = (HIGHEST_BITS - SUB_BUCKET_BITS + 2) * HALF
-"""Counters in one histogram: 3,968."""
+"""Number of counters in one histogram: 3,968."""
 
 
 def index_of(value_ns: int) -> int:
-    """Index of the counter of ``value_ns`` (ns; values above ``HIGHEST_NS`` go to the last one)."""
+    """Returns the index of the counter of ``value_ns``; values above ``HIGHEST_NS`` go to the last one."""
     value_ns = min(max(value_ns, 0), HIGHEST_NS)
     bucket = (value_ns | (2 * HALF - 1)).bit_length() - SUB_BUCKET_BITS
     return ((bucket + 1) << (SUB_BUCKET_BITS - 1)) + (value_ns >> bucket) - HALF
 
 
 def indices_of(values_ns: NDArray[np.integer]) -> NDArray[np.int64]:
-    """``index_of`` of every element of ``values_ns`` (any shape)."""
+    """Returns ``index_of`` of every element of ``values_ns`` (any shape)."""
     value = np.minimum(np.asarray(values_ns, dtype=np.uint64), np.uint64(HIGHEST_NS)).astype(np.int64)
-    # frexp gives the bit length: every value here is an exact float.
+    # frexp yields the bit length, because a float represents every value below 2^53 exactly.
     bucket = np.frexp((value | (2 * HALF - 1)).astype(np.float64))[1].astype(np.int64) - SUB_BUCKET_BITS
     return np.asarray(((bucket + 1) << (SUB_BUCKET_BITS - 1)) + (value >> bucket) - HALF, dtype=np.int64)
 
 
 def lowest_ns(indices: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Lowest duration (ns) counted at each of ``indices`` (any shape)."""
+    """Returns the lowest duration (ns) that the counters at ``indices`` (any shape) count."""
     index = np.asarray(indices, dtype=np.int64)
     bucket = np.maximum((index >> (SUB_BUCKET_BITS - 1)) - 1, 0)
     sub = np.where(index < 2 * HALF, index, (index & (HALF - 1)) + HALF)
@@ -42,7 +42,8 @@ def lowest_ns(indices: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def highest_ns(indices: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Highest duration (ns) counted at each of ``indices`` (any shape): what HdrHistogram reports."""
+    """Returns the highest duration (ns) that the counters at ``indices`` count, as HdrHistogram reports
+    it."""
     index = np.asarray(indices, dtype=np.int64)
     bucket = np.maximum((index >> (SUB_BUCKET_BITS - 1)) - 1, 0)
     return np.asarray(lowest_ns(index) + (np.int64(1) << bucket) - 1, dtype=np.int64)

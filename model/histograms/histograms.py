@@ -1,7 +1,7 @@
-"""Many HDR histograms held sparsely, and their percentiles by numpy.
+"""Many HDR histograms in sparse arrays, with percentiles computed by numpy.
 
-A window of 400 rows would take 6 MB with every counter written out; few counters are ever hit, so the
-histograms are kept as compressed rows: for row i, counters ``index[start[i]:start[i+1]]`` hold
+All counters of a window of 400 rows would take 6 MB. Most are zero, so histograms are stored as compressed
+sparse rows: in row i, the counters ``index[start[i]:start[i+1]]`` have the values
 ``count[start[i]:start[i+1]]``.
 """
 
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
 
 _GROUPS_AT_ONCE = 64
-"""Sums that are worked on together: spread out they take 2 MiB, which stay in the CPU's cache."""
+"""Number of groups summed at a time: their dense counters take 2 MiB, which fit into the CPU's cache."""
 _DENSE_SHARE = 32
-"""Adding up spreads the counters out where they are at most so many times as many as the entries: else it
-sorts the entries."""
+"""Sums use dense arrays if the number of counters is at most this many times the number of entries; else
+they sort the entries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histograms:
-    """n histograms. Within a row, indices rise and counts are above zero."""
+    """n histograms in compressed sparse rows. Within a row, indices ascend and counts are above zero."""
 
     start: NDArray[np.int64]
     """Shape (n + 1,)."""
@@ -36,15 +36,15 @@ class Histograms:
 
     @staticmethod
     def empty(n: int = 0) -> Histograms:
-        """``n`` histograms without a single value."""
+        """Returns ``n`` histograms without values."""
         return Histograms(np.zeros(n + 1, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.uint64))
 
     @staticmethod
     def from_dense(dense: NDArray[np.integer]) -> Histograms:
-        """From counters of shape (n, COUNTERS), any integer type."""
+        """Converts counters of shape (n, COUNTERS) and any integer type."""
         if dense.ndim != 2 or dense.shape[1] != COUNTERS:
             raise ValueError(f"expected shape (n, {COUNTERS}), got {dense.shape}")
-        # Through one dimension of truth values: several times as fast as np.nonzero of the counters.
+        # flatnonzero of booleans is several times as fast as np.nonzero of the counters.
         place = np.flatnonzero(dense != 0)
         row, index = np.divmod(place, COUNTERS)
         start = np.zeros(len(dense) + 1, np.int64)
@@ -53,7 +53,7 @@ class Histograms:
 
     @staticmethod
     def concatenate(parts: Sequence[Histograms]) -> Histograms:
-        """The rows of all ``parts``, one below the other."""
+        """Returns the rows of all ``parts`` in order."""
         lengths = [np.diff(part.start) for part in parts]
         start = np.concatenate((np.zeros(1, np.int64), *lengths)).cumsum()
         index = np.concatenate([np.zeros(0, np.uint16), *(part.index for part in parts)])
@@ -61,28 +61,28 @@ class Histograms:
         return Histograms(start, index, count)
 
     def row_of_entry(self) -> NDArray[np.int64]:
-        """The row that each entry of ``index`` and ``count`` belongs to, shape (entries,)."""
+        """Returns the row of each entry of ``index`` and ``count``, shape (entries,)."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
 
     def dense(self) -> NDArray[np.uint64]:
-        """All counters, shape (n, COUNTERS)."""
+        """Returns all counters, shape (n, COUNTERS)."""
         counters = np.zeros((len(self), COUNTERS), np.uint64)
         counters[self.row_of_entry(), self.index] = self.count
         return counters
 
     def totals(self) -> NDArray[np.uint64]:
-        """Values counted in each row, shape (n,)."""
+        """Returns the number of values in each row, shape (n,)."""
         running = np.concatenate((np.zeros(1, np.uint64), np.cumsum(self.count, dtype=np.uint64)))
         return np.asarray(np.diff(running[self.start]), dtype=np.uint64)
 
     def grouped(self, group: NDArray[np.integer], groups: int) -> Histograms:
-        """Rows added up by ``group`` (shape (n,), values 0 to groups - 1, or -1 to leave a row out).
+        """Sums rows by ``group`` (shape (n,), values 0 to groups - 1, or -1 to leave a row out).
 
-        Counts add modulo 2^64, so adding a row of negated counts takes it away again.
+        Counts add modulo 2^64, so adding a row of negated counts subtracts it.
         """
         order = np.argsort(group, kind="stable")
         if len(group) == groups and np.array_equal(group[order], np.arange(groups)):
-            return self.take(order)  # each row is a group of its own
+            return self.take(order)  # every group has one row
         row_group: NDArray[np.int64] = np.asarray(group, dtype=np.int64)[order]
         kept = slice(int(np.searchsorted(row_group, 0)), None)
         rows, row_group = self.take(order[kept]), row_group[kept]
@@ -98,26 +98,28 @@ class Histograms:
         return Histograms.concatenate(parts)
 
     def take(self, rows: NDArray[np.integer]) -> Histograms:
-        """The histograms of ``rows`` (indices, any order), in that order."""
+        """Returns the histograms at the indices ``rows``, in that order."""
         length = np.diff(self.start)[rows]
         start = np.concatenate((np.zeros(1, np.int64), np.cumsum(length)))
         entry = np.arange(start[-1]) - np.repeat(start[:-1] - self.start[:-1][rows], length)
         return Histograms(start.astype(np.int64), self.index[entry], self.count[entry])
 
     def percentiles(self, percents: Sequence[float]) -> NDArray[np.int64]:
-        """Values (ns) at ``percents`` (0 to 100) of every row, shape (n, len(percents)); 0 in an empty row.
+        """Returns the values (ns) at ``percents`` (0 to 100) of each row, shape (n, len(percents)); 0 if
+        empty.
 
-        Equal to ``hdrh``'s get_value_at_percentile on the same counts, for percents given as floats: the
-        highest duration that the counter reached stands for (the lowest for 0 percent), where the count
-        to reach is int(percent * total / 100 + 0.5), at least 1 and (beyond 2^52 calls floats may round up;
-        ``hdrh`` then finds nothing) at most the total.
+        The result equals that of ``hdrh``'s get_value_at_percentile on the same counts: the highest
+        duration (for 0 percent the lowest) of the counter that holds the value of rank int(percent * total
+        / 100 + 0.5). The rank is limited to 1 and the total: floats may round above the total beyond 2^52
+        calls, where
+        ``hdrh`` finds nothing.
         """
         totals = self.totals()
         result = np.zeros((len(self), len(percents)), np.int64)
         most = np.maximum(totals, 1)
         for column, percent in enumerate(percents):
             wanted = np.floor(min(max(percent, 0.0), 100.0) * totals.astype(np.float64) / 100.0 + 0.5)
-            # A float may round above the total, and above what an integer holds.
+            # A float may round above the total, and above the range of uint64.
             reached = np.where(wanted >= totals, most, np.clip(wanted, 1, 2.0**63).astype(np.uint64))
             index = self.reaching(reached)
             value = HIGHEST_OF_INDEX[index] if percent else lowest_ns(index)
@@ -125,9 +127,9 @@ class Histograms:
         return result
 
     def reaching(self, ranks: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Index of the counter that holds, in each row, the value of that rank from the least, shape (n,).
+        """Returns, for each row, the index of the counter that holds the value of rank ``ranks``, shape (n,).
 
-        ``ranks`` are 1 to the row's total; what an empty row gives means nothing.
+        Rank 1 is the lowest value; ranks are at most the row's total. The result is undefined for empty rows.
         """
         if not len(self.index):
             return np.zeros(len(self), np.int64)
@@ -138,7 +140,7 @@ class Histograms:
 
 
 def _summed(place: NDArray[np.int64], count: NDArray[np.uint64], rows: int) -> Histograms:
-    """Counts added up by ``place`` (row x COUNTERS + index) as ``rows`` histograms."""
+    """Sums counts by ``place`` (row x COUNTERS + index) into ``rows`` histograms."""
     cells = rows * COUNTERS
     if cells <= _DENSE_SHARE * len(place):
         sums = np.zeros(cells, np.uint64)

@@ -1,1 +1,1 @@
-"""Windows of several hosts: their names, their clocks, and which machine a window is of."""
+"""Windows of several hosts: names of hosts, clock offsets, and machines with the same name."""

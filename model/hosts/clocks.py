@@ -1,15 +1,16 @@
-"""How far the clocks of several hosts are apart, by what they recorded, and windows on another clock.
+"""Estimates the clock offsets of several hosts from their recordings, and shifts windows to another clock.
 
-**By collectives.** All ranks of an NCCL communicator make its collectives in the same order, so the n-th
-entry of a rank on one host belongs to the n-th of a rank on another. Every window says how many a rank had
-entered and how long ago the last entry was: a point (n, time) on its host's clock. Between two points time
-is taken to pass evenly. The median difference of two hosts' times for the same n is the difference of their
-clocks. Programs enter collectives ahead of the device, one host perhaps further than another, so that this
-is off by what they run ahead of each other: the error that is stated is half the spread of the middle 90 %
-of the differences, and the time from one collective to the next at least.
+**By collectives.** All ranks of an NCCL communicator enter its collectives in the same order, so the n-th
+entry of a rank on one host corresponds to the n-th entry of a rank on another. Every window says how many
+collectives a rank had entered and how long ago the last entry was: a point (n, time) on its host's clock.
+Times between two points are interpolated linearly. The median difference of two hosts' times for the same n
+is the offset of their clocks. A host may enter collectives ahead of its device, and some hosts further
+ahead than others, which falsifies the estimate. Its stated error is therefore half the range of the middle
+90 % of the differences, and at least the time from one collective to the next.
 
-**By the time server.** The kernel keeps how far a synchronised clock may be off (``System.clock_error_ns``).
-Two such clocks are taken to be equal; the error is the sum of theirs.
+**By the time server.** The Linux kernel estimates the error of a synchronised clock
+(``System.clock_error_ns``). Two such clocks are taken as equal; the error of the offset is the sum of their
+errors.
 """
 
 from __future__ import annotations
@@ -25,57 +26,58 @@ from stalltop.model.calls import Calls
 from stalltop.model.window import Window
 
 LEAST_POINTS: Final = 5
-"""Differences that an estimate takes at least."""
+"""Minimum number of differences for an estimate."""
 _MIDDLE: Final = (5.0, 95.0)
-"""Percentiles between which differences are believed."""
+"""Percentiles of the differences between which the error is measured; those outside are outliers."""
 
 How = Literal["reference", "given", "collectives", "time server", "not known"]
 
 
-class Entry(NamedTuple):
-    """What one window says of one rank."""
+class CollectiveEntry(NamedTuple):
+    """The last entry into a collective of one rank in one window."""
 
     communicator: str
     rank: int
     entered: int
-    """Collectives since the communicator was made."""
+    """Number of collectives entered since the communicator was created."""
     time_ns: int
-    """When it entered the last of them: Unix time on its host's clock."""
+    """Unix time in ns of the last entry, on the host's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A host's clock against that of the first host."""
+    """Offset of a host's clock from that of the first host."""
 
     offset_ns: int | None
-    """Its time minus the first host's at the same moment; None where that is not known."""
+    """Time of this clock minus time of the first host's clock at the same moment; None if unknown."""
     error_ns: int | None
-    """How far off that may be; None where that is not known."""
+    """Maximum error of the offset; None if unknown."""
     how: How
+    """How the offset was determined."""
     points: int = 0
-    """Differences that it was estimated from."""
+    """Number of differences that the estimate is made from."""
 
 
 class Recollection(NamedTuple):
-    """What a host recorded of its clock."""
+    """What the recording of a host says about its clock."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[CollectiveEntry] = ()
     error_ns: int | None = None
-    """The largest ``System.clock_error_ns``; None where the clock was not synchronised all the time."""
+    """Largest ``System.clock_error_ns``; None if the clock was not always synchronised."""
 
 
 def clocks(hosts: Mapping[str, Recollection], given_ns: Mapping[str, int] | None = None) -> dict[str, Clock]:
-    """The clock of every host against that of the first one.
+    """Determines the clock of every host relative to the first one.
 
-    ``given_ns`` are offsets that somebody knows. Hosts without a communicator in common with the first are
-    estimated through others that have one.
+    ``given_ns`` has offsets that the user knows, in ns by host. Hosts that share no communicator with the
+    first host are estimated through hosts that do.
     """
     names = list(hosts)
     given_ns = given_ns or {}
     found = {names[0]: Clock(0, 0, "reference")} if names else {}
     found |= {name: Clock(given_ns[name], 0, "given") for name in names[1:] if name in given_ns}
     while len(found) < len(names):
-        # Of all hosts that are not known yet, the one that is known best through one that is.
+        # Next is the host with the smallest error, estimated through a host that is already known.
         best: tuple[int, str, Clock] | None = None
         for name in names:
             if name in found:
@@ -107,15 +109,16 @@ def _by_time_server(first: Recollection, other: Recollection) -> Clock:
 
 
 class Estimate(NamedTuple):
-    """How far one clock is ahead of another."""
+    """Estimated offset of one clock from another."""
 
     offset_ns: int
     error_ns: int
     points: int
 
 
-def between(a: Sequence[Entry], b: Sequence[Entry]) -> Estimate | None:
-    """How far ``b``'s clock is ahead of ``a``'s; None where they have too little in common."""
+def between(a: Sequence[CollectiveEntry], b: Sequence[CollectiveEntry]) -> Estimate | None:
+    """Estimates how far ``b``'s clock is ahead of ``a``'s; None if they share fewer than ``LEAST_POINTS``
+    points."""
     curves_a, curves_b = _curves(a), _curves(b)
     differences: list[NDArray[np.float64]] = []
     steps: list[float] = []
@@ -140,8 +143,9 @@ def between(a: Sequence[Entry], b: Sequence[Entry]) -> Estimate | None:
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def _curves(entries: Sequence[Entry]) -> dict[str, _Curve]:
-    """For each communicator: collectives and when they were entered by the first local rank, both rising."""
+def _curves(entries: Sequence[CollectiveEntry]) -> dict[str, _Curve]:
+    """Returns, for each communicator, the collectives and the times of the first local rank's entries,
+    ascending."""
     first: dict[str, int] = {}
     for entry in entries:
         first[entry.communicator] = min(first.get(entry.communicator, entry.rank), entry.rank)
@@ -153,13 +157,13 @@ def _curves(entries: Sequence[Entry]) -> dict[str, _Curve]:
     for communicator, found in points.items():
         n = np.array(sorted(found), np.float64)
         time = np.array([found[int(each)] for each in n], np.float64)
-        if (np.diff(time) > 0).all():  # a clock that was set back in between says nothing
+        if (np.diff(time) > 0).all():  # a clock that was set back in between cannot be used
             curves[communicator] = n, time
     return curves
 
 
 def shifted(window: Window, seconds: float) -> Window:
-    """``window`` with all its times later by ``seconds``, which may be negative: by another clock."""
+    """Shifts all times of ``window`` by ``seconds``, which may be negative."""
     if not seconds:
         return window
     ns = round(seconds * 1e9)
@@ -179,7 +183,7 @@ def shifted(window: Window, seconds: float) -> Window:
 
 
 def renamed(window: Window, host: str) -> Window:
-    """``window``, of one host, with another name of that host."""
+    """Renames the host of ``window``, which must be of one host."""
     rows = replace(window.rows, keys=tuple(key._replace(host=host) for key in window.rows.keys))
     return replace(
         window,

@@ -1,4 +1,4 @@
-"""Whether two windows that bear the name of one host are of two machines."""
+"""Detects two machines that have the same host name."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Final
 from stalltop.model.window import Window
 
 _SAME_START: Final = 10.0
-"""Seconds by which the time differs at most that two windows say one machine was started at."""
+"""Maximum difference in seconds between the boot times that two windows of one machine imply."""
 _FEW: Final = 0.5
-"""Share of the processes that two windows of one machine and time have in common at least, as a rule."""
+"""Minimum share of processes that two windows of one machine, of about the same time, have in common."""
 
 
 def are_two_machines(a: Window, b: Window) -> bool:
-    """Whether ``a`` and ``b``, of one host name and about the same time, must be of two machines.
+    """Returns True if ``a`` and ``b``, of one host name and about the same time, must be of different
+    machines.
 
-    They are where they have other GPUs, another size of memory, or another start of the system and other
-    processes. Where they say too little of that, they need not be.
+    They are if their GPUs or memory sizes differ, or both their boot times and their processes. The result is
+    False if the windows contain too little to tell.
     """
     gpus_a, gpus_b = _gpus(a), _gpus(b)
     if gpus_a and gpus_b and not gpus_a & gpus_b:
@@ -28,7 +29,7 @@ def are_two_machines(a: Window, b: Window) -> bool:
         return least > 0 and not common
     if a.system.memory_total_bytes != b.system.memory_total_bytes:
         return True
-    # The clock may have been set in between: then one machine, too, seems to have been started twice.
+    # If the clock was set in between, one machine has two boot times as well.
     started_a, started_b = (one.end - one.system.uptime_seconds for one in (a, b) if one.system is not None)
     return abs(started_a - started_b) > _SAME_START and least > 0 and common < _FEW * least
 

@@ -1,26 +1,27 @@
-"""Names of hosts in windows: several hosts that are put together make a fleet. Pure functions."""
+"""Names of hosts in the windows of one host or of a fleet (several hosts merged)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 BETWEEN_HOSTS: Final = ", "
-"""What stands between the names in a fleet's ``Window.host``; no host name holds it."""
+"""Separator of the names in a fleet's ``Window.host``; no host name contains it."""
 _BEFORE_TENANT: Final = "/"
 
 
 def hosts_in(host: str) -> tuple[str, ...]:
-    """The hosts of a window whose ``host`` this is."""
+    """Splits ``Window.host`` into the names of its hosts."""
     return tuple(host.split(BETWEEN_HOSTS))
 
 
 def with_host(host: str, tenant: str) -> str:
-    """What a host's tenant is called among those of others; the host itself has no id there either."""
+    """Returns the id of a tenant in a fleet: with its host in front. '' stands for the host itself and
+    stays ''."""
     return f"{host}{_BEFORE_TENANT}{tenant}" if tenant else ""
 
 
 def host_of(host: str, tenant: str) -> str:
-    """The host of a tenant of a window whose ``host`` this is; empty where that is not known."""
+    """Returns the host of a tenant id in a window with this ``Window.host``; '' if unknown."""
     hosts = hosts_in(host)
     if len(hosts) == 1:
         return host

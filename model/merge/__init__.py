@@ -1,1 +1,4 @@
-"""Windows added up: of one stretch of time after another, and of the last seconds as they pass."""
+"""Adds up windows: consecutive ones, those of several hosts, and a sliding range of the last seconds.
+
+Histograms are only added here; `model.rows.pivot` computes percentiles.
+"""

@@ -1,4 +1,5 @@
-"""Windows of the past: single ones for ten minutes, coarser ones for a day, within a bound of memory."""
+"""The history of windows in memory: single windows for ten minutes, coarser ones for a day, bounded in
+bytes."""
 
 from __future__ import annotations
 
@@ -12,21 +13,21 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.window import Window
 
 DEFAULT_BYTES = 64 << 20
-"""Memory bound where none is given: 64 MiB."""
+"""Default bound of the memory: 64 MiB."""
 
 LEVELS = ((0.0, 600.0), (10.0, 3_600.0), (60.0, 86_400.0))
-"""(shortest length, age) of windows in seconds: windows as they came for 10 minutes, of at least 10 s
-for an hour, of at least 60 s for a day; older ones are dropped."""
+"""(minimum length, maximum age) of windows in seconds by level: original windows for 10 minutes, windows of
+at least 10 s for an hour, of at least 60 s for a day. Older windows are dropped."""
 
 _LEFT_ALONE = 50
-"""So many of the newest windows of each length stay as long as older ones can give way."""
+"""Number of newest windows of each level that are not merged while another level can be reduced."""
 
 
 class History:
-    """What was seen before, oldest first. Used from one thread."""
+    """Windows of the past, oldest first. Used by one thread."""
 
     def __init__(self, most_bytes: int = DEFAULT_BYTES) -> None:
-        """``most_bytes`` bounds the memory of all windows, counted from the sizes of their arrays."""
+        """``most_bytes`` limits the memory of all windows, computed from the sizes of their arrays."""
         if most_bytes <= 0:
             raise ValueError(f"most_bytes must be above 0, got {most_bytes}")
         self.most_bytes = most_bytes
@@ -34,24 +35,24 @@ class History:
         self._keys: dict[RowKey, RowKey] = {}
         self._bytes = 0
         self._chains: tuple[Chain, ...] | None = None
-        """Those of the newest window."""
+        """Chains of the newest window."""
 
     def __len__(self) -> int:
         return sum(len(level) for level in self._levels)
 
     @property
     def bytes(self) -> int:
-        """Memory of all windows, from the sizes of their arrays; never above ``most_bytes``."""
+        """Memory of all windows, computed from the sizes of their arrays; never above ``most_bytes``."""
         return self._bytes
 
     @property
     def seconds(self) -> float:
-        """Time that the windows held stand for."""
+        """Total length of all windows in seconds."""
         return sum(packed.window.seconds for packed in self._packed())
 
     def add(self, window: Window) -> Packed:
-        """Keep ``window``, the newest one, and return it put away; older ones are merged or dropped as age
-        and memory demand."""
+        """Adds the newest window and returns it packed. Older ones are merged or dropped by age and
+        memory."""
         packed = self._append(0, pack(window, self._shared(window), Peak.of(window, self._chains)))
         self._chains = window.chains
         newer = 0.0
@@ -67,11 +68,11 @@ class History:
 
     @property
     def parts(self) -> tuple[Packed, ...]:
-        """All windows held, put away, oldest first: they never change, and may be read from any thread."""
+        """All windows, packed, oldest first. They are immutable, so any thread may read them."""
         return tuple(self._packed())
 
     def between(self, start: float, end: float) -> list[Window]:
-        """Windows that overlap ``start`` to ``end`` (Unix time in seconds), oldest first."""
+        """Returns the windows that overlap ``start`` to ``end`` (Unix time in seconds), oldest first."""
         return [
             packed.unpack()
             for packed in self._packed()
@@ -79,15 +80,15 @@ class History:
         ]
 
     def latest(self, seconds: float) -> list[Window]:
-        """The newest windows that together last at least ``seconds``, or all there are; oldest first."""
+        """Returns the newest windows that together last at least ``seconds``, or all; oldest first."""
         return [packed.unpack() for packed in latest(self._packed(), seconds)]
 
     def at(self, position: int) -> Window:
-        """The window at ``position`` in the list of all, negative from the newest: -1. Raises IndexError."""
+        """Returns the window at an index of the list of all windows (-1: the newest). Raises IndexError."""
         return self._packed()[position].unpack()
 
     def times(self) -> list[tuple[float, float]]:
-        """(start, seconds) of every window held, oldest first: what ``at`` can be asked for."""
+        """Returns (start, seconds) of every window, oldest first, with the indices of ``at``."""
         return [(packed.window.start, packed.window.seconds) for packed in self._packed()]
 
     def _packed(self) -> list[Packed]:
@@ -97,7 +98,7 @@ class History:
         return sum(packed.window.seconds for packed in self._levels[number])
 
     def _shared(self, window: Window) -> tuple[RowKey, ...]:
-        """Windows share their keys: one object for each, however many windows hold it."""
+        """Returns the window's keys as objects that all windows share, to save memory."""
         return tuple(self._keys.setdefault(key, key) for key in window.rows.keys)
 
     def _append(self, number: int, packed: Packed) -> Packed:
@@ -111,9 +112,10 @@ class History:
         return packed
 
     def _oldest(self, number: int) -> int:
-        """How many of the oldest windows of a level make one of the next coarser one, where that exists.
+        """Returns how many of the oldest windows of a level to merge into one of the next coarser level (1
+        in the last).
 
-        They follow each other directly: no window spans a gap, nor two hosts."""
+        Only consecutive windows are merged: no window spans a gap or two hosts."""
         level = self._levels[number]
         if number + 1 == len(LEVELS):
             return 1
@@ -129,13 +131,19 @@ class History:
         return len(level)
 
     def _spare(self, number: int) -> float:
-        """Seconds that a level may hold beyond its age: in the last one the oldest window, so that what is
-        left after dropping it still reaches as far back as it should."""
+        """Returns the seconds that a level may hold beyond its maximum age.
+
+        In the last level this is the oldest window: without it, the level must still reach back to the
+        maximum age.
+        """
         return 0.0 if number + 1 < len(LEVELS) else self._levels[number][0].window.seconds
 
     def _push_down(self, number: int) -> float:
-        """Hand the oldest windows of a level on to the next coarser one, as one, or drop one from the last.
-        Returns the seconds that they stand for."""
+        """Merges the oldest windows of a level into one of the next coarser level; drops the oldest of the
+        last level.
+
+        Returns the total seconds of the windows that left the level.
+        """
         some = [self._drop_oldest(number) for _ in range(self._oldest(number))]
         if number + 1 < len(LEVELS):
             merged = merge([packed.unpack() for packed in some])
@@ -144,7 +152,8 @@ class History:
         return sum(packed.window.seconds for packed in some)
 
     def _shrink(self) -> None:
-        """One step towards less memory: merge the oldest of the dearest level, else drop the oldest."""
+        """Reduces memory by one step: merges the oldest windows of the largest level, else drops the oldest
+        window."""
         sizes = {
             number: sum(packed.bytes for packed in level)
             for number, level in enumerate(self._levels[:-1])
@@ -163,7 +172,7 @@ class History:
 
 
 def latest(parts: Sequence[Packed], seconds: float) -> Sequence[Packed]:
-    """The last of ``parts`` that together stand for at least ``seconds``, or all of them."""
+    """Returns the last of ``parts`` that together last at least ``seconds``, or all of them."""
     at = len(parts)
     while at > 0 and seconds > 0:
         at -= 1

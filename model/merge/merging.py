@@ -1,4 +1,5 @@
-"""Adding windows: two seconds make a two-second window, two hosts make a fleet's."""
+"""Merges windows: consecutive windows of one host into a longer one, windows of several hosts into a
+fleet's."""
 
 from __future__ import annotations
 
@@ -18,8 +19,7 @@ from stalltop.model.devices.device import DeviceProcess, Devices
 from stalltop.model.evidence import Evidence, added, with_tenants
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.hosts.names import BETWEEN_HOSTS, hosts_in, with_host
-from stalltop.model.merge.moving import MovingDevices
-from stalltop.model.merge.renumbering import renumberings
+from stalltop.model.merge.moving import renamings
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import MOST_ENDED, U64, Coverage, OpenCall, Rows, Window
@@ -29,18 +29,21 @@ _Labelled = TypeVar("_Labelled", DeviceActivity, DeviceOverlap, OpenCall)
 
 
 def merge(windows: Sequence[Window]) -> Window:
-    """All ``windows`` as one; those of one host must come in order of time. Raises ValueError without any.
+    """Merges ``windows``; those of one host must be in order of time. Raises ValueError if there are none.
 
-    Windows of one host follow each other: their seconds add up, what is only true at a moment (devices,
-    system, open calls, coverage, chains) is the last one's, and the probes' cost is the mean over time. Of
-    calls that threads ended inside of, which is no moment, the longest ``MOST_ENDED`` stay; what devices
-    count adds up. Labels of devices are those of the last window: what had one before that is another's now
-    is called by its UUID.
+    Windows of one host are consecutive: their seconds and the counters of devices add up, gauges (devices,
+    system, open calls, coverage, chains) are those of the last window, and the cost of the probes is the
+    mean over time. Calls whose threads ended inside them are not gauges: the longest ``MOST_ENDED`` of all
+    windows are kept. A device has in all rows the label that it had last, or its UUID if a later device has
+    that label; ``Devices.gone`` has the devices that are not there at the end.
 
-    Windows of several hosts stand side by side: the longest one's seconds count, and moments are put
-    together. There, ids of tenants and chains get their host in front, since they are unique on one host
-    only. Calls, losses, histograms and evidence always add up exactly. Merging is associative as long as one
-    host's windows are merged before, or all in the same way as, several hosts' windows.
+    Windows of several hosts are parallel: the result has the seconds of the longest window and the gauges
+    of all. Ids of tenants and chains get their host in front, because they are unique on one host only.
+
+    Calls, losses, histograms and evidence always add up exactly. Merging is associative: parts may be merged
+    first, and their merged windows then. There are two limits. The windows of each host are merged before
+    those of several hosts, or always in the same way. A label without a UUID (the driver gave none) counts
+    for the device that had it before; if a part begins with such a window, for the next device that has it.
     """
     if not windows:
         raise ValueError("no windows to merge")
@@ -54,7 +57,7 @@ def merge(windows: Sequence[Window]) -> Window:
 def _one_host(windows: Sequence[Window]) -> Window:
     if len(windows) == 1:
         return windows[0]
-    names = renumberings(window.devices for window in windows)
+    names, devices = renamings(window.devices for window in windows)
     windows = [with_labels(window, called) for window, called in zip(windows, names, strict=True)]
     tenants: dict[str, Tenant] = {}
     for window in windows:
@@ -67,7 +70,7 @@ def _one_host(windows: Sequence[Window]) -> Window:
         rows=merge_rows([window.rows for window in windows]),
         tenants=tenants,
         open_calls=add_open_calls([window.open_calls for window in windows]),
-        devices=_counted(windows),
+        devices=devices.sum(last.devices),
         evidence=added(window.evidence for window in windows),
         loss=add_losses([window.loss for window in windows]),
         coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
@@ -78,7 +81,7 @@ def _one_host(windows: Sequence[Window]) -> Window:
 
 
 def with_labels(window: Window, called: Mapping[str, str]) -> Window:
-    """``window`` with other labels of devices, where ``called`` has them; its devices stay as they are."""
+    """Replaces labels of devices in ``window`` by ``called[label]``, except in ``Window.devices``."""
     if not called:
         return window
 
@@ -96,7 +99,7 @@ def with_labels(window: Window, called: Mapping[str, str]) -> Window:
     )
     kernels = [one._replace(device=called.get(one.device, one.device)) for one in window.kernels]
     calls = [one._replace(device=called.get(one.device, one.device)) for one in window.calls.kept]
-    # What was on two devices may be on one now: it is added up.
+    # Records of two labels may have the same label now: they are added up.
     return replace(
         window,
         rows=_added([replace(window.rows, keys=keys)]) if keys else window.rows,
@@ -107,18 +110,11 @@ def with_labels(window: Window, called: Mapping[str, str]) -> Window:
     )
 
 
-def _counted(windows: Sequence[Window]) -> Devices:
-    """The devices at the end, with what they counted in all of ``windows``."""
-    counts = MovingDevices()
-    for window in windows:
-        counts.add(window.devices)
-    return counts.sum(windows[-1].devices)
-
-
 def fleet(hosts: Sequence[Window]) -> Window:
-    """Windows of different hosts side by side, as ``merge`` puts them; at least one.
+    """Merges windows of different hosts, one at least, as ``merge`` does.
 
-    Of one alone, too, its name stands before its tenants: they are called the same with and without others.
+    The host is in front of ids of tenants even if there is one host only, so that ids are the same with and
+    without other hosts.
     """
     parts = [window if BETWEEN_HOSTS in window.host else _with_host(window) for window in hosts]
     names = {name for window in parts for name in hosts_in(window.host)}
@@ -147,7 +143,7 @@ def fleet(hosts: Sequence[Window]) -> Window:
 
 
 def _with_host(window: Window) -> Window:
-    """``window`` with the host in front of every tenant id."""
+    """Puts the host in front of every tenant id of ``window``."""
 
     def full(tenant: str) -> str:
         return with_host(window.host, tenant)
@@ -210,7 +206,9 @@ def _all_devices(parts: Sequence[Devices]) -> Devices:
     devices = tuple(device for part in parts for device in part.devices)
     reasons = dict.fromkeys(part.unavailable for part in parts if part.unavailable)
     drivers = dict.fromkeys(part.driver for part in parts if part.driver)
-    return Devices(devices, "" if devices else "; ".join(reasons), ", ".join(drivers))
+    # Labels of several hosts are alike.
+    gone = tuple(replace(device, label=device.uuid) for part in parts for device in part.gone)
+    return Devices(devices, "" if devices else "; ".join(reasons), ", ".join(drivers), gone)
 
 
 def _all_evidence(parts: Sequence[Evidence]) -> Evidence:
@@ -240,7 +238,7 @@ def _all_coverage(parts: Sequence[Coverage]) -> Coverage:
 
 
 def mean_cost(windows: Sequence[Window]) -> float:
-    """Cost of the probes over ``windows``, each as long as it lasted, in percent of one CPU."""
+    """Returns the mean cost of the probes in percent of one CPU, weighted by the lengths of ``windows``."""
     seconds = sum(window.seconds for window in windows)
     if seconds <= 0:
         return windows[-1].coverage.cost_percent
@@ -248,7 +246,7 @@ def mean_cost(windows: Sequence[Window]) -> float:
 
 
 def add_losses(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Losses added up by name."""
+    """Adds up losses by name."""
     sums: Counter[str] = Counter()
     for part in parts:
         sums.update(part)
@@ -256,20 +254,21 @@ def add_losses(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def longest_ended(calls: Iterable[OpenCall]) -> tuple[OpenCall, ...]:
-    """Those of ``calls`` whose threads have ended, the longest first, not more than ``MOST_ENDED``."""
+    """Returns the calls whose threads have ended, the longest first, at most ``MOST_ENDED``."""
     return tuple(sorted((call for call in calls if call.ended), key=lambda call: -call.age_ns)[:MOST_ENDED])
 
 
 def add_open_calls(parts: Sequence[Sequence[OpenCall]]) -> tuple[OpenCall, ...]:
-    """The calls open at the end of the last of ``parts``, then those of ended threads in any."""
+    """Returns the calls still open in the last of ``parts``, followed by those of ended threads in all
+    parts."""
     still_open = tuple(call for call in parts[-1] if not call.ended)
     return still_open + longest_ended(call for part in parts for call in part)
 
 
 def merge_rows(parts: Sequence[Rows]) -> Rows:
-    """The rows of ``parts`` added up by key, in order of first appearance.
+    """Adds up the rows of ``parts`` by key, in order of first appearance.
 
-    Splits stay only where every part that has rows has them.
+    The result has splits only if every part with rows has them.
     """
     parts = [part for part in parts if len(part)]
     if not parts:
@@ -277,7 +276,7 @@ def merge_rows(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     if len(parts) > _AT_ONCE:
-        # Hundreds of windows at once would need hundreds of MB for a moment.
+        # Adding hundreds of windows at once would need hundreds of MB.
         return merge_rows(
             [merge_rows(parts[first : first + _AT_ONCE]) for first in range(0, len(parts), _AT_ONCE)]
         )
@@ -285,7 +284,7 @@ def merge_rows(parts: Sequence[Rows]) -> Rows:
 
 
 def _added(parts: Sequence[Rows]) -> Rows:
-    """The rows of ``parts``, none of them empty, added up by key, also where a part has a key twice."""
+    """Adds up the rows of ``parts`` by key. No part may be empty; a part may have a key twice."""
     keys, target = _places(parts)
     n = len(keys)
 
@@ -311,11 +310,11 @@ def _added(parts: Sequence[Rows]) -> Rows:
 
 
 def _places(parts: Sequence[Rows]) -> tuple[tuple[RowKey, ...], NDArray[np.int64]]:
-    """The union of all keys, and for every row of every part its place in it."""
+    """Returns the union of all keys and, for every row of every part, its index in the union."""
     place: dict[RowKey, int] = {}
     targets: list[NDArray[np.int64]] = []
     for number, part in enumerate(parts):
-        if number and part.keys == parts[number - 1].keys:  # the usual case on a steady host, and cheap
+        if number and part.keys == parts[number - 1].keys:  # the usual case; the comparison is cheap
             targets.append(targets[-1])
             continue
         find = place.setdefault

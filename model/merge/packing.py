@@ -1,5 +1,8 @@
-"""Windows held for later in a fraction of the memory: integers in the smallest type that they fit into, and
-evidence, chains, kernels and calls, which are many small objects, as compressed bytes."""
+"""Packs windows to a fraction of their memory, for the history.
+
+Integers are stored in the smallest type that fits; evidence, chains, counts by CUDA kernel and captured
+calls, which are many small objects, as compressed bytes.
+"""
 
 from __future__ import annotations
 
@@ -21,39 +24,41 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.window import U64, Rows, Window
 
 _OBJECT_BYTES = 200
-"""Estimate for one small object of a window (tenant, open call, device, library, gap) with its strings."""
+"""Estimated size of one small object of a window (tenant, open call, device, library, gap) with its
+strings."""
 
 
-class Told(NamedTuple):
-    """The parts of a window that are many small objects."""
+class PackedParts(NamedTuple):
+    """The fields of a window that consist of many small objects."""
 
     evidence: Evidence = Evidence()
     chains: tuple[Chain, ...] = ()
     kernels: tuple[KernelCount, ...] = ()
 
 
-_NOTHING = Told()
+_NOTHING = PackedParts()
 
 _Smallest = NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """How bad a stretch of time was, by its chains; what is no fault (``info``) is left out."""
+    """Loss and worst severity in a stretch of time. Chains of severity ``info`` do not count."""
 
     lost_ms_per_s: float = 0.0
-    """Time that open chains cost together, ms a second; of windows that were merged, the most."""
+    """Total loss of the open chains, ms per second; the maximum over merged windows."""
     worst: int = len(SEVERITIES)
-    """Index into ``SEVERITIES`` of the worst open chain; beyond its end where none was open."""
+    """Index in ``SEVERITIES`` of the worst open chain; len(SEVERITIES) if none was open."""
     began: int = len(SEVERITIES)
-    """The same of the chains that began within."""
+    """Index in ``SEVERITIES`` of the worst chain that began within; len(SEVERITIES) if none did."""
 
     @staticmethod
     def of(window: Window, before: Sequence[Chain] | None = None) -> Peak:
-        """That of ``window``; ``before``: the chains of the one before it, open or over, where known.
+        """Computes the peak of ``window``; ``before`` has all chains of the previous window, if known.
 
-        A chain is open from the window on that makes sure of it, some after the one that it began in: where
-        ``before`` is known, it is said to have begun in the first that shows it.
+        Diagnosis opens a chain some windows after its problem began, when it is sure of it. If ``before``
+        is known, the chain therefore counts as begun in the first window that contains it, else by its
+        ``since``.
         """
         faults = [chain for chain in window.chains if chain.open and chain.severity != "info"]
         if before is None:
@@ -69,7 +74,7 @@ class Peak:
 
     @staticmethod
     def highest(peaks: Sequence[Peak]) -> Peak:
-        """That of several windows together."""
+        """Combines the peaks of several windows."""
         return Peak(
             max((peak.lost_ms_per_s for peak in peaks), default=0.0),
             min((peak.worst for peak in peaks), default=len(SEVERITIES)),
@@ -83,23 +88,23 @@ def _worst(chains: Iterable[Chain]) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packed:
-    """A window put away by ``pack``."""
+    """A window packed by ``pack``."""
 
     window: Window
-    """Everything but its rows, its calls and what is in `Told`."""
+    """The window without its rows, its captured calls and the fields of ``PackedParts``."""
     keys: tuple[RowKey, ...]
     _columns: tuple[_Smallest, ...]
     """calls, errors, bytes, total_ns, max_ns, histograms' start and count."""
     _index: NDArray[np.uint16]
     _split_ns: U64 | None
     _told: bytes
-    """What `told` gives; empty where there is nothing."""
+    """Compressed ``PackedParts``; b"" if they are empty."""
     _calls: bytes
     bytes: int
-    """Memory it takes: sizes of its arrays, references to its keys, an estimate for small objects. Keys
-    themselves, which windows share, are not counted."""
+    """Memory of the packed window: its arrays, references to its keys, and an estimate for small objects.
+    The keys themselves, which windows share, are not counted."""
     peak: Peak
-    """How bad it was; after merging, the worst of it."""
+    """Peak of the window, or of the windows that it was merged from."""
 
     @property
     def max_ns(self) -> U64:
@@ -107,33 +112,33 @@ class Packed:
         return self._columns[4].astype(np.uint64)
 
     def rows(self) -> Rows:
-        """The rows as they were."""
+        """Unpacks the rows."""
         calls, errors, moved, total, longest, start, count = (
             column.astype(np.uint64) for column in self._columns
         )
         histograms = Histograms(start.astype(np.int64), self._index, count)
         return Rows(self.keys, calls, errors, moved, total, longest, histograms, self._split_ns)
 
-    def told(self) -> Told:
-        """Evidence, chains and kernels, without unpacking the rows."""
+    def told(self) -> PackedParts:
+        """Unpacks evidence, chains and counts by CUDA kernel, without the rows."""
         if not self._told:
             return _NOTHING
-        return Told._make(pickle.loads(zlib.decompress(self._told)))
+        return PackedParts._make(pickle.loads(zlib.decompress(self._told)))
 
     def calls(self) -> Calls:
-        """``Window.calls``, without unpacking the rest."""
+        """Unpacks ``Window.calls``, without the rest."""
         return unpack_calls(self._calls)
 
     def unpack(self) -> Window:
-        """The window as it was."""
+        """Unpacks the whole window. ``Window.normals`` are lost."""
         return replace(self.window, rows=self.rows(), calls=self.calls(), **self.told()._asdict())
 
 
 def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | None = None) -> Packed:
-    """``window`` put away, but for what is normal, which is much and hardly changes.
+    """Packs ``window`` without ``Window.normals``, which are large and hardly change.
 
-    ``keys`` are equal to its keys, where the caller holds objects to share; ``peak`` is that of the windows
-    it was merged from, as its own chains only tell how it ended.
+    ``keys`` are equal to the window's keys, but objects that several windows share. ``peak`` is that of the
+    windows that it was merged from, because a merged window has the chains of the last one only.
     """
     rows = window.rows
     histograms = rows.histograms
@@ -147,10 +152,10 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
     arrays = sum(column.nbytes for column in columns) + histograms.index.nbytes
     if rows.split_ns is not None:
         arrays += rows.split_ns.nbytes
-    told = Told._make(getattr(window, name) for name in Told._fields)
+    told = PackedParts._make(getattr(window, name) for name in PackedParts._fields)
     packed = b""
     if told != _NOTHING:
-        # Twenty times as small. Nothing is ever unpacked that was not packed right here.
+        # Compression makes it twenty times as small. Unpickling is safe: the bytes never leave this process.
         packed = zlib.compress(pickle.dumps(tuple(told), pickle.HIGHEST_PROTOCOL), 1)
     calls = pack_calls(window.calls)
     objects = (
@@ -158,6 +163,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
         + len(window.tenants)
         + len(window.open_calls)
         + sum(2 + len(device.processes) for device in window.devices.devices)
+        + len(window.devices.gone)
         + len(window.coverage.libraries)
         + len(window.coverage.missing)
         + len(window.allocations)

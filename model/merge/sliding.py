@@ -1,4 +1,4 @@
-"""The window of the last seconds, kept up to date by adding what is new and taking away what is old."""
+"""The window of the last seconds, updated incrementally: adds the newest window and subtracts the oldest."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from stalltop.model.evidence import tenants_of
 from stalltop.model.histograms.hdr import COUNTERS
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.merge.merging import add_losses, add_open_calls, mean_cost, with_labels
-from stalltop.model.merge.moving import MovingDevices, MovingEvidence
+from stalltop.model.merge.moving import MovingDevices, MovingEvidence, renamed, renamings
 from stalltop.model.merge.packing import Packed, pack
-from stalltop.model.merge.renumbering import added_labels, renumbered, renumberings, uuids_by_label
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, U64, Rows, Window
@@ -27,20 +26,21 @@ _Columns = NDArray[np.int64]
 _AT_ONCE = 32
 
 MOST_ROWS = 8192
-"""Rows kept by a window without end. Above that, the rows of processes that are gone are added up under
-process id 0, per tenant, program and operation: a host that starts thousands of processes an hour would
-else grow without end."""
+"""Maximum number of rows in a window since the start. Above that, the rows of ended processes are added up
+under PID 0, per tenant, program and operation: otherwise a host that starts thousands of processes an hour
+would use ever more memory."""
 
 
 class Sliding:
-    """The last ``seconds`` of one host as one window; None means since the first window.
+    """Sums the last ``seconds`` of one host into one window; None means since the first window.
 
-    A push costs about the same for any length: only the newest and the oldest window are worked on, save
-    for the longest durations, which cannot be taken away and are looked up again where they may have left.
+    The cost of a push hardly depends on the length: it adds the newest window and subtracts those that
+    leave. Only the longest durations cannot be subtracted; they are computed from all windows when one of
+    them may have left.
     """
 
     def __init__(self, seconds: float | None, windows: Iterable[Window | Packed] = ()) -> None:
-        """Start with ``windows`` (oldest first), such as those a history still has, packed or not."""
+        """Starts with ``windows`` (oldest first), packed or not, such as those of a history."""
         if seconds is not None and not seconds > 0:
             raise ValueError(f"seconds must be above 0, got {seconds}")
         self.seconds = seconds
@@ -50,18 +50,16 @@ class Sliding:
         self._devices = MovingDevices()
         self._kernels = MovingKernels()
         self._calls: list[Calls] = []
-        """Of a sum without end: what came lately, and before that all there was as one."""
+        """Captured calls of a sum since the start: those of all earlier windows as one, then the latest
+        windows'."""
         self._sum: Window | None = None
+        """Everything but the rows of a sum since the start."""
         self._after_fold = 0
-        """Rows that adding up those of ended processes left, the last time."""
+        """Number of rows after the latest ``_fold``."""
         self._clear()
         begin = [window if isinstance(window, Packed) else pack(window) for window in windows]
-        names = renumberings(packed.window.devices for packed in begin)
+        names, _ = renamings(packed.window.devices for packed in begin)
         begin = [_with_labels(packed, called) for packed, called in zip(begin, names, strict=True)]
-        self._uuids: dict[str, str] = {}
-        """By label of their device, as it is now."""
-        for packed in begin:
-            self._uuids = added_labels(uuids_by_label(packed.window.devices), self._uuids)
         if begin:
             self._last = begin[-1].unpack()
         for packed in begin:
@@ -69,7 +67,7 @@ class Sliding:
         self._start_with(begin)
 
     def _start_with(self, begin: Sequence[Packed]) -> None:
-        """The same as taking in one after the other, but quicker."""
+        """Takes in all windows at once, which is faster than one after the other."""
         parts = [(packed, self._columns_of(packed.keys)) for packed in begin]
         if self.seconds is not None:
             self._parts.extend(parts)
@@ -81,7 +79,7 @@ class Sliding:
             self._devices.add(packed.window.devices)
             if self.seconds is None:
                 self._add_calls(packed.calls())
-        # Some at a time: unpacked, hundreds of windows would take a hundred MB.
+        # In batches: hundreds of unpacked windows would take a hundred MB.
         for first in range(0, len(parts), _AT_ONCE):
             self._add([(packed.rows(), places) for packed, places in parts[first : first + _AT_ONCE]])
         if self.seconds is None and self._last is not None:
@@ -89,25 +87,25 @@ class Sliding:
             self._bound(self._last)
 
     def _clear(self) -> None:
-        """Forget all counts."""
+        """Resets all counts."""
         self._place: dict[RowKey, int] = {}
         self._keys: list[RowKey] = []
         self._counts: U64 = np.zeros((0, 4), np.uint64)
-        """Calls, errors, bytes and total_ns of every key ever seen."""
+        """calls, errors, bytes and total_ns of each key."""
         self._max: U64 = np.zeros(0, np.uint64)
         self._split: U64 = np.zeros((0, len(SPLITS)), np.uint64)
         self._unsplit = 0
-        """How many windows with rows came without splits."""
+        """Number of windows that have rows, but no splits."""
         self._histograms = Histograms.empty()
 
     def push(self, window: Window) -> Window:
-        """Add the newest window and return the sum. Raises ValueError where it is of another host."""
+        """Adds the newest window and returns the sum. Raises ValueError if it is of another host."""
         self.take_in(window)
         return self.window
 
     @property
     def window(self) -> Window:
-        """The sum as it is now. Raises ValueError before the first push."""
+        """The current sum. Raises ValueError before the first push."""
         described = self._sum
         if self.seconds is not None:
             described = self._described([part.window for part, _ in self._parts])
@@ -125,7 +123,7 @@ class Sliding:
         )
 
     def _later_calls(self) -> Calls:
-        """The calls, put together only where somebody looks at them."""
+        """Returns the captured calls, which are merged at the first access."""
         if self.seconds is None:
             lately = tuple(self._calls)
             return Calls.later(lambda: lately)
@@ -140,22 +138,23 @@ class Sliding:
 
     def _check(self, window: Window) -> None:
         if self._last is not None and window.host != self._last.host:
-            raise ValueError(f"windows of {self._last.host!r} and {window.host!r} do not follow each other")
+            raise ValueError(f"cannot add a window of {window.host!r} to windows of {self._last.host!r}")
 
     def take_in(self, window: Window, packed: Packed | None = None) -> None:
-        """Add the newest window, without working out the sum; ``packed`` is the same one, where the caller
-        has put it away already. Raises ValueError where it is of another host."""
+        """Adds the newest window without computing the sum. Raises ValueError if it is of another host.
+
+        ``packed`` is the same window, if the caller has packed it already.
+        """
         self._check(window)
-        now = uuids_by_label(window.devices)
-        called = renumbered(self._uuids, now)
+        names = self._devices.names()
+        self._devices.add(window.devices)
+        called = renamed(names, self._devices.names())
         if called:
             self._relabel(called)
-        self._uuids = added_labels(now, self._uuids)
         self._last = window
         columns = self._columns_of(window.rows.keys)
         self._evidence.add(window.evidence)
         self._kernels.add(window.kernels)
-        self._devices.add(window.devices)
         if self.seconds is None:
             self._add_calls(window.calls)
             self._add([(window.rows, columns)])
@@ -176,12 +175,12 @@ class Sliding:
             self._compact()
 
     def _relabel(self, called: Mapping[str, str]) -> None:
-        """Begin anew with other labels of devices."""
+        """Replaces labels of devices in all windows, and starts again with these."""
         if self.seconds is None:
             parts = [] if self._sum is None else [pack(with_labels(self.window, called))]
         else:
             parts = [_with_labels(part, called) for part, _ in self._parts]
-        # By UUID: their counts stand, and must not be added a second time.
+        # Counters of devices are by UUID: they stay valid, and must not be added a second time.
         devices, self._devices = self._devices, MovingDevices()
         self._parts.clear()
         self._calls.clear()
@@ -191,7 +190,8 @@ class Sliding:
         self._devices = devices
 
     def _leaving(self) -> list[tuple[Packed, _Columns]]:
-        """Take out the oldest windows, so that what stays is as near to ``seconds`` as it can be."""
+        """Removes and returns the oldest windows, so that the rest lasts as close to ``seconds`` as
+        possible."""
         leaving: list[tuple[Packed, _Columns]] = []
         if self.seconds is None:
             return leaving
@@ -220,7 +220,7 @@ class Sliding:
     def _add(
         self, coming: Sequence[tuple[Rows, _Columns]], leaving: Sequence[tuple[Packed, _Columns]] = ()
     ) -> None:
-        """Add ``coming`` and take ``leaving`` away; in unsigned numbers that is exact."""
+        """Adds ``coming`` and subtracts ``leaving``; with unsigned integers this is exact."""
         histograms: list[Histograms] = []
         groups: list[_Columns] = []
         for new, places in coming:
@@ -249,7 +249,7 @@ class Sliding:
 
     @staticmethod
     def _described(windows: Sequence[Window]) -> Window | None:
-        """The sum of ``windows`` but for its rows; None where there are none."""
+        """Returns the sum of ``windows`` without rows; None if there are no windows."""
         if not windows:
             return None
         last = windows[-1]
@@ -268,9 +268,9 @@ class Sliding:
         )
 
     def _bound(self, newest: Window) -> None:
-        """Keep a sum without end from growing without end."""
+        """Limits the size of a sum since the start."""
         alive = {key.pid for key in newest.rows.keys}
-        # Not again before there are twice as many as the last time left: it takes a while.
+        # Folding is slow: it waits until the number of rows has doubled since the last time.
         if len(self._keys) > max(MOST_ROWS, 2 * self._after_fold):
             self._fold(alive)
             self._after_fold = len(self._keys)
@@ -288,7 +288,7 @@ class Sliding:
             self._sum = replace(described, tenants=kept)
 
     def _fold(self, alive: set[int]) -> None:
-        """Add up the rows of processes that are not in ``alive``."""
+        """Adds up the rows of processes that are not in ``alive`` under PID 0."""
         rows, unsplit = self._rows(), self._unsplit
         keys = [key if key.pid in alive else key._replace(pid=0) for key in rows.keys]
         self._clear()
@@ -296,7 +296,7 @@ class Sliding:
         self._unsplit = unsplit
 
     def _compact(self) -> None:
-        """Forget the columns of keys that left."""
+        """Drops the keys that no window has any more."""
         used = np.zeros(len(self._keys), np.bool_)
         for _, columns in self._parts:
             used[columns] = True
@@ -315,7 +315,7 @@ class Sliding:
         alive = self._live()
         live = np.flatnonzero(alive)
         counts = self._counts[live].T.copy()
-        # Histograms never change in place: where every row counts, they need no copy.
+        # Histograms are never modified in place: if every row is live, no copy is needed.
         whole = bool(alive.all())
         return Rows(
             keys=tuple(self._keys) if whole else tuple(self._keys[column] for column in live),
@@ -330,10 +330,10 @@ class Sliding:
 
 
 def _with_added(sums: Histograms, parts: Sequence[Histograms], places: Sequence[_Columns]) -> Histograms:
-    """``sums`` with every row of ``parts`` added to the row that ``places`` says, each to another one.
+    """Adds every row of ``parts`` to a row of ``sums``; ``places`` has the target rows, each once per part.
 
-    Windows that follow each other have most counters in common: those are found and added to, and only
-    others make room for themselves. Adding up everything anew takes several times as long.
+    Consecutive windows have most counters in common. These are added in place, and only new counters are
+    inserted, which is several times as fast as computing the sum anew.
     """
     rows = len(sums)
     known = sums.row_of_entry() * COUNTERS + sums.index

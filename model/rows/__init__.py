@@ -1,1 +1,1 @@
-"""The rows of a window, filtered and grouped."""
+"""Filters and groups the rows of a window."""

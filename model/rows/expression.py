@@ -1,7 +1,7 @@
-"""Regular expressions that somebody types, refused where looking for them might take for ever.
+"""Regular expressions that a user types, limited so that a search cannot take exponential time.
 
-Python's ``re`` tries one way after the other and lets nothing else run meanwhile: ``(a+)+$`` has 2^n ways
-through n letters. An expression has a bounded number of ways here, through a text of a bounded length.
+Python's ``re`` backtracks, and no other thread runs meanwhile: ``(a+)+$`` matches n letters in 2^n ways.
+This module bounds the number of ways in which an expression can match, and the length of the text.
 """
 
 from __future__ import annotations
@@ -12,35 +12,36 @@ from re import _parser  # type: ignore[attr-defined]  # nothing public tells the
 from typing import Any, Final
 
 MOST_LETTERS: Final = 256
-"""Characters of a name that are looked at. Paths of control groups may be longer, names hardly ever."""
+"""Number of characters of a name that are searched. Some cgroup paths are longer, names almost never are."""
 MOST_WAYS: Final = MOST_LETTERS**3
-"""Ways through a text that an expression may have: ``.*`` and the like twice, and some choices besides.
+"""Maximum number of ways in which an expression may match a text: enough for two ``.*`` and some
+alternatives.
 
-At worst that takes some hundredths of a second for a name; a third ``.*`` takes more than a second.
+The worst case takes some hundredths of a second per name; a third ``.*`` would take more than a second.
 """
 
 
 def compiled(regex: str) -> re.Pattern[str]:
-    """The expression ``regex``; case does not matter. Raises ValueError, in one line, where it is none or
-    has too many ways through a text."""
+    """Compiles ``regex``, ignoring case. Raises ValueError with a message of one line if it is invalid or
+    may match in more than ``MOST_WAYS`` ways."""
     try:
         pattern = re.compile(regex, re.IGNORECASE)
         ways = _ways(_parser.parse(regex, re.IGNORECASE))
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"/{regex}/ is no regular expression: {error}") from None
+        raise ValueError(f"/{regex}/ is not a valid regular expression: {error}") from None
     if ways > MOST_WAYS:
-        raise ValueError(f"/{regex}/ may take too long: two * or + at most, none inside another")
+        raise ValueError(f"/{regex}/ may take too long: use at most two * or +, none inside another")
     return pattern
 
 
 def found(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether ``pattern`` is in the part of ``text`` that is looked at."""
+    """Returns True if ``pattern`` occurs in the first ``MOST_LETTERS`` characters of ``text``."""
     return pattern.search(text, 0, MOST_LETTERS) is not None
 
 
 def _ways(parts: Iterable[tuple[Any, Any]]) -> int:
-    """In how many ways ``parts``, as the parser gives them, can match one text at most; not told beyond
-    what is allowed."""
+    """Returns an upper bound of the number of ways in which ``parts`` (from ``re``'s parser) match one
+    text, capped just above ``MOST_WAYS``."""
     product = 1
     for name, held in parts:
         product = min(product * _ways_of(str(name), held), MOST_WAYS + 1)
@@ -51,7 +52,7 @@ def _ways_of(name: str, held: Any) -> int:
     if name.endswith("_REPEAT"):
         least, most, inner = held
         most = min(int(most), MOST_LETTERS)
-        # From two ways on, 2^25 are beyond what is allowed.
+        # With two ways or more, 25 repetitions exceed MOST_WAYS (2^24): a larger power is not needed.
         return (max(most - int(least), 0) + 1) * int(_ways(inner) ** min(most, 25))
     if name == "BRANCH":
         return sum(_ways(one) for one in held[1])

@@ -1,15 +1,16 @@
-"""The text that narrows a window to the rows somebody looks for.
+"""Filters: text that selects rows of a window.
 
-Terms are separated by blanks and all of them must match; case does not matter:
+A filter consists of terms separated by blanks. A row passes if all terms match; case is ignored:
 
-* ``word``: the word is in any name of the row or its tenant (a number also is a process id);
+* ``word``: a name of the row or its tenant contains the word; a number also matches the PID;
 * ``"two words"``: the same with blanks;
-* ``/regex/``: the expression is found in any name (see ``model.rows.expression``);
-* ``key:value`` and ``key:/regex/``: only that name is looked at; keys are in ``KEYS``;
-* ``gpu:0``, ``gpu:0-3``, ``gpu:0:3``: it is, or may be, on one of these devices (``model.devices.placing``);
+* ``/regex/``: the regular expression occurs in a name (see ``model.rows.expression``);
+* ``key:value`` and ``key:/regex/``: only this name is searched; ``KEYS`` has the keys;
+* ``gpu:0``, ``gpu:0-3``, ``gpu:0:3``: the row ran, or may have run, on one of these devices
+  (``model.devices.placing``);
 * ``-term``: the term must not match.
 
-Text that is no valid filter gives a message in ``Filter.error`` and matches nothing: it may be half typed.
+A filter may be half typed: invalid text sets ``Filter.error`` and matches nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ KEYS: Mapping[str, Callable[[RowKey, Tenant, Labels], str]] = {
     "cgroup": lambda key, tenant, on: tenant.cgroup_path,
     "device": lambda key, tenant, on: text_of(on),
 }
-"""What ``key:value`` can look at."""
+"""Keys of ``key:value``, and the text that each searches."""
 
 SHORT_KEYS: Mapping[str, str] = {
     "c": "container",
@@ -56,15 +57,15 @@ SHORT_KEYS: Mapping[str, str] = {
     "op": "operation",
     "ns": "namespace",
 }
-"""Shorter names of some keys."""
+"""Short forms of keys."""
 
 _ANYWHERE = tuple(name for name in KEYS if name not in ("pid", "device"))
 _TERM = re.compile(
     r"""
     (?P<negated>-(?=\S))?
     (?:(?P<key>[A-Za-z]+):)?
-    (?: /(?P<regex>(?:\\.|.)*?)/(?=\s|$)   # closed expression, may hold blanks
-      | "(?P<quoted>[^"]*)"?               # a quote may still be open
+    (?: /(?P<regex>(?:\\.|.)*?)/(?=\s|$)   # complete expression, may contain blanks
+      | "(?P<quoted>[^"]*)"?               # the closing quote may not be typed yet
       | (?P<word>\S*)
     )
     """,
@@ -73,33 +74,33 @@ _TERM = re.compile(
 
 _Test = Callable[[RowKey, Tenant, Labels], bool]
 _Sought = tuple[str, re.Pattern[str]]
-"""The name that a term looks at (empty: all of them), and what it looks for in it."""
+"""Key that a term searches ('': all names), and the pattern that it searches for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A parsed filter. One that is empty matches everything."""
+    """A parsed filter. An empty filter matches everything."""
 
     text: str = ""
     tests: tuple[_Test, ...] = ()
     error: str = ""
-    """One line that says what is wrong with ``text``; empty where it is valid."""
+    """What is wrong with ``text``, in one line; '' if it is valid."""
     sought: tuple[_Sought, ...] = ()
-    """What the terms look for, but for those that must not match."""
+    """Patterns of the terms that must match, for highlighting."""
     hint: str = ""
-    """One line about what may be meant otherwise, where what is before a colon is no key."""
+    """One line that suggests a key if the text before a colon is not a key; else ''."""
     places: bool = False
-    """Whether it asks for devices."""
+    """True if a term selects devices."""
 
     def __bool__(self) -> bool:
         return bool(self.tests or self.error)
 
     def matches(self, key: RowKey, tenant: Tenant | None = None, on: Labels = ()) -> bool:
-        """Whether a row with this key, of this tenant, ``on`` these devices, passes."""
+        """Returns True if a row with this key, of this tenant, ``on`` these devices, passes."""
         return not self.error and all(test(key, tenant or _UNKNOWN, on) for test in self.tests)
 
     def of(self, window: Window) -> Callable[[RowKey], bool]:
-        """Whether a row of ``window`` passes, by its key."""
+        """Returns a function that says of a row's key in ``window`` whether the row passes."""
         find = window.tenants.get
         if not self.places:
             return lambda key: self.matches(key, find(key.tenant))
@@ -107,7 +108,7 @@ class Filter:
         return lambda key: self.matches(key, find(key.tenant), devices(key))
 
     def spans(self, text: str, name: str) -> tuple[tuple[int, int], ...]:
-        """(start, end) of the parts of ``text``, the ``name`` (of ``KEYS``) of a row, that are looked for."""
+        """Returns (start, end) of the matches in ``text``, which is the ``name`` (of ``KEYS``) of a row."""
         parts = {
             match.span()
             for key, pattern in self.sought
@@ -124,11 +125,11 @@ class Filter:
         return tuple(spans)
 
     def rows(self, window: Window) -> NDArray[np.bool_]:
-        """Which rows of ``window`` pass, shape (rows,)."""
+        """Returns which rows of ``window`` pass, shape (rows,)."""
         return np.fromiter(map(self.of(window), window.rows.keys), np.bool_, len(window.rows))
 
     def apply(self, window: Window) -> Window:
-        """``window`` with only the rows and open calls that pass; what is told of the host stays whole."""
+        """Drops the rows and open calls of ``window`` that do not pass; everything else stays."""
         if not self:
             return window
         passes = self.of(window)
@@ -138,7 +139,7 @@ class Filter:
 
 
 class _Term(NamedTuple):
-    """One term: what must hold, and where it looks for what (see ``_Sought``)."""
+    """One parsed term: its test, and the key and pattern that it searches (see ``_Sought``)."""
 
     test: _Test
     name: str
@@ -146,7 +147,7 @@ class _Term(NamedTuple):
 
 
 def parse(text: str) -> Filter:
-    """The filter that ``text`` describes. Never raises: see ``Filter.error``."""
+    """Parses a filter. Never raises: see ``Filter.error``."""
     tests: list[_Test] = []
     sought: list[_Sought] = []
     hint = ""
@@ -176,38 +177,40 @@ def parse(text: str) -> Filter:
 
 
 def _hint(typed: re.Match[str]) -> str:
-    """What may be meant where the text before a colon is no key: names such as image:tag hold colons, too."""
+    """Returns a hint if the text before a colon is not a key. That is valid: names such as image:tag
+    contain colons."""
     name = (typed["key"] or "").lower()
     if not name or name in KEYS or name in SHORT_KEYS:
         return ""
     near = difflib.get_close_matches(name, (*KEYS, *SHORT_KEYS), 1)
     meant = f"did you mean {near[0]}:" if near else f"keys: {', '.join(KEYS)}"
-    return f"{name}: is no key, so all of it is looked for as one word; {meant}"
+    return f"{name}: is not a key, so the whole term is searched as one word; {meant}"
 
 
 def _term_of(typed: re.Match[str]) -> _Term | str | None:
-    """One term, a message where it is wrong, None where it is still empty."""
+    """Parses one term. Returns an error message if it is invalid, None if it is empty so far."""
     name = (typed["key"] or "").lower()
     name = SHORT_KEYS.get(name, name)
     regex = typed["regex"]
     value = typed["quoted"] if typed["quoted"] is not None else typed["word"] or ""
     if regex is None and typed["quoted"] is None and value.startswith("/"):
-        regex = value[1:]  # an expression whose closing slash is not typed yet
+        regex = value[1:]  # the closing slash is not typed yet
     if name and name not in KEYS:
         if regex is not None:
-            return f"no key {name!r}; keys: {', '.join(KEYS)}"
-        value, name = f"{typed['key']}:{value}", ""  # names such as image:tag hold colons
+            return f"unknown key {name!r}; keys: {', '.join(KEYS)}"
+        value, name = f"{typed['key']}:{value}", ""  # names such as image:tag contain colons
     if regex is not None:
         return _expression(regex, name)
     if not value:
         return None
     if name == "device" and not wanted_of(value):
-        return f"{typed['key']}: takes numbers of devices, such as 0, 0-3 or 0:1 (MIG)"
+        return f"{typed['key']}: needs device numbers, such as 0, 0-3 or 0:1 (MIG)"
     return _Term(_test_of(value.casefold(), name), name, re.compile(re.escape(value), re.IGNORECASE))
 
 
 def _test_of(value: str, name: str) -> _Test:
-    """Whether ``value`` (casefolded) is in the name of a row."""
+    """Returns a test for ``value`` (casefolded) in the name ``name`` of a row, or in any name if ``name``
+    is ''."""
     if name == "pid":
         return lambda key, tenant, on: str(key.pid) == value
     if name == "device":

@@ -1,13 +1,14 @@
-"""Rows of a window grouped by any dimensions, with percentiles from merged histograms.
+"""Groups the rows of a window by any dimensions, with percentiles from merged histograms.
 
-Nested calls (a driver call inside a runtime call) are part of the call around them, and rows of the layer
-``host`` are time between calls. So:
+The time of nested calls (a driver call inside a runtime call) is part of the call around them, and rows of
+the layer
+``host`` are time between calls. Therefore:
 
-* a grouping with ``operation`` or ``layer`` in it counts all rows: somebody who looks at
-  ``cuLaunchKernel`` wants all of them;
-* any other grouping counts the outermost calls only, so that no call and no nanosecond counts twice;
-* ``share`` is always of the outermost calls' time. Shares of outermost groups add up to 1; nested ones
-  come on top of that; time between calls has none.
+* a grouping by ``operation`` or ``layer`` counts all rows, so that ``cuLaunchKernel`` has all its calls;
+* any other grouping counts outermost calls only, so that no call and no nanosecond counts twice;
+* ``share`` is relative to the time of all outermost calls. Shares of outermost groups add up to 1, nested
+groups come
+  on top of that, and time between calls has no share.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from stalltop.model.window import U64, Window
 Dimension = Literal["container", "namespace", "pod", "process", "operation", "layer", "device", "host"]
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
-"""Everything that rows can be grouped by."""
+"""All dimensions that rows can be grouped by."""
 
 PERCENTS = (50.0, 95.0, 99.0)
 """The percentiles of ``Groups.percentiles_ns``, in the order of its columns."""
@@ -41,13 +42,13 @@ _UNKNOWN = Tenant(id="", name="")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """Groups of rows by column: element i of every array belongs to ``keys[i]``. Sorted by label."""
+    """Groups of rows in columns: element i of every array belongs to ``keys[i]``. Sorted by label."""
 
     by: tuple[Dimension, ...]
     keys: tuple[tuple[str, ...], ...]
-    """What identifies each group, one part a dimension: stays the same from window to window."""
+    """Identity of each group, one part per dimension; the same in all windows."""
     labels: tuple[tuple[str, ...], ...]
-    """What a person reads, one part a dimension; two groups may read alike."""
+    """Text for a person, one part per dimension; two groups may have the same labels."""
     calls: U64
     calls_per_s: NDArray[np.float64]
     errors: U64
@@ -56,21 +57,21 @@ class Groups:
     total_ns: U64
     max_ns: U64
     percentiles_ns: NDArray[np.int64]
-    """p50, p95 and p99, shape (n, 3); 0 where nothing was counted. A percentile that falls into the
-    counter of the longest call is that call's exact duration, not the counter's upper edge."""
+    """p50, p95 and p99, shape (n, 3); 0 in groups without calls. A percentile that falls into the counter
+    of the longest call is that call's exact duration, not the counter's upper edge."""
     share: NDArray[np.float64]
-    """Part of the time of all outermost calls of the window, 0 to 1; NaN for time between calls."""
+    """Share of the time of all outermost calls of the window, 0 to 1; NaN for time between calls."""
     nested: NDArray[np.bool_]
-    """True where every call of the group was made inside another traced call."""
+    """True if every call of the group was made inside another traced call."""
     between: NDArray[np.bool_]
-    """True where the group is no calls but the time between them (rows of the layer ``host``)."""
+    """True if the group consists of time between calls (rows of the layer ``host``)."""
     rows: NDArray[np.int64]
-    """How many rows of the window each group holds."""
+    """Number of rows of the window in each group."""
     group_of_row: NDArray[np.int64]
-    """The group of each row of the window, -1 where a row is left out; shape (rows,)."""
+    """Group of each row of the window, shape (rows,); -1 if the row is in no group."""
     histograms: Histograms
     split_ns: U64 | None = None
-    """Shape (n, len(SPLITS)) where the splits were measured, else None."""
+    """Time in ns by ``SPLITS``, shape (n, len(SPLITS)); None if not measured."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -91,15 +92,15 @@ class Groups:
         return self.percentiles_ns[:, 2]
 
     def rows_of(self, group: int) -> NDArray[np.int64]:
-        """Indices of the window's rows in this group."""
+        """Returns the indices of the window's rows in this group."""
         return np.flatnonzero(self.group_of_row == group)
 
 
 def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) -> Groups:
-    """The rows of ``window`` grouped by the dimensions ``by``, in that order; none: one group of everything.
+    """Groups the rows of ``window`` by the dimensions ``by``; without any, into one group.
 
-    ``all_rows`` counts them all in any grouping: for a window narrowed to one operation or layer. Raises
-    ValueError for a dimension that is not in ``DIMENSIONS``.
+    ``all_rows`` counts nested rows and time between calls in any grouping, for a window narrowed to one
+    operation or layer. Raises ValueError for a dimension that is not in ``DIMENSIONS``.
     """
     unknown = set(by) - set(DIMENSIONS)
     if unknown:
@@ -149,17 +150,18 @@ def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) ->
 
 
 def _with(kind: NDArray[np.bool_], group: NDArray[np.int64], groups: int) -> NDArray[np.bool_]:
-    """Which of so many groups have a row of that kind; ``group`` is that of each row, -1 for none."""
+    """Returns which of the ``groups`` groups contain a row for which ``kind`` is True; ``group`` as in
+    ``Groups.group_of_row``."""
     found = np.zeros(groups, np.bool_)
     found[group[kind & (group >= 0)]] = True
     return found
 
 
 def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]:
-    """``percentiles_ns`` (n, any), exact where they fall into the same counter as ``max_ns`` (n,).
+    """Limits ``percentiles_ns`` (n, any) that fall into the same counter as ``max_ns`` (n,) to ``max_ns``.
 
-    A counter stands for its upper edge, which may lie above the longest call: nobody understands a p99
-    above the maximum.
+    A percentile is the upper edge of a counter, which may be above the longest call; a p99 above the
+    maximum would confuse the reader.
     """
     edge = np.minimum(max_ns, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)[:, None]
     same = indices_of(percentiles_ns) == indices_of(edge)
@@ -169,8 +171,8 @@ def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]
 _Name = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-class Naming:
-    """What the rows of a window belong to, by dimension."""
+class RowNaming:
+    """Keys and labels of the rows of a window in each dimension."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -179,59 +181,61 @@ class Naming:
 
     @property
     def placement(self) -> Placement:
-        """Which processes are on which devices; worked out where somebody asks."""
+        """Devices of each process, computed at the first access."""
         if self._placement is None:
             self._placement = placement(self._window)
         return self._placement
 
     def part(self, dimension: Dimension, key: RowKey) -> tuple[str, str]:
-        """Key and label of what a row belongs to in ``dimension``: the same as in ``Groups``."""
+        """Returns the part of key and label, as in ``Groups``, of a row in one dimension."""
         if dimension == "device":
-            # A process on several devices is in a group of its own: which call ran where is not known.
+            # Which call ran on which device is unknown for a process on several devices: it gets its own
+            # group.
             on = text_of(self.placement.devices(key))
             if not on:
                 return "", NO_DEVICE
-            # One that is not there any more is called by its UUID.
+            # A device that no longer exists has its UUID as label.
             return f"{key.host}/{on}", on if on.startswith(_OF_UUIDS) else f"GPU {on}"
         return _PART[dimension](key, self._tenants.get(key.tenant, _UNKNOWN))
 
     def parts(self, by: Sequence[Dimension], key: RowKey) -> _Name:
-        """Key and label of the group that a row is in, grouped by all of these dimensions."""
+        """Returns key and label, as in ``Groups``, of the group of a row."""
         pairs = [self.part(dimension, key) for dimension in by]
         return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
 
 NO_DEVICE = "GPU not known"
+"""Label of rows whose device is unknown."""
 _OF_UUIDS = ("GPU-", "MIG-")
-"""What rows are called of whose processes no device tells."""
+"""Prefixes of UUIDs of GPUs and MIG instances."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Grouping:
-    """Which group each row belongs to: all of a pivot that does not depend on what was counted."""
+    """Assignment of rows to groups: the part of a pivot that does not depend on the counts."""
 
     keys: tuple[RowKey, ...]
     tenants: Mapping[str, Tenant]
-    """Of the window that it was made for."""
+    """Tenants of the window that it was made for."""
     placement: Placement | None
-    """The same, where it matters."""
+    """Devices of its processes, if the grouping is by device."""
     order: Sequence[_Name]
     """Key and label of each group."""
     group: NDArray[np.int64]
-    """Of each row, -1 where it is left out."""
+    """Group of each row; -1 if the row is in no group."""
     outermost: NDArray[np.bool_]
     host: NDArray[np.bool_]
 
 
 _GROUPINGS: dict[tuple[tuple[Dimension, ...], bool], _Grouping] = {}
-"""The last one of each kind, of which there are few: windows that follow each other have the same rows, and
-naming them takes longer than adding them up."""
+"""Cache of the latest grouping by (``by``, ``everything``): consecutive windows have mostly the same rows,
+and naming them takes longer than summing them."""
 
 
 def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _Grouping:
     known = _GROUPINGS.get((by, everything))
     keys = window.rows.keys
-    naming = Naming(window)
+    naming = RowNaming(window)
     placed = naming.placement if "device" in by else None
     if (
         known is not None
@@ -257,7 +261,7 @@ def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _G
 
 
 def _process(key: RowKey) -> str:
-    return f"{key.process} {key.pid}" if key.pid else key.process  # without: all of that name
+    return f"{key.process} {key.pid}" if key.pid else key.process  # PID 0: all processes of that name
 
 
 _PART: dict[Dimension, Callable[[RowKey, Tenant], tuple[str, str]]] = {
@@ -269,4 +273,4 @@ _PART: dict[Dimension, Callable[[RowKey, Tenant], tuple[str, str]]] = {
     "layer": lambda key, tenant: (key.layer, key.layer),
     "host": lambda key, tenant: (key.host, key.host),
 }
-"""Key and label of what a row of a tenant belongs to; devices are not told by these."""
+"""Key and label of a row in each dimension but ``device``, which needs the placement."""

@@ -1,1 +1,1 @@
-"""Text as every output writes it: figures with units, styles, and names made safe to print."""
+"""Text for all outputs: figures with units, styles, and names made safe to print."""

@@ -1,33 +1,34 @@
-"""Text that comes from outside (command names, paths, container names) made fit to show.
+"""Makes text from outside (command names, paths, container names) safe to show.
 
-Whoever names a process or a container decides what is in the name: escape sequences that repaint a
-terminal, characters that reverse the reading direction, a megabyte. Everything that comes from a process
-or a file of this host passes through `clean` once, where it is read.
+Users choose the names of processes and containers, which may contain escape sequences, characters that
+reverse the reading direction, or a megabyte of text. All text from processes and files of this host passes
+through
+``clean`` once, where it is read.
 """
 
 from __future__ import annotations
 
 LIMIT = 200
-"""Characters kept by default."""
+"""Default maximum length in characters."""
 ELLIPSIS = "…"
 
-# Selectors of how the character before them is drawn. They count as printable, but terminals disagree
-# on the width of what they change.
+# Variation selectors change how the character before them is drawn. They count as printable, but terminals
+# disagree about the width of the result.
 _VARIATION_SELECTORS = frozenset((*map(chr, range(0xFE00, 0xFE10)), *map(chr, range(0xE0100, 0xE01F0))))
 
 
 def clean(text: str | bytes, limit: int = LIMIT) -> str:
-    """``text`` with only printable characters, on one line, at most ``limit`` characters long.
+    """Reduces ``text`` to printable characters on one line, at most ``limit`` characters long.
 
-    Control characters, direction overrides, zero-width and private-use characters are dropped, white
-    space of any kind becomes single blanks, bytes that are not UTF-8 become U+FFFD. What is cut off is
-    marked by an ellipsis. The result may be empty. Cleaning twice changes nothing.
+    Control characters, direction overrides, zero-width and private-use characters are dropped, white space
+    of any kind becomes single blanks, and bytes that are not UTF-8 become U+FFFD. An ellipsis marks text
+    that was cut off. The result may be empty. The function is idempotent.
 
-    Raises ValueError where ``limit`` is below 1.
+    Raises ValueError if ``limit`` is below 1.
     """
     if limit < 1:
-        raise ValueError(f"a limit of at least 1 is needed, not {limit}")
-    looked_at = text[: 8 * limit]  # no work on megabytes that are cut off anyway
+        raise ValueError(f"limit must be at least 1, not {limit}")
+    looked_at = text[: 8 * limit]  # bounds the work for text of megabytes
     cut = len(looked_at) < len(text)
     decoded = looked_at.decode("utf-8", "replace") if isinstance(looked_at, bytes) else _whole(looked_at)
     if not (decoded.isascii() and decoded.isprintable()):
@@ -47,7 +48,7 @@ def _shown(character: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """``text`` without lone surrogates: those that stand for bytes (names from `os.listdir`) are decoded."""
+    """Removes lone surrogates; those that stand for bytes (in names from ``os.listdir``) are decoded."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     except UnicodeEncodeError:

@@ -1,8 +1,8 @@
-"""Numbers as people read them, in cells that never change width.
+"""Formats figures with units in cells of fixed width, for the screen and for printed tables.
 
-Every figure on the screen and in printed tables is formatted here. Each function returns exactly its
-``*_WIDTH`` characters, right-aligned, three significant digits; ``None``, NaN and negative values, which
-mean "not known", show as a dash. With ``unicode=False`` only ASCII comes out.
+Each function returns exactly its ``*_WIDTH`` characters, right-aligned, with three significant digits.
+``None``, NaN and negative values mean "not known" and show as a dash. With ``ASCII`` glyphs the result is
+ASCII.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from rich.cells import cell_len, set_cell_size
 
 from stalltop.model.devices.device import System
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 
 DURATION_WIDTH = 6
 COUNT_WIDTH = 5
@@ -24,13 +25,14 @@ PERCENT_WIDTH = 5
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB")
 _ROUNDS_UP = 999.5
-"""From here on three digits would round to 1000: the next unit is used instead."""
+"""Values from here on would round to 1000: they use the next unit."""
 
 
 def pressure(system: System) -> list[str]:
-    """``waited for CPU 54.1%`` and the like: how much of the time tasks waited for what; empty where unknown.
+    """Formats the pressure figures as one text: ``pressure CPU 54.1% memory 0% I/O 12.3%``; [] if all are
+    unknown.
 
-    Not a cell: it is as wide as it is.
+    The width varies.
     """
     shares = {
         "CPU": system.cpu_pressure_percent,
@@ -41,9 +43,9 @@ def pressure(system: System) -> list[str]:
     return [f"pressure {' '.join(told)}"] if told else []
 
 
-def missing(width: int, *, unicode: bool = True) -> str:
-    """The cell that stands for a figure that is not known, ``width`` columns wide."""
-    return ("–" if unicode else "-").rjust(width)
+def missing(width: int, glyphs: Glyphs = UNICODE) -> str:
+    """Returns the cell of a figure that is not known, ``width`` columns wide."""
+    return glyphs.missing.rjust(width)
 
 
 def _known(value: float | None) -> bool:
@@ -58,11 +60,11 @@ def _three_digits(value: float) -> str:
     return f"{value:.0f}"
 
 
-def duration(ns: float | None, *, unicode: bool = True) -> str:
-    """A duration given in ns: `` 850ns``, ``1.23µs``, ``45.6ms``, `` 2.50s``, ``16m40s``, ``27h46m``."""
+def duration(ns: float | None, glyphs: Glyphs = UNICODE) -> str:
+    """Formats a duration in ns: `` 850ns``, ``1.23µs``, ``45.6ms``, `` 2.50s``, ``16m40s``, ``27h46m``."""
     if ns is None or not _known(ns):
-        return missing(DURATION_WIDTH, unicode=unicode)
-    return _duration(ns, "µs" if unicode else "us").rjust(DURATION_WIDTH)
+        return missing(DURATION_WIDTH, glyphs)
+    return _duration(ns, glyphs.micro + "s").rjust(DURATION_WIDTH)
 
 
 def _duration(ns: float, micro: str) -> str:
@@ -71,7 +73,7 @@ def _duration(ns: float, micro: str) -> str:
     for scale, unit in ((1e3, micro), (1e6, "ms"), (1e9, "s")):
         if ns / scale < _ROUNDS_UP:
             return _three_digits(ns / scale) + unit
-    # Longer ones name two units, so that a minute is never taken for a millisecond.
+    # Longer durations have two units, so that minutes are not read as milliseconds.
     seconds = round(ns / 1e9)
     if seconds < 100 * 60:
         return f"{seconds // 60}m{seconds % 60:02}s"
@@ -94,20 +96,20 @@ def _scaled(value: float, whole: bool) -> str:
     return ">999Z"
 
 
-def count(number: float | None, *, unicode: bool = True) -> str:
-    """A count: ``    7``, ``  999``, ``1.23k``, `` 456M``."""
+def count(number: float | None, glyphs: Glyphs = UNICODE) -> str:
+    """Formats a count: ``    7``, ``  999``, ``1.23k``, `` 456M``."""
     if number is None or not _known(number):
-        return missing(COUNT_WIDTH, unicode=unicode)
+        return missing(COUNT_WIDTH, glyphs)
     return _scaled(number, whole=True).rjust(COUNT_WIDTH)
 
 
-def rate(per_second: float | None, *, unicode: bool = True) -> str:
-    """Something per second, the unit left to the column's head: `` 0.25``, `` 12.3``, ``1.23k``.
+def rate(per_second: float | None, glyphs: Glyphs = UNICODE) -> str:
+    """Formats a rate per second without its unit: `` 0.25``, `` 12.3``, ``1.23k``.
 
     A rate that is not zero never shows as zero: below 0.005 it is `` <.01``.
     """
     if per_second is None or not _known(per_second):
-        return missing(RATE_WIDTH, unicode=unicode)
+        return missing(RATE_WIDTH, glyphs)
     if per_second == 0:
         return "0".rjust(RATE_WIDTH)
     if per_second < 0.005:
@@ -115,17 +117,17 @@ def rate(per_second: float | None, *, unicode: bool = True) -> str:
     return _scaled(per_second, whole=False).rjust(RATE_WIDTH)
 
 
-def size(number_bytes: float | None, *, unicode: bool = True) -> str:
-    """Bytes moved, or bytes per second, in powers of 1000: ``   0B``, `` 512B``, ``1.23kB``, ``45.6GB``."""
+def size(number_bytes: float | None, glyphs: Glyphs = UNICODE) -> str:
+    """Formats bytes, or bytes per second, in powers of 1000: ``   0B``, `` 512B``, ``1.23kB``, ``45.6GB``."""
     if number_bytes is None or not _known(number_bytes):
-        return missing(BYTES_WIDTH, unicode=unicode)
+        return missing(BYTES_WIDTH, glyphs)
     return (_scaled(number_bytes, whole=True) + "B").rjust(BYTES_WIDTH)
 
 
-def memory(number_bytes: float | None, *, unicode: bool = True) -> str:
-    """Memory in powers of 1024, as drivers and kernels size it: ``  512B``, ``1.50GiB``, `` 141GiB``."""
+def memory(number_bytes: float | None, glyphs: Glyphs = UNICODE) -> str:
+    """Formats bytes of memory in powers of 1024: ``  512B``, ``1.50GiB``, `` 141GiB``."""
     if number_bytes is None or not _known(number_bytes):
-        return missing(MEMORY_WIDTH, unicode=unicode)
+        return missing(MEMORY_WIDTH, glyphs)
     value = number_bytes
     if value < _ROUNDS_UP:
         return f"{value:.0f}B".rjust(MEMORY_WIDTH)
@@ -136,10 +138,10 @@ def memory(number_bytes: float | None, *, unicode: bool = True) -> str:
     return ">999ZiB".rjust(MEMORY_WIDTH)
 
 
-def percent(value: float | None, *, unicode: bool = True) -> str:
-    """A share given in percent (0 to 100): ``   0%``, ``12.3%``, `` 100%``; `` <.1%`` if not quite zero."""
+def percent(value: float | None, glyphs: Glyphs = UNICODE) -> str:
+    """Formats a share in percent (0 to 100): ``   0%``, ``12.3%``, `` 100%``; `` <.1%`` if almost zero."""
     if value is None or not _known(value):
-        return missing(PERCENT_WIDTH, unicode=unicode)
+        return missing(PERCENT_WIDTH, glyphs)
     if value == 0:
         return "0%".rjust(PERCENT_WIDTH)
     if value < 0.05:
@@ -152,47 +154,45 @@ def percent(value: float | None, *, unicode: bool = True) -> str:
 
 
 def clock(unix_seconds: float) -> str:
-    """Local time of day, ``HH:MM:SS``."""
+    """Formats the local time of day as ``HH:MM:SS``."""
     return time.strftime("%H:%M:%S", time.localtime(unix_seconds))
 
 
 def moment(unix_seconds: float) -> str:
-    """Local date, time and zone: ``2026-05-04 03:12:45 +0200``."""
+    """Formats local date, time and zone: ``2026-05-04 03:12:45 +0200``."""
     return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_seconds))
 
 
 def printable(text: str) -> str:
-    """``text`` with everything that could steer a terminal replaced by a question mark.
+    """Replaces characters that are not printable, such as terminal escapes, by question marks.
 
-    Names are cleaned where they are read, but windows may also come from files that others wrote.
+    Names of this host are cleaned where they are read, but windows may also come from files of other users.
     """
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-def fit(text: str, width: int, *, unicode: bool = True) -> str:
-    """``text`` in exactly ``width`` terminal columns: padded, or cut with an ellipsis.
+def fit(text: str, width: int, glyphs: Glyphs = UNICODE) -> str:
+    """Pads ``text`` to exactly ``width`` terminal columns, or cuts it with an ellipsis.
 
-    Wide characters count two columns. With ``unicode=False`` everything beyond ASCII becomes ``?``.
+    Wide characters take two columns. With ``ASCII`` glyphs characters beyond ASCII become ``?``.
     """
     if width <= 0:
         return ""
-    if not unicode:
-        text = text.encode("ascii", "replace").decode("ascii")
+    text = glyphs.plain(text)
     if cell_len(text) <= width:
         return set_cell_size(text, width)
-    return set_cell_size(text, width - 1) + ("…" if unicode else "~")
+    return set_cell_size(text, width - 1) + glyphs.ellipsis
 
 
-def middle(text: str, width: int, *, unicode: bool = True) -> str:
-    """Like ``fit``, but cut in the middle: paths and ids differ most at their ends."""
-    if not unicode:
-        text = text.encode("ascii", "replace").decode("ascii")
+def middle(text: str, width: int, glyphs: Glyphs = UNICODE) -> str:
+    """Does the same as ``fit``, but cuts in the middle: paths and ids differ most at their ends."""
+    text = glyphs.plain(text)
     if cell_len(text) <= width or width < 8:
-        return fit(text, width, unicode=unicode)
+        return fit(text, width, glyphs)
     head = (width - 1) // 3
     tail = text
     while cell_len(tail) > width - 1 - head:
         tail = tail[max(1, (cell_len(tail) - width + 1 + head) // 2) :]
-    return fit(set_cell_size(text, head) + ("…" if unicode else "~") + tail, width, unicode=unicode)
+    return fit(set_cell_size(text, head) + glyphs.ellipsis + tail, width, glyphs)

@@ -1,4 +1,4 @@
-"""How printed text looks: its width, its colours and its characters."""
+"""Style of printed text: width, colours and character set."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from dataclasses import dataclass
 from rich.cells import cell_len, set_cell_size
 
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import Glyphs
 
 BOLD, DIM, RED, YELLOW = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m"
 _RESET = "\x1b[0m"
 _LEAST_TEXT = 8
-"""Columns that are left to folded text, however much stands before it."""
+"""Minimum number of columns for folded text, however long its indent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What text is printed for."""
+    """Abilities of the output that text is printed for."""
 
     width: int
-    """Columns."""
+    """Number of columns."""
     colour: bool
-    """Whether ANSI colours are shown."""
-    unicode: bool
-    """False: ASCII only."""
+    """True if ANSI colours are used."""
+    glyphs: Glyphs
 
     def paint(self, text: str, code: str) -> str:
-        """``text`` in a colour."""
+        """Wraps ``text`` in the escape sequence ``code``, if colours are used."""
         return f"{code}{text}{_RESET}" if self.colour and code and text.strip() else text
 
     def fit(self, text: str, width: int) -> str:
-        """``text`` in exactly ``width`` columns."""
-        return figures.fit(text, width, unicode=self.unicode)
+        """Fits ``text`` into exactly ``width`` columns (``figures.fit``)."""
+        return figures.fit(text, width, self.glyphs)
 
     def wrapped(self, parts: Iterable[str], indent: str = "") -> list[str]:
-        """``parts`` two blanks apart, on as many lines as they need; a part longer than a line is cut."""
+        """Joins ``parts`` by two blanks, on as many lines as they need; a part longer than a line is cut."""
         lines: list[str] = []
         for part in parts:
             if lines and cell_len(lines[-1]) + 2 + cell_len(part) <= self.width:
@@ -45,9 +45,10 @@ class Style:
         return [self.fit(line, self.width).rstrip() for line in lines]
 
     def folded(self, first: str, text: str, rest: str | None = None) -> list[str]:
-        """``text`` behind ``first``, on as many lines as its words need; ``rest`` stands before the others.
+        """Breaks ``text`` into lines at blanks. The first line begins with ``first``, the others with
+        ``rest``.
 
-        Nothing is cut: a word longer than a line is broken.
+        ``rest`` is as many blanks as ``first`` is wide by default. A word longer than a line is broken.
         """
         rest = " " * cell_len(first) if rest is None else rest
         room = max(self.width - max(cell_len(first), cell_len(rest)), _LEAST_TEXT)
@@ -70,5 +71,5 @@ class Style:
         ]
 
     def plain(self, text: str) -> str:
-        """``text`` in the characters that can be shown."""
-        return text if self.unicode else text.encode("ascii", "replace").decode("ascii")
+        """Replaces characters beyond ASCII in ``text`` by ``?``, if only ASCII is used."""
+        return self.glyphs.plain(text)

@@ -47,8 +47,8 @@ class _View:
     listed: frozenset[int]
     """GPUs on which NVML lists the program."""
     shared: bool
-    """Whether all devices that it sees may be shared, so that the first device is the same for all of its
-    threads."""
+    """Whether several processes may use each of its devices. If not, a thread that chooses no device gets the
+    first free one, which is not known."""
 
     def label(self, device: int, *, is_listed: bool) -> str:
         """Returns the label of ``device``. ``is_listed`` says that NVML's list is new enough to show calls

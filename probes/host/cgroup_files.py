@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from stalltop.probes.tenants.cgroups import Mount
 
 UNLIMITED_BYTES: Final = 1 << 62
-"""Limit of cgroup v1 from which on there is no limit, bytes."""
+"""From this value on, a limit of cgroup v1 means that there is none, bytes."""
 OPEN_AGAIN: Final = 10
 """Number of samples after which missing files are looked for again."""
 _FILE_BYTES: Final = 4096

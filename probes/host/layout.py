@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 HOST_ENTRIES: Final = 8192
-"""Of each hash."""
+"""Elements of each hash."""
 
 IO_KEY: Final = np.dtype(
     [

@@ -20,7 +20,7 @@ class HostPressure:
         root: Path = Path("/"),
         clock: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC),
     ) -> None:
-        """``clock`` returns nanoseconds."""
+        """``clock`` returns the time in nanoseconds."""
         self._folder = root / "proc/pressure"
         self._clock = clock
         self._before = self._look()

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from stalltop.model.cpu_list import list_of
 
 SWAP_LOOKS: Final = 5
-"""A process's swap is read in every one of so many samples: it takes as long as all the rest."""
+"""A process's swap is read in one of this many samples: it takes as long as all the rest."""
 _NS_PER_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _STAT_BYTES: Final = 1024

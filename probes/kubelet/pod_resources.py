@@ -31,7 +31,7 @@ _MOST_DEVICES: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """The kubelet's answer."""
+    """The kubelet's answer: which devices it allocated to which containers."""
 
     allocations: tuple[Allocation, ...] = ()
     pods: frozenset[tuple[str, str]] = frozenset()

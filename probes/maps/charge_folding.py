@@ -7,20 +7,22 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stalltop.probes import layout
 from stalltop.probes.maps.raw import OTHERS
 
 LEAST_NS: Final = 100_000
 """Time of one operation and one part of its split below which no charge is reported, ns."""
 SMALL_NS: Final = 1_000_000
-"""Time below which one sum over all culprits is reported, ns."""
+"""Time of one operation and part below which all its culprits are one sum, ns."""
 SHARE: Final = 0.02
-"""Share of the time below which culprits are summed: those of one cgroup, or all that are left."""
+"""A culprit with a smaller share of that time is added to a sum of its cgroup, and a cgroup with a smaller
+share to a sum of such cgroups."""
 _ANYWHERE: Final = 0
 """Cgroup of a sum over culprits in several cgroups."""
 
 
 class Folded(NamedTuple):
-    """Charges by column."""
+    """Charges, one column for each field."""
 
     victims: NDArray[np.void]
     """Whose time it was, dtype ``layout.CHARGE_KEY``. The next columns say which culprit took it."""
@@ -30,11 +32,18 @@ class Folded(NamedTuple):
     times: NDArray[np.int64]
 
 
+def part_of(keys: NDArray[np.void]) -> NDArray[np.uint32]:
+    """Returns the part of the split of each key (``layout.CHARGE_KEY``), a column of
+    ``model.window.SPLITS``."""
+    parts: NDArray[np.uint32] = keys["part"] & np.uint32((1 << layout.HOW_SHIFT) - 1)
+    return parts
+
+
 def fold(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint64]) -> Folded:
     """Adds up charges of equal keys, and sums small ones. ``keys`` may be empty."""
     spent = ns.astype(np.float64)
     victim = keys["tgid"].astype(np.uint64) << np.uint64(32)
-    victim |= keys["operation"].astype(np.uint64) << np.uint64(8) | keys["part"].astype(np.uint64)
+    victim |= keys["operation"].astype(np.uint64) << np.uint64(8) | part_of(keys).astype(np.uint64)
     _, row = np.unique(victim, return_inverse=True)
     cgroups, cgroup = np.unique(keys["culprit_cgroup_id"], return_inverse=True)
     in_cgroup = row * len(cgroups) + cgroup

@@ -15,12 +15,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.probes.maps.charge_folding import fold
-from stalltop.probes.maps.raw import RawCharge
+from stalltop.probes import layout
+from stalltop.probes.maps.charge_folding import LEAST_NS, fold, part_of
+from stalltop.probes.maps.raw import RawCharge, RawWait
 from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
 
 KEEP_SECONDS: Final = 10.0
 """Time for which an unchanged element is kept, s."""
+MOST_WAITS: Final = 2048
+"""Pairs of threads whose waits are reported by one read: the longest."""
 _GRACE_SECONDS: Final = 0.1
 """Time from being retired to being free, s: a BPF program that has found an element is done with it long
 before."""
@@ -50,6 +53,11 @@ class Charges:
         self._changed_at = np.zeros(n)
         """When an element was last seen to change."""
         self._retired_at = np.full(n, np.inf)
+        self._waits: list[RawWait] = []
+
+    def waits(self) -> list[RawWait]:
+        """Returns, from the previous `read`, which thread ended the waits of which, the longest first."""
+        return self._waits
 
     def read(self) -> list[RawCharge]:
         """Returns what was charged since the previous read, with small charges summed (see
@@ -61,7 +69,9 @@ class Charges:
         changed = np.flatnonzero(times != self._times)
         ns = self._charges["ns"][changed]
         keys = self._charges["key"][changed]
-        found = fold(keys, ns - self._ns[changed], times[changed] - self._times[changed])
+        more_ns, more_times = ns - self._ns[changed], times[changed] - self._times[changed]
+        found = fold(keys, more_ns, more_times)
+        self._waits = _waits(keys, more_ns, more_times)
         self._times = times
         self._ns[changed] = ns
         self._changed_at[changed] = now
@@ -69,8 +79,8 @@ class Charges:
         used = (times != 0) & np.isinf(self._retired_at)
         self._retire(np.flatnonzero(used & (now - self._changed_at > KEEP_SECONDS)))
         return [
-            RawCharge(tgid, cgroup_id, operation, part, *culprit)
-            for (cgroup_id, _, tgid, _, operation, part), *culprit in zip(
+            RawCharge(tgid, cgroup_id, operation, part & (1 << layout.HOW_SHIFT) - 1, *culprit)
+            for (cgroup_id, _, tgid, _, operation, part, _, _), *culprit in zip(
                 found.victims.tolist(),
                 found.culprits.tolist(),
                 found.cgroups.tolist(),
@@ -97,3 +107,23 @@ class Charges:
         self._ns[elements] = 0
         self._retired_at[elements] = np.inf
         fill_queue(self._queue, elements.tolist())
+
+
+def _waits(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint64]) -> list[RawWait]:
+    by_thread = np.flatnonzero((keys["tid"] != 0) & (ns >= LEAST_NS))
+    longest = by_thread[np.argsort(-ns[by_thread].astype(np.int64), kind="stable")][:MOST_WAITS]
+    keys = keys[longest]
+    columns = (
+        keys["tgid"],
+        keys["tid"],
+        keys["cgroup_id"],
+        keys["operation"],
+        part_of(keys),
+        keys["part"] >> np.uint32(layout.HOW_SHIFT),
+        keys["culprit_tgid"],
+        keys["culprit_tid"],
+        keys["culprit_cgroup_id"],
+        ns[longest],
+        times[longest],
+    )
+    return [RawWait(*each) for each in zip(*(column.tolist() for column in columns), strict=True)]

@@ -26,6 +26,41 @@ class RawCharge(NamedTuple):
     times: int
 
 
+class RawWait(NamedTuple):
+    """Waits of one thread that one other thread ended, since the previous read."""
+
+    tgid: int
+    tid: int
+    cgroup_id: int
+    operation: int
+    """As in `RawCharge`."""
+    part: int
+    """Column of ``model.window.SPLITS``."""
+    how: int
+    """``layout.How``."""
+    waker_tgid: int
+    """0: an interrupt ended them, such as a timer or a packet of another host."""
+    waker_tid: int
+    waker_cgroup_id: int
+    ns: int
+    times: int
+
+
+class RawWork(NamedTuple):
+    """What one thread with a record did since the previous read."""
+
+    tgid: int
+    tid: int
+    cgroup_id: int
+    link: int
+    """0 for threads that make calls."""
+    split_ns: tuple[int, ...]
+    """By ``model.window.SPLITS``; the parts add up to the time since the previous read."""
+    startup_ns: int
+    """Time from the start of its process until it was followed, if both happened since the previous read
+    while tracing; else 0."""
+
+
 class RawKeptCall(NamedTuple):
     """One captured call."""
 
@@ -101,7 +136,7 @@ class RawRank(NamedTuple):
     ranks: int
     local_ranks: int
     collectives: int
-    """Count since the previous read, as are all fields up to ``last``."""
+    """Counted since the previous read, like the following fields up to ``last``."""
     joined: int
     late_ns: int
     last: int

@@ -43,7 +43,7 @@ class GpuLostError(Exception):
     """This GPU does not answer any more; the text says why."""
 
 
-class NvmlTimeoutError(Exception):
+class NvmlCallError(Exception):
     """One call failed; the text says why."""
 
     def __init__(
@@ -94,14 +94,14 @@ class Asking:
         """Returns what ``function`` of the bindings returns; arguments that name constants are replaced by
         these.
 
-        Raises NvmlTimeoutError; GpuLostError if the device answers no call any more, NvmlUnavailableError
+        Raises NvmlCallError; GpuLostError if the device answers no call any more, NvmlUnavailableError
         if NVML does not.
         """
         nvml = self.nvml
         call = getattr(nvml, function, None)
         known = [getattr(nvml, a) if isinstance(a, str) and a.startswith("NVML_") else a for a in arguments]
         if call is None:
-            raise NvmlTimeoutError("these bindings are too old to ask", lasting=True, unsupported=True)
+            raise NvmlCallError("these bindings are too old to ask", lasting=True, unsupported=True)
         cost = self._costs.setdefault(function, _Durations())
         began = self._timer()
         failed = True
@@ -111,7 +111,7 @@ class Asking:
         except nvml.NVMLError as error:
             raise self._meaning(error) from error
         except _MANGLED as error:
-            raise NvmlTimeoutError(f"an answer that cannot be read ({type(error).__name__})") from error
+            raise NvmlCallError(f"an answer that cannot be read ({type(error).__name__})") from error
         finally:
             took = self._timer() - began
             cost.calls += 1
@@ -153,7 +153,7 @@ class Asking:
             nvml.NVML_ERROR_INVALID_ARGUMENT,
         )
         lasting = unsupported or error.value == nvml.NVML_ERROR_NO_PERMISSION
-        return NvmlTimeoutError(
+        return NvmlCallError(
             in_words(error),
             lasting=lasting,
             unsupported=unsupported,

@@ -19,7 +19,7 @@ from typing import Any, Final
 from stalltop.model.call_cost import CallCost
 from stalltop.model.devices.device import Device
 from stalltop.model.text.clean import clean
-from stalltop.probes.nvml.asking import Asking, GpuLostError, NvmlTimeoutError, NvmlUnavailableError
+from stalltop.probes.nvml.asking import Asking, GpuLostError, NvmlCallError, NvmlUnavailableError
 from stalltop.probes.nvml.events import XidWatch
 from stalltop.probes.nvml.gpu import Gpu
 
@@ -109,7 +109,7 @@ class Nvml:
             if self._lost_since is None:
                 self._lost_since = self._clock()
             found = Device(index, gpu.uuid, gpu.name, lost=True, notes=(str(reason),))
-        except NvmlTimeoutError as reason:
+        except NvmlCallError as reason:
             found = Device(index, gpu.uuid, gpu.name, notes=(str(reason),))
         return replace(found, xids=self._came.pop(_key(gpu), ()))
 
@@ -133,10 +133,10 @@ class Nvml:
         try:
             self._ask("nvmlInit")
             self._open = True
-            with contextlib.suppress(NvmlTimeoutError):
+            with contextlib.suppress(NvmlCallError):
                 self.driver = clean(self._ask("nvmlSystemGetDriverVersion"))
             count = min(int(self._ask("nvmlDeviceGetCount")), MOST_GPUS)
-        except NvmlTimeoutError as none:
+        except NvmlCallError as none:
             self.close()
             raise NvmlUnavailableError(none.of_all or f"NVML: {none}") from none
         except (GpuLostError, NvmlUnavailableError) as reason:

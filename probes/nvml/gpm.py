@@ -7,7 +7,7 @@ import contextlib
 import math
 from typing import Any, Final
 
-from stalltop.probes.nvml.asking import Asking, NvmlTimeoutError
+from stalltop.probes.nvml.asking import Asking, NvmlCallError
 
 METRICS: Final = (
     (2, "sm_active_percent", 1.0, 100.0),
@@ -27,13 +27,13 @@ class Gpm:
     """Two GPM samples of one GPU, taken in turn. Holds memory of the driver until it is closed."""
 
     def __init__(self, ask: Asking, gpu: Any) -> None:
-        """Allocates the samples. Raises NvmlTimeoutError if this board has no GPM."""
+        """Allocates the samples. Raises NvmlCallError if this board has no GPM."""
         self._ask = ask
         self._samples: list[Any] = []
         self._taken = 0
         support = ask("nvmlGpmQueryDeviceSupport", gpu)
         if not support.isSupportedDevice:
-            raise NvmlTimeoutError("not supported", lasting=True, unsupported=True)
+            raise NvmlCallError("not supported", lasting=True, unsupported=True)
         self._samples.append(ask("nvmlGpmSampleAlloc"))
         self._samples.append(ask("nvmlGpmSampleAlloc"))
 

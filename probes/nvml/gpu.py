@@ -11,21 +11,21 @@ from typing import Any, Final
 from stalltop.model.devices.device import DEVICE_COUNTERS, Device, DeviceProcess, MigInstance
 from stalltop.model.text.clean import clean
 from stalltop.probes.nvml import mig as nvml_mig
-from stalltop.probes.nvml.asking import Asking, NvmlTimeoutError, slowed
+from stalltop.probes.nvml.asking import Asking, NvmlCallError, slowed
 from stalltop.probes.nvml.gpm import METRICS, Gpm
 from stalltop.probes.nvml.processes import LISTS, Samples, listed, together
 from stalltop.probes.nvml.questions import NOT_GIVEN
 from stalltop.probes.nvml.readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
 
 AGED_SECONDS: Final = 3.0
-"""Figures that are older than this, and than the interval of their reading, are reported with their age,
-s."""
+"""Figures are reported with their age if they are older than this, and older than the interval of their
+reading, s."""
 LOOK_NS: Final = 2_000_000_000
 """Time limit of one sample of a GPU, ns; the rest is left to the next sample."""
 ASKED_AGAIN_SECONDS: Final = 60.0
 """Seconds after which a question is asked again that was not supported or not permitted."""
 _EARLY_SECONDS: Final = 0.3
-"""Samples are not exactly on time: a question that is due within so many seconds is asked now."""
+"""Samples are not exactly on time: a question that is due within this many seconds is asked now."""
 _DURATIONS: Final = 15
 """Number of latest durations of a question, whose median decides how often it is asked."""
 _WRONG: Final = ""
@@ -162,7 +162,7 @@ class Gpu:
         try:
             kept.answer = question() or {}
             kept.problems = kept.answer.pop(_WRONG, ())
-        except NvmlTimeoutError as none:
+        except NvmlCallError as none:
             if not (none.unsupported and (optional or self._mig)):
                 kept.problems = (str(none),)
             rhythm = max(ASKED_AGAIN_SECONDS, 0.0 if every == ONCE else every) if none.lasting else EACH_LOOK

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from stalltop.model.devices.device import DeviceProcess, MigInstance
 from stalltop.model.text.clean import clean
-from stalltop.probes.nvml.asking import Asking, NvmlTimeoutError
+from stalltop.probes.nvml.asking import Asking, NvmlCallError
 from stalltop.probes.nvml.processes import listed, together
 from stalltop.probes.nvml.questions import memory
 
@@ -37,7 +37,7 @@ def instances(ask: Asking, gpu: Any) -> tuple[Instance, ...]:
     for index in range(min(int(ask("nvmlDeviceGetMaxMigDeviceCount", gpu)), MOST_INSTANCES)):
         try:
             handle = ask("nvmlDeviceGetMigDeviceHandleByIndex", gpu, index)
-        except NvmlTimeoutError:  # Indexes have gaps.
+        except NvmlCallError:  # Indexes have gaps.
             continue
         found.append(_instance(ask, index, handle))
     return tuple(found)
@@ -78,7 +78,7 @@ def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], boo
     by MIG device lists them with the GPU."""
     try:
         return together({"C": listed(ask, handle, "Compute")}), True
-    except NvmlTimeoutError as none:
+    except NvmlCallError as none:
         return (), none.unsupported
 
 
@@ -115,5 +115,5 @@ def _profile(ask: Asking, handle: Any) -> str:
 def _known(question: Callable[[], T]) -> T | None:
     try:
         return question()
-    except NvmlTimeoutError:
+    except NvmlCallError:
         return None

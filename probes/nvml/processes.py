@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from stalltop.model.devices.device import DeviceProcess
-from stalltop.probes.nvml.asking import Asking, NvmlTimeoutError
+from stalltop.probes.nvml.asking import Asking, NvmlCallError
 from stalltop.probes.nvml.questions import NOT_GIVEN
 
 LISTS: Final = (
@@ -32,7 +32,7 @@ def listed(ask: Asking, gpu: Any, what: str) -> list[Any]:
     """Returns the processes of one list. Raises what ``ask`` does."""
     try:
         found = ask(f"nvmlDeviceGet{what}RunningProcesses_v3", gpu)
-    except NvmlTimeoutError as none:
+    except NvmlCallError as none:
         if not none.missing:
             raise
         # Name of the function in drivers before 510.
@@ -100,7 +100,7 @@ class Samples:
         since = self._seen_us or int(oldest * 1e6)
         try:
             found = ask("nvmlDeviceGetProcessUtilization", gpu, since)
-        except NvmlTimeoutError as none:
+        except NvmlCallError as none:
             if not none.nothing_new:
                 raise
             found = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from stalltop.probes.nvml.asking import Asking, NvmlTimeoutError
+from stalltop.probes.nvml.asking import Asking, NvmlCallError
 
 Answer = Sequence[int | float | None]
 """One value for each figure of a reading."""
@@ -42,7 +42,7 @@ def memory(ask: Asking, gpu: Any) -> Answer:
     used memory, as nvidia-smi does; drivers before 510 do not have it."""
     try:
         told = ask("nvmlDeviceGetMemoryInfo", gpu, ask.nvml.nvmlMemory_v2)
-    except NvmlTimeoutError as none:
+    except NvmlCallError as none:
         if not none.unsupported:
             raise
         told = ask("nvmlDeviceGetMemoryInfo", gpu)
@@ -53,7 +53,7 @@ def reasons(ask: Asking, gpu: Any) -> Answer:
     """Returns the bits of the present throttle reasons."""
     try:
         return (ask("nvmlDeviceGetCurrentClocksEventReasons", gpu),)
-    except NvmlTimeoutError as none:
+    except NvmlCallError as none:
         if not none.missing:
             raise
         # The function's name before driver 535
@@ -81,7 +81,7 @@ def fans(ask: Asking, gpu: Any) -> Answer:
     """Returns the speed of the fastest fan, in percent."""
     number = min(int(ask("nvmlDeviceGetNumFans", gpu)), 16)
     if not number:
-        raise NvmlTimeoutError("it has none", lasting=True, unsupported=True)
+        raise NvmlCallError("it has none", lasting=True, unsupported=True)
     return (max(int(ask("nvmlDeviceGetFanSpeed_v2", gpu, fan)) for fan in range(number)),)
 
 
@@ -121,7 +121,7 @@ _UNION: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 def field_values(ask: Asking, gpu: Any, *names: str) -> list[int | float | None]:
     """Returns several fields in one call; None for each that this board does not have. Raises
-    NvmlTimeoutError if it has none of them."""
+    NvmlCallError if it has none of them."""
     values = ask("nvmlDeviceGetFieldValues", gpu, [_NAMED_FIELDS[name] for name in names])
     found: list[int | float | None] = []
     for value in values:
@@ -129,7 +129,7 @@ def field_values(ask: Asking, gpu: Any, *names: str) -> list[int | float | None]
         known = value.nvmlReturn == 0 and 0 <= kind < len(_UNION)
         found.append(getattr(value.value, _UNION[kind]) if known else None)
     if all(value is None for value in found):
-        raise NvmlTimeoutError("not supported", lasting=True, unsupported=True)
+        raise NvmlCallError("not supported", lasting=True, unsupported=True)
     return found
 
 
@@ -152,14 +152,14 @@ def links(ask: Asking, gpu: Any) -> Answer:
     [links] = field_values(ask, gpu, "links")
     number = min(int(links or 0), 64)
     if not number:
-        raise NvmlTimeoutError("it has none", lasting=True, unsupported=True)
+        raise NvmlCallError("it has none", lasting=True, unsupported=True)
     return number, sum(1 for link in range(number) if _is_up(ask, gpu, link))
 
 
 def _is_up(ask: Asking, gpu: Any, link: int) -> bool:
     try:
         return bool(ask("nvmlDeviceGetNvLinkState", gpu, link))
-    except NvmlTimeoutError:  # The link is not wired, or not available to this tenant.
+    except NvmlCallError:  # The link is not wired, or not available to this tenant.
         return False
 
 

@@ -198,6 +198,12 @@ READINGS: Final = (
         )
         for name in ("encoder", "decoder")
     ),
+    Reading(
+        "JPEG decoder utilization",
+        (_percent("jpeg_percent"),),
+        questions.first("nvmlDeviceGetJpgUtilization"),
+        SOON,
+    ),
     _one(
         "memory clock",
         NvmlFigure("memory_clock_mhz", _MHZ),

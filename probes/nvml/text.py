@@ -6,13 +6,13 @@ from stalltop.probes.nvml.readings import EACH_LOOK, READINGS, STEADY
 
 _OTHERS = (
     ("XIDs", "`xids`", "as they happen"),
-    ("MIG devices", "`mig`, `instances`", "every 10 s; memory and processes of each at each look"),
-    ("processes: compute, graphics, MPS clients", "`processes`", "each look"),
-    ("process samples", "`processes[].sm_percent` …", "each look, but not with MIG"),
+    ("MIG devices", "`mig`, `instances`", "every 10 s; memory and processes of each at each sample"),
+    ("processes: compute, graphics, MPS clients", "`processes`", "each sample"),
+    ("process samples", "`processes[].sm_percent` …", "each sample, but not with MIG"),
     (
         "GPM, from Hopper on",
         "`sm_active_percent`, `sm_occupancy_percent`, `tensor_percent`, `dram_percent`, PCIe throughput",
-        "each look",
+        "each sample",
     ),
 )
 """Figures that are not entries of ``READINGS``."""
@@ -29,5 +29,5 @@ def markdown() -> str:
 
 def _rhythm(seconds: float) -> str:
     if seconds == EACH_LOOK:
-        return "each look"
+        return "each sample"
     return "each minute" if seconds == STEADY else f"every {seconds:.0f} s"

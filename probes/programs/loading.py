@@ -46,7 +46,7 @@ class Programs:
     ends: int
     execs: int
     switches: int
-    """-1 if calls are not split, as are the next two and all descriptors of charges."""
+    """-1 if calls are not split. The same is true of the next two and of all descriptors of charges."""
     wakes: int
     moves: int
     functions: int
@@ -79,6 +79,8 @@ class Programs:
     threads: NDArray[np.void]
     losses: NDArray[np.void]
     charges: NDArray[np.void] | None
+    off_cpu: NDArray[np.void] | None
+    """None if calls are not split, as is the one before."""
     heaps: NDArray[np.void]
     activities: NDArray[np.void]
     members: NDArray[np.void]
@@ -161,6 +163,7 @@ def load(
             threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
             losses=_mapped(fds.pop("losses"), layout.LOSSES, 1),
             charges=None if task is None else _mapped(fds.pop("charges"), layout.CHARGE, layout.CHARGES),
+            off_cpu=None if task is None else _mapped(fds.pop("off_cpu"), layout.OFF_CPU, threads),
             heaps=_mapped(fds.pop("heaps"), layout.HEAP, layout.HEAPS),
             activities=_mapped(fds.pop("activities"), layout.ACTIVITY, layout.ACTIVITIES),
             members=_mapped(fds.pop("members"), layout.MEMBER, layout.MEMBERS),

@@ -28,13 +28,12 @@ _EXTRA_WORDS: Final = {
     17: (0, 1),
     19: (3, 0),
 }
-"""Number of words after a type's first three, by kind (linux/btf.h): for each of its members, and for the
-type."""
+"""Words that follow the first three of a type, by its kind (linux/btf.h): (for each member, once)."""
 _TYPE_WORDS: Final = 3
-"""Words of struct btf_type: name_off, info, size; each member after it has as many: name_off, type,
-offset."""
+"""Words of struct btf_type (name_off, info, size), and of each member that follows it (name_off, type,
+offset)."""
 _WITH_BIT_FIELDS: Final = 1 << 31
-"""Flag in ``info``: the offsets of members have the size of a bit field in their upper 8 bits."""
+"""Flag in ``info``: the upper 8 bits of a member's offset are the size of its bit field."""
 
 
 class NoBtfError(Exception):
@@ -61,6 +60,10 @@ class TaskOffsets:
     """In ``struct cgroup``: pointer to its ``struct kernfs_node``."""
     node_id: int
     """In ``struct kernfs_node``: the id that ``bpf_get_current_cgroup_id`` returns, 64 bits."""
+    leader: int
+    """Pointer to the first thread of its process (``group_leader``)."""
+    start: int
+    """When it started (``start_time``), CLOCK_MONOTONIC, 64 bits."""
 
     def values(self) -> dict[str, int]:
         """Returns the offsets by the names that the programs use."""
@@ -73,6 +76,8 @@ class TaskOffsets:
             "CGROUPS_DEFAULT": self.default_cgroup,
             "CGROUP_NODE": self.node,
             "NODE_ID": self.node_id,
+            "TASK_LEADER": self.leader,
+            "TASK_START": self.start,
         }
 
 
@@ -81,7 +86,9 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
     types = KernelTypes.of_kernel(path)
     try:
         found = [
-            *types.offsets("task_struct", ("pid", "__state", "tgid", "flags", "cgroups")).items(),
+            *types.offsets(
+                "task_struct", ("pid", "__state", "tgid", "flags", "cgroups", "group_leader", "start_time")
+            ).items(),
             *types.offsets("css_set", ("dfl_cgrp",)).items(),
             *types.offsets("cgroup", ("kn",)).items(),
             *types.offsets("kernfs_node", ("id",)).items(),
@@ -98,6 +105,8 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
         default_cgroup=at["dfl_cgrp"],
         node=at["kn"],
         node_id=at["id"],
+        leader=at["group_leader"],
+        start=at["start_time"],
     )
 
 

@@ -73,7 +73,7 @@ class KernelNames:
         self._symbols = CodeSymbols()
         self._demangler = demangler or Demangler()
         self._names: dict[int, dict[_Which, _Name]] = {}
-        """By process."""
+        """Known names, by process."""
         self._launched: dict[int, dict[tuple[int, int], tuple[int, str]]] = {}
         """By process, then by program and function: the window of the last launches, and the CUDA kernel's
         name."""
@@ -86,7 +86,7 @@ class KernelNames:
         """Number of failed searches for a name, by process."""
 
     def close(self) -> None:
-        """Stops searching."""
+        """Stops the search for names."""
         self._symbols.close()
         self._demangler.close()
 

@@ -29,13 +29,13 @@ LATE_SECONDS: Final = 2.0
 """How long the process may be silent while a name is asked. It ends itself after 0.2 s of CPU time: this is
 for one that is stopped or gets no CPU."""
 MOST_DEATHS, DEATHS_SECONDS = 4, 60.0
-"""After so many deaths within that time no process is started until that time has passed."""
+"""After this many deaths within that time no process is started until that time has passed."""
 MOST_BYTES: Final = 4096
-"""Of a name that is asked."""
+"""Longest name that is demangled, bytes."""
 _AT_ONCE: Final = 64
 """Names that are sent together."""
 _REMEMBERED: Final = 65536
-"""How many names that ended the process are remembered."""
+"""Number of names that ended the process that are remembered."""
 COMMAND: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("demangler_process.py")))
 
 

@@ -128,7 +128,7 @@ class _Lane:
         self._queue.put(look_up)
 
     def held_up(self) -> tuple[Identity | None, float]:
-        """Returns whose look-up is under way, and for how long, s."""
+        """Returns whose look-up is under way, and for how many seconds."""
         current = self._current
         return (None, 0.0) if current is None else (current[0].identity, time.monotonic() - current[1])
 

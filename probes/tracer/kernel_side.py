@@ -27,8 +27,9 @@ from stalltop.probes.maps.cuda_programs import (
 from stalltop.probes.maps.kept_calls import KeptCalls
 from stalltop.probes.maps.launches import Kernels, RawKernel, inherited_name, runs_program
 from stalltop.probes.maps.open_calls import OpenCalls, RawOpenCall
-from stalltop.probes.maps.raw import RawActivities, RawCharge, RawHeld, RawKeptCall, RawRank
+from stalltop.probes.maps.raw import RawActivities, RawCharge, RawHeld, RawKeptCall, RawRank, RawWait, RawWork
 from stalltop.probes.maps.slots import Counts, SlotKey, Slots
+from stalltop.probes.maps.works import Works
 from stalltop.probes.operations import CHOOSINGS, DRIVER, FIRST_CHOOSING, FUNCTIONS, RUNTIME, Function
 from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint, missed_runs, put
 from stalltop.probes.programs.loading import RING_BYTES, Programs, check_host, explained, load
@@ -145,6 +146,7 @@ class KernelSide:
             self._kernels = Kernels(self._programs)
             self._slots.before_free = self._kernels.let_go
             self._charges = _charges(self._programs)
+            self._works = _works(self._programs)
             self._allocations = Allocations(self._programs)
             self._communicators = Communicators(self._programs)
             self._activities = Activities(self._programs, self.functions)
@@ -227,9 +229,19 @@ class KernelSide:
         with self._reading:
             return [] if self._charges is None or self._closed else self._charges.read()
 
+    def waits(self) -> list[RawWait]:
+        """Returns which thread ended the waits of which, of what `charges` returned last."""
+        with self._reading:
+            return [] if self._charges is None or self._closed else self._charges.waits()
+
+    def works(self) -> list[RawWork]:
+        """Returns what each followed thread did since this was last called."""
+        with self._reading:
+            return [] if self._works is None or self._closed else self._works.read(time.monotonic_ns())
+
     def links(self) -> dict[int, int]:
-        """Returns the link of each traced process: 0 makes calls, 1 wakes such a process, 2 and 3 wake those
-        of the link before."""
+        """Returns the link of each traced process: 0 makes calls, 1 wakes such a process, 2 and more wake
+        those of the link before."""
         threads = self._programs.threads
         used = np.flatnonzero(threads["tid"])
         found: dict[int, int] = {}
@@ -361,7 +373,7 @@ class KernelSide:
             with self._reading:
                 self._slots.leave_splits_out()
                 self._kept.leave_splits_out()
-                self._charges = None
+                self._charges = self._works = None
         else:
             self._tracepoints += followed
 
@@ -401,6 +413,12 @@ def _charges(programs: Programs) -> Charges | None:
     if programs.charges is None:
         return None
     return Charges(programs.charges, programs.charge_of, programs.free_charges)
+
+
+def _works(programs: Programs) -> Works | None:
+    if programs.off_cpu is None:
+        return None
+    return Works(programs.off_cpu, programs.threads, time.monotonic_ns())
 
 
 def _nothing(links: Sequence[int]) -> None:

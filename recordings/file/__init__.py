@@ -1,1 +1,1 @@
-"""The tables of a file, how their values are written, and how a file is opened."""
+"""Describes the tables of a file, converts their values, and opens files."""

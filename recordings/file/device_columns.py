@@ -1,4 +1,4 @@
-"""Columns of the tables of GPUs, from the figures that a GPU has."""
+"""Makes the columns of the tables of GPUs from ``DEVICE_FIGURES``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _TYPES: Final = {"float": REAL, "int": INTEGER, "bool": INTEGER}
 
 
 def device_figures(*, of_board: bool) -> Iterator[SqlColumn]:
-    """Yield a column for each figure that stays the same as long as the board does, or for each other one."""
+    """Yield a column for each figure that is constant for a board, or, without ``of_board``, for each other
+    figure."""
     for one in DEVICE_FIGURES:
         if one.of_board == of_board:
             yield column(one.name, _TYPES[one.kind], one.about_in_window, null=True)

@@ -1,4 +1,4 @@
-"""The tables of a file for people: what docs/file-format.md says of them."""
+"""Makes the tables of docs/file-format.md from the schema."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from stalltop.recordings.file.schema import ABOUT, PARTS, SHARED, WINDOWS, SqlCo
 
 _GROUPS: Final = (
     ("The file", (ABOUT,)),
-    ("Said once", SHARED),
+    ("Shared rows", SHARED),
     ("Windows", (WINDOWS, *PARTS)),
 )
 
 
 def markdown() -> str:
-    """All tables, each with its columns."""
+    """Return the description of all tables as Markdown."""
     return "\n\n".join(f"## {title}\n\n{_tables(tables)}" for title, tables in _GROUPS)
 
 

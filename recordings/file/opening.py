@@ -1,4 +1,4 @@
-"""Files are opened to read, once it is known that they are ours: they may be strangers', or being written."""
+"""Opens files for reading, after checks: a file may come from a stranger, or a recorder may write it."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from stalltop.recordings.file import schema
 from stalltop.recordings.file.recognise import FIRST_BYTES, recognised
 
 HEAD_BYTES: Final = 100
-"""Of SQLite's header."""
+"""Length of SQLite's header."""
 _SQLITE: Final = b"SQLite format 3\0"
 _MODES: Final = slice(18, 20)
-"""Where SQLite's header says how the file is written and read."""
+"""Bytes of SQLite's header with the versions that writing and reading need: both 2 with a write-ahead log."""
 _WITH_LOG: Final = b"\2\2"
 _MOST_VALUE_BYTES: Final = 16 << 20
 """Longest text or payload that is read."""
 _MOST_SECONDS: Final = 60.0
-"""How long one look at the file may take: a small file can be made to seem endless."""
+"""Time limit of one read: a small file can be made such that SQLite never ends."""
 _STEPS: Final = 100_000
-"""Steps of SQLite's machine between two looks at the clock: about a millisecond."""
+"""Instructions of SQLite's virtual machine between two checks of the time limit: about a millisecond."""
 _REMEDY: Final = "the key w saves windows; their names end in .stalltop"
 
 
 class UnreadableFileError(UsageError):
-    """A file, or a window of it, that cannot be read as what it was."""
+    """A file, or a window in it, is damaged."""
 
 
 class Opened:
-    """A file that was opened."""
+    """A file that is open for reading."""
 
     def __init__(self, path: Path) -> None:
-        """Raises UsageError, with the reason, where ``path`` is no file of ours."""
+        """Open ``path``. Raises UsageError, with the reason, if it is no file of stalltop or damaged."""
         self.path = path
         self.warnings: list[str] = []
         """What could not be read, one line each."""
@@ -53,7 +53,7 @@ class Opened:
         if len(head) < HEAD_BYTES:
             raise _refused(path, "its end is missing")
         if not self._live:
-            # Looked at here, so that nothing of another program's is opened.
+            # Checked before SQLite opens the file, which may be another program's.
             _check_version(path, *struct.unpack_from(">i", head, 68), *struct.unpack_from(">i", head, 60))
         with self.reading("it"):
             self.connection = self._connected()
@@ -65,13 +65,13 @@ class Opened:
                 raise
 
     def pragma(self, name: str) -> int:
-        """A number that SQLite has of the file."""
+        """Return the value of a pragma of the file."""
         return _pragma(self.connection, name)
 
     @contextlib.contextmanager
     def reading(self, what: str | Callable[[], str]) -> Iterator[None]:
-        """Whatever goes wrong with the file is raised as Damaged, and nothing takes for ever. ``what`` is the
-        name of what is read, or gives it once it is needed."""
+        """Raise errors of the file as UnreadableFileError, and limit the time. ``what`` is the name of the
+        part that is read, or a function that returns it."""
         self._until = time.monotonic() + _MOST_SECONDS
         try:
             yield
@@ -80,11 +80,11 @@ class Opened:
             raise UnreadableFileError(f"{self.path} is damaged: {name} cannot be read ({error})") from None
 
     def again(self) -> bool:
-        """Open the file anew where a recorder took it up: from then on it is read together with what the
-        recorder has not put into it yet. Returns whether that was so."""
+        """Open the file again if a recorder has begun to write it since, so that its write-ahead log is read,
+        too. Returns whether it was opened again."""
         if self._live or self.connection.in_transaction or _log_bytes(self.path) is None:
             return False
-        with contextlib.suppress(UsageError):  # it may be gone
+        with contextlib.suppress(UsageError):  # the file may have been removed
             self._live = _is_written(self.path, _head(self.path))
         if not self._live:
             return False
@@ -93,37 +93,37 @@ class Opened:
         return True
 
     def expect_unchanged(self) -> None:
-        """Raise StalltopError where the file was taken as one that nobody writes, and was written all the
-        same."""
+        """Raise StalltopError if the file was opened as one that nobody writes, and has been written
+        since."""
         state = _state(self.path)
-        # One that was moved or replaced meanwhile is still what was opened.
+        # If another file has the name by now, the open file itself is unchanged.
         if not self._live and state[:1] == self._state[:1] and state != self._state:
             raise StalltopError(f"{self.path} was written while it was read", "try again")
 
     def _connected(self) -> sqlite3.Connection:
-        """A connection that reads only. A file without a log is taken as one that nobody writes: then nothing
-        is made beside it, and no lock is taken."""
+        """Return a read-only connection. A file without a write-ahead log is opened as immutable: SQLite then
+        creates no file beside it and takes no lock."""
         self._state = _state(self.path)
         uri = f"file:{quote(os.fsencode(os.path.abspath(self.path)))}?mode=ro"
         if self._live:
             with contextlib.suppress(sqlite3.OperationalError):
                 return self._prepared(uri)
-            # The log's index is missing, and this user may not make it.
+            # The index of the log is missing, and this user may not create it.
             if _log_bytes(self.path):
                 self.warnings.append(f"{self.path}-wal cannot be read: the newest windows are missing")
         return self._prepared(f"{uri}&immutable=1")
 
     def _prepared(self, uri: str) -> sqlite3.Connection:
-        """A connection that takes nothing without end, and runs nothing of a stranger's."""
+        """Return a connection with limits of size and time, on which a stranger's schema can run nothing."""
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.set_progress_handler(lambda: int(time.monotonic() > self._until), _STEPS)
-        # A stranger's schema can call no functions, and cells are checked before they are used.
+        # A stranger's schema can then call no functions, and SQLite checks cells before it uses them.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
         try:
-            _pragma(connection, "schema_version")  # the first look at the file
+            _pragma(connection, "schema_version")  # makes SQLite read the file
         except sqlite3.Error:
             connection.close()
             raise
@@ -131,9 +131,9 @@ class Opened:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of the file."""
+    """Return the first bytes of the file."""
     try:
-        # Without O_NONBLOCK a pipe of that name would be waited on for ever.
+        # Without O_NONBLOCK, opening a pipe waits for a writer for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -146,20 +146,20 @@ def _head(path: Path) -> bytes:
 
 
 def is_closed(head: bytes) -> bool:
-    """Whether all of a file of ours is in it, by its first bytes. Where a log is beside it all the same, that
-    is one of another file that had the name."""
+    """Return whether ``head`` is that of a closed file of stalltop, all of which is in the file itself. A log
+    beside it is then one of a former file of this name."""
     ours = head[68:72] == schema.APPLICATION_ID.to_bytes(4, "big")
     return ours and head[_MODES] != _WITH_LOG
 
 
 def _is_written(path: Path, head: bytes) -> bool:
-    """Whether a recorder writes the file, or did not close it: what is new stands in a log beside it, which
-    is empty at times."""
+    """Return whether a recorder writes the file or did not close it: it then has a log, which may be
+    empty."""
     return head[_MODES] == _WITH_LOG and _log_bytes(path) is not None
 
 
 def _log_bytes(path: Path) -> int | None:
-    """Size of the log beside the file; None where there is none."""
+    """Return the size of the log beside the file; None if there is none."""
     try:
         return os.stat(f"{path}-wal").st_size
     except OSError:
@@ -167,7 +167,8 @@ def _log_bytes(path: Path) -> int | None:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Which file it is, and what changes whenever it is written; nothing where there is none."""
+    """Return inode, size and time of change of the file, which tell whether it was written; () if there is
+    none."""
     try:
         found = os.stat(path)
     except OSError:
@@ -182,31 +183,32 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 def _check_version(path: Path, application: int, version: int) -> None:
     if application != schema.APPLICATION_ID or version < schema.VERSION:
-        raise _refused(path, "it is a database (SQLite) of another program")
+        raise _refused(path, "it is a SQLite database of another program")
     if version > schema.VERSION:
         raise newer(path, version, "update stalltop")
 
 
 def newer(path: Path, version: int, remedy: str) -> UsageError:
-    """The error that a file of a later version of the format is refused with."""
+    """Return the error for a file of a later version of the format."""
     return UsageError(
-        f"{path} was saved by a newer stalltop (version {version}, known up to {schema.VERSION})", remedy
+        f"{path} was saved by a newer stalltop (version {version}; this one reads up to {schema.VERSION})",
+        remedy,
     )
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """Raise ValueError where the file has other tables than ours, or anything that could run."""
+    """Raise ValueError unless the file has exactly the tables of ``schema``, and no view or trigger."""
     expected = {table.name: ("table", table.ddl) for table in schema.TABLES}
     found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
     others = [name for name, *_ in found if name not in expected]
     if others:
-        raise ValueError(f"it has a {others[0]!r} that no such file has")
+        raise ValueError(f"it has a table or view {others[0]!r}, which is none of stalltop's")
     missing = set(expected) - {name for name, *_ in found}
     if missing:
-        raise ValueError(f"it has no {min(missing)}")
+        raise ValueError(f"it has no table {min(missing)}")
     for name, kind, sql in found:
         if name in expected and (kind, sql) != expected[name]:
-            raise ValueError(f"its {name!r} is another one")
+            raise ValueError(f"its table {name!r} has other columns")
 
 
 def _refused(path: Path, why: str) -> UsageError:

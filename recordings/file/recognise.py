@@ -1,11 +1,11 @@
-"""What a file is that is no saved window: said to somebody who wants to open it as one."""
+"""Recognises files that are not saved windows, so that errors can say what they are."""
 
 from __future__ import annotations
 
 from typing import Final
 
 FIRST_BYTES: Final = 4096
-"""Bytes at the beginning of a file by which it is recognised."""
+"""How many bytes at the beginning of a file are looked at."""
 _STARTS: Final = (
     (b"\x89png\r\n\x1a\n", "a picture (PNG)"),
     (b"<svg", "a picture (SVG)"),
@@ -18,18 +18,18 @@ _STARTS: Final = (
     (b"\x1f\x8b", "compressed by gzip"),
     (b"\x7felf", "a program (ELF)"),
 )
-"""First bytes, in small letters, and what such a file is."""
+"""First bytes in lower case, and the kind of such a file."""
 _NAMES: Final = (
     (b'"stalltop.window/1"', "what stalltop once --json prints"),
     (b'"stalltop.explain/1"', "what stalltop explain --json prints"),
     (b'"stalltop normals"', "what stalltop has learned to be normal"),
 )
-"""Names of formats that stand at the beginning of JSON."""
+"""Names of formats near the beginning of JSON, and the kind of such a file."""
 _CSV_HEADS: Final = (b",calls_per_s,p50_ns,", b"window_start_s,window_seconds,")
 
 
 def recognised(first: bytes) -> str:
-    """What a file with these first bytes is, for a person; empty where that is not known."""
+    """Return the kind of a file with these first bytes, for a message; '' if it is not known."""
     if not first:
         return "an empty file"
     for start, what in _STARTS:

@@ -1,4 +1,4 @@
-"""Records of a window as rows of their tables, and back, by what ``schema`` says of each column."""
+"""Converts records of a window to rows of their tables and back, as ``schema`` describes each column."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from stalltop.recordings.file.schema import SHARED, SqlColumn, SqlTable
 from stalltop.recordings.file.values import Sql, reading, storing
 
 NAMED: Final = ("tenants", "processes", "series", "kernels")
-"""Shared tables that are referred to by a few values; the others by all fields of their own."""
+"""Shared tables whose rows a record names by a few of its fields; a row of another shared table stands for
+all fields that are columns of it."""
 _SHARED: Final = {table.name: table for table in SHARED}
 
 
 class Referring(Protocol):
-    """Gives the numbers of rows in shared tables."""
+    """Returns the numbers of rows in shared tables."""
 
     def number(self, table: str, values: tuple[Any, ...]) -> int:
-        """Of the row with these values: of a table in ``NAMED`` what its fields are, else its row."""
+        """Return the number of the row with these values: fields of the record for a table in ``NAMED``, else
+        the values of all columns."""
 
 
 class Resolving(Protocol):
-    """Gives the rows of shared tables by number."""
+    """Returns the rows of shared tables by number."""
 
     def values(self, table: str, number: Sql) -> Sequence[Any]:
-        """What ``Referring.number`` was given. Raises ValueError where there is no such row."""
+        """Return the values that ``Referring.number`` got. Raises ValueError if there is no such row."""
 
 
 def _link_texts(chain: Any) -> list[dict[str, Any]]:
-    """The links of a chain without their figures, which change from window to window."""
+    """Return the links of a chain without their figures, which change from window to window."""
     return [
         {
             field.name: getattr(link, field.name)
@@ -50,11 +52,12 @@ _OTHERWISE: Final[Mapping[tuple[str, str], tuple[Callable[[Any], Any], Any]]] = 
     ("chain_texts", "links"): (_link_texts, tuple[Link, ...]),
     ("chains", "figures"): (_link_figures, tuple[tuple[float | None, float | None], ...]),
 }
-"""Columns that are no field of the record: how they are got from it, and their type."""
+"""By table and column: for columns that are not fields of the record, a function that computes the value,
+and its type."""
 
 
 class Codec:
-    """Turns records of one table into rows and back."""
+    """Converts records of one table to rows and back."""
 
     def __init__(self, table: SqlTable) -> None:
         assert table.kind is not None
@@ -62,7 +65,7 @@ class Codec:
         self._kind = table.kind
         hints = get_type_hints(table.kind, include_extras=True)
         self._known = frozenset(hints)
-        # The number of the row or its window and place come first, a checksum last.
+        # The number of the row, or its window and place, and the checksum are no part of the record.
         self.columns = tuple(
             column
             for column in table.columns
@@ -72,23 +75,24 @@ class Codec:
         self._read = [self._reading(column, hints) for column in self.columns]
 
     def row(self, record: Any, numbers: Referring) -> list[Sql]:
-        """The values of ``self.columns``."""
+        """Return the values of ``self.columns`` for ``record``."""
         return [write(record, numbers) for write in self._write]
 
     def fields(self, row: Sequence[Sql], rows: Resolving) -> dict[str, Any]:
-        """The record's fields in ``row``, the values of ``self.columns``. Raises ValueError."""
+        """Return the fields of the record in ``row``, which has the values of ``self.columns``. Raises
+        ValueError."""
         found: dict[str, Any] = {}
         for read, value in zip(self._read, row, strict=True):
             read(found, value, rows)
         return found
 
     def record(self, row: Sequence[Sql], rows: Resolving) -> Any:
-        """The record in ``row``, the values of ``self.columns``. Raises ValueError."""
+        """Return the record in ``row``, which has the values of ``self.columns``. Raises ValueError."""
         found = self.fields(row, rows)
         if "figures" in found:
             figures = found.pop("figures")
             if len(figures) != len(found["links"]):
-                raise ValueError("chains.figures does not fit its links")
+                raise ValueError("chains.figures has another number of links than chain_texts.links")
             found["links"] = tuple(
                 replace(link, share=share, ns_per_s=ns_per_s)
                 for link, (share, ns_per_s) in zip(found["links"], figures, strict=True)
@@ -138,7 +142,7 @@ def _one(get: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _default(kind: type, name: str) -> Any:
-    """What a field has where nothing is known of it; None without."""
+    """Return the default of a field; None if it has none."""
     if is_dataclass(kind):
         for field in fields(kind):
             if field.name == name and field.default is not MISSING:
@@ -147,5 +151,5 @@ def _default(kind: type, name: str) -> Any:
 
 
 def codecs(tables: Iterable[SqlTable]) -> dict[str, Codec]:
-    """A codec for each of ``tables``, by name."""
+    """Return a codec for each of ``tables``, by name."""
     return {table.name: Codec(table) for table in tables}

@@ -1,11 +1,11 @@
-"""Every table of a file, as data: what is written, what is read and what the documents say come from here.
+"""The tables of a file as data. Writer, reader and docs/file-format.md are made from them.
 
-A file is a SQLite database. What many windows say alike (names, series, what is traced) stands once, in the
-tables of ``SHARED``, and is referred to by number; what belongs to one window stands in the tables of
-``PARTS`` under the window's number, in the order it had there.
+A file is a SQLite database. Rows that many windows share (names, series, coverage) are stored once, in the
+tables of ``SHARED``, and are referred to by number. Rows of one window are stored in the tables of ``PARTS``,
+under the number of the window and in their order in it.
 
-Counts of 2^63 and more, which no counter reaches in practice, are stored as that count minus 2^64: SQLite's
-integers have a sign. A float that is no finite number is stored as NULL.
+SQLite's integers are signed: a count of 2^63 or more, which no counter reaches in practice, is stored as the
+count minus 2^64. NaN and infinity are stored as NULL.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ __all__ = [
 ]
 
 APPLICATION_ID: Final = 0x53544C54
-"""``STLT``: at byte 68 of every file, big endian."""
+"""``STLT``, which identifies a file: at byte 68, big endian."""
 VERSION: Final = 1
-"""Of the format, as the file's ``user_version``, at byte 60. Tables and columns may be added to a version
-until it is released. docs/file-format.md says how files of a version that was released are migrated."""
+"""Version of the format: the ``user_version`` at byte 60 of the file. Tables and columns may be added to a
+version until it is released; files that were saved before are then refused, and ``scripts/renew_window.py``
+rewrites that of the tests. docs/file-format.md says how files of released versions are migrated."""
 
 
 ABOUT: Final = SqlTable(
@@ -51,29 +52,33 @@ ABOUT: Final = SqlTable(
 
 WINDOWS: Final = SqlTable(
     "windows",
-    "The windows: stretches of time of one host. In a recording later ones have higher numbers, but for those"
-    " that older ones were put together to.",
+    "The windows: periods of one host. In a recording, later windows have higher numbers, except for those"
+    " into which older ones were merged.",
     (
         _c("window_id", INTEGER, "its number"),
-        _c("host_id", INTEGER, "whose it is", refers="hosts"),
+        _c("host_id", INTEGER, "its host", refers="hosts"),
         _c("start", REAL, "Unix time, s"),
-        _c("seconds", REAL, "how long it lasted"),
-        _c("level", INTEGER, "0: as it came; 10, 60: put together to windows of at least so many seconds"),
-        _c("simulated", INTEGER, "1: made up, not measured"),
-        _c("split", INTEGER, "1: it was measured where the time of calls went"),
+        _c("seconds", REAL, "its length, s"),
+        _c(
+            "level",
+            INTEGER,
+            "0: as it was read; 10, 60: merged from shorter windows to at least so many seconds",
+        ),
+        _c("simulated", INTEGER, "1: simulated, not measured"),
+        _c("split", INTEGER, "1: the splits of calls were measured"),
         _c("coverage_id", INTEGER, "what was traced", refers="coverage"),
-        _c("cost_percent", REAL, "share of one CPU that all probes took", null=True),
+        _c("cost_percent", REAL, "part of one CPU that all probes took, percent", null=True),
         _c("swap_in_bytes", INTEGER, "by the whole host"),
         _c("swap_out_bytes", INTEGER, "by the whole host"),
-        _c("calls_passed_over", INTEGER, "slow calls that are counted in their rows and not kept one by one"),
+        _c("calls_passed_over", INTEGER, "slow calls that are counted in their rows but were not captured"),
         _c(
             "lost_ms_per_s",
             REAL,
-            "time that open chains cost together; the most, where windows were put together",
+            "loss of all open chains; for merged windows, the largest one",
             null=True,
         ),
         _c("worst", INTEGER, "severity of the worst open chain: 0 critical to 4 info; 5: none was open"),
-        _c("began", INTEGER, "the same of chains that began within"),
+        _c("began", INTEGER, "the same for chains that began in this window"),
         CHECKSUM,
     ),
     key=("window_id",),
@@ -81,12 +86,12 @@ WINDOWS: Final = SqlTable(
 
 
 PARTS: Final = (COUNTS, HISTOGRAMS, *RECORDS, LOSSES)
-"""All tables of what belongs to one window."""
+"""All tables whose rows belong to one window."""
 TABLES: Final = (ABOUT, *SHARED, WINDOWS, *PARTS)
 
 
 def statements() -> Iterator[str]:
-    """What makes an empty file."""
+    """Yield the SQL statements that create the tables of an empty file."""
     yield f"PRAGMA application_id = {APPLICATION_ID}"
     yield f"PRAGMA user_version = {VERSION}"
     yield from (table.ddl for table in TABLES)

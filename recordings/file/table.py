@@ -1,4 +1,4 @@
-"""What a table of a file is, as data."""
+"""Classes that describe a table of a file and its columns."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ INTEGER, REAL, TEXT, BLOB = "INTEGER", "REAL", "TEXT", "BLOB"
 
 @dataclass(frozen=True, slots=True)
 class SqlColumn:
-    """One column."""
+    """A column of a table."""
 
     name: str
     type: str
     about: str
     null: bool = False
-    """Whether it may be NULL: not measured, or not known."""
+    """Whether the value may be NULL, which stands for not measured or not known."""
     refers: str = ""
-    """The table whose rows it names by number."""
+    """The shared table whose row the value is the number of; '' for other values."""
     fields: tuple[str, ...] = ()
-    """Fields of the record that it stands for; none: the one of its own name."""
+    """Fields of the record that the column stands for; empty for the field of the column's name."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Fields of the record that it stands for."""
+        """Fields of the record that the column stands for."""
         return self.fields or (self.name,)
 
 
 @dataclass(frozen=True, slots=True)
 class SqlTable:
-    """One table."""
+    """A table of a file."""
 
     name: str
     about: str
     columns: tuple[SqlColumn, ...]
     kind: type | None = None
-    """What a row is read as, where it is one of ours."""
+    """The class of the records that rows stand for; None if there is none."""
     key: tuple[str, ...] = ()
-    """Primary key; of one number in ``SHARED``."""
+    """Columns of the primary key; one for tables in ``SHARED``."""
     names: tuple[str, ...] = field(init=False)
-    """Of all columns, in order."""
+    """Names of all columns, in order."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(column.name for column in self.columns))
 
     @property
     def ddl(self) -> str:
-        """The statement that makes it."""
+        """The SQL statement that creates the table."""
         lines = []
         for column in self.columns:
             line = f"{column.name} {column.type}"
@@ -65,7 +65,7 @@ class SqlTable:
 def column(
     name: str, type_: str, about: str, *fields: str, null: bool = False, refers: str = ""
 ) -> SqlColumn:
-    """A column, with the fields of the record that it stands for; none: the one of its own name."""
+    """Return a column, whose ``fields`` may follow the description."""
     return SqlColumn(name, type_, about, null, refers, fields)
 
 
@@ -73,17 +73,17 @@ CHECKSUM: Final = column("checksum", INTEGER, "CRC-32 of the row")
 
 
 def shared(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:
-    """A table of what is said once, with the number of a row before its columns and a checksum behind."""
+    """Return a table of ``SHARED``: ``columns`` between the number of the row and its checksum."""
     number = column(f"{name.removesuffix('s') if name not in _IDS else _IDS[name]}_id", INTEGER, "its number")
     return SqlTable(name, about, (number, *columns, CHECKSUM), kind, (number.name,))
 
 
 _IDS: Final = {"processes": "process", "series": "series", "coverage": "coverage", "limits": "limits"}
-"""Tables whose number is not called by their name without an s."""
+"""For tables whose key is not their name without s: the key without ``_id``."""
 
 
 def part(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:
-    """A table of what belongs to one window, with the window and its place in it before its columns."""
+    """Return a table of ``PARTS``: ``columns`` after the number of the window and the place in it."""
     window = column("window_id", INTEGER, "the window", refers="windows")
     place = column("place", INTEGER, "from 0: its place in the window")
     return SqlTable(name, about, (window, place, *columns), kind, ("window_id", "place"))

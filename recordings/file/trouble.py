@@ -1,4 +1,4 @@
-"""What goes wrong with a file that is written: SQLite's errors in words, and damaged files out of the way."""
+"""Errors of files that are written: translates those of SQLite, and renames damaged files."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _REASONS: Final = {
     "SQLITE_BUSY": "another program is changing it",
     "SQLITE_CANTOPEN": "it cannot be opened",
 }
-"""What a person is told, by SQLite's name of an error without its second part."""
+"""Reason of a WriteError, by SQLite's name of the error without its second part."""
 _DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
-"""The last one: the file has other tables than it should have."""
+"""Errors of a damaged file. SQLITE_ERROR means that a table is missing or another one."""
 
 
 class WriteError(StalltopError):
-    """The file cannot be written now; it may be later."""
+    """The file cannot be written now. Writing may succeed later."""
 
 
 class DamagedFileError(StalltopError):
-    """The file was a recording and is no longer readable as one."""
+    """The file is a recording that is damaged."""
 
 
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Within it, errors of SQLite about the file at ``path`` are WriteError or DamagedFileError."""
+    """Raise WriteError or DamagedFileError for errors of SQLite about the file at ``path``."""
     try:
         yield
     except sqlite3.Error as error:
@@ -46,23 +46,24 @@ def told(path: Path) -> Iterator[None]:
 
 
 def lacks_space(error: sqlite3.Error) -> bool:
-    """Whether the device has no room for what was to be written."""
+    """Return whether the device has no space left."""
     return _name(error) == _NO_SPACE
 
 
 def is_undecodable(error: sqlite3.Error) -> bool:
-    """Whether what was read is no text: Python says so, for which SQLite has no name."""
+    """Return whether a text that was read is not UTF-8: an error of Python's, without a name of SQLite."""
     return isinstance(error, sqlite3.OperationalError) and not _name(error)
 
 
 def _name(error: sqlite3.Error) -> str:
-    """SQLite's name of an error, without its second part: ``SQLITE_IOERR`` of ``SQLITE_IOERR_WRITE``."""
+    """Return SQLite's name of an error without its second part: ``SQLITE_IOERR`` for
+    ``SQLITE_IOERR_WRITE``."""
     return "_".join((getattr(error, "sqlite_errorname", "") or "").split("_")[:2])
 
 
 def put_aside(path: Path, why: str = "damaged") -> Path:
-    """Give what is no recording to go on with another name, with ``why`` in it, and return it. Raises
-    WriteError."""
+    """Rename a file that cannot be continued as a recording, and return its new path, which contains ``why``.
+    Raises WriteError."""
     aside = free(path.with_name(f"{path.name.removesuffix(SUFFIX)}.{why}{SUFFIX}"))
     try:
         if not stat.S_ISREG(path.lstat().st_mode):

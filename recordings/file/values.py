@@ -1,4 +1,5 @@
-"""Values on their way to SQLite and back. What comes back may be anything, and is checked."""
+"""Converts values to those of SQLite and back. Checks every value that is read: files may come from
+strangers."""
 
 from __future__ import annotations
 
@@ -15,35 +16,35 @@ from stalltop.files import plain
 from stalltop.model.evidence import Signed
 
 Sql = int | float | str | bytes | None
-"""What SQLite stores."""
+"""Types that SQLite stores."""
 
 _SIGN: Final = 1 << 63
 _ALL: Final = 1 << 64
 
 
 def stored_integer(value: int) -> int:
-    """A count as SQLite can hold it: see ``recordings.file.schema``."""
+    """Return an unsigned 64-bit count as SQLite's signed integer: see ``recordings.file.schema``."""
     value = min(max(value, 0), _ALL - 1)
     return value if value < _SIGN else value - _ALL
 
 
 def read_integer(value: object, where: str) -> int:
-    """A count as it was. Raises ValueError where it is none."""
+    """Return the count that ``stored_integer`` stored. Raises ValueError if ``value`` is not an integer."""
     if type(value) is not int:
-        raise ValueError(f"{where} is no count")
+        raise ValueError(f"{where} is not an integer")
     return value if value >= 0 else value + _ALL
 
 
 def stored_text(value: str) -> str:
-    """Text as it is stored: printable, and not without end."""
+    """Return text as it is stored: without unprintable characters, and cut to ``plain.MOST_TEXT``."""
     return plain.text(value, "")
 
 
 def stored_json(value: object) -> str:
-    """Lists and records as JSON. What is not known of a record is left out: there is much of that."""
+    """Return lists and records as JSON. Leaves out fields that are None, of which there are many."""
     made = plain.to_plain(value, sparse=True)
     text = json.dumps(made, separators=(",", ":"))
-    # Of what is printable, only quotes and backslashes need an escape that is not of a character above ASCII.
+    # JSON escapes unprintable characters: a text without a backslash has none.
     return json.dumps(_printable(made), separators=(",", ":")) if "\\" in text else text
 
 
@@ -58,21 +59,21 @@ def _printable(value: Any) -> Any:
 
 
 def read_json(value: object, where: str) -> Any:
-    """What JSON holds, unchecked. Raises ValueError where it is none."""
+    """Return the value of a JSON text, unchecked. Raises ValueError if it is not JSON."""
     if not isinstance(value, str):
-        raise ValueError(f"{where} is no text")
+        raise ValueError(f"{where} is not text")
     try:
         return json.loads(value, parse_constant=_no_constant)
     except RecursionError:
-        raise ValueError(f"{where} lies too deep") from None
+        raise ValueError(f"{where} is nested too deeply") from None
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _bare(hint: Any) -> tuple[Any, bool]:
-    """``hint`` without None, and whether it may be None."""
+    """Return ``hint`` without None, and whether it allows None."""
     if hint != Signed and get_origin(hint) in (Union, types.UnionType):
         parts = [part for part in get_args(hint) if part is not type(None)]
         return parts[0], len(parts) < len(get_args(hint))
@@ -80,7 +81,7 @@ def _bare(hint: Any) -> tuple[Any, bool]:
 
 
 def storing(hint: Any) -> Callable[[Any], Sql]:
-    """How a field of this type is stored."""
+    """Return a function that converts a field of type ``hint`` to a value of SQLite."""
     bare, optional = _bare(hint)
     store = _storing(bare)
     return (lambda value: None if value is None else store(value)) if optional else store
@@ -103,7 +104,8 @@ def _storing(hint: Any) -> Callable[[Any], Sql]:
 
 
 def reading(hint: Any, where: str) -> Callable[[Any], Any]:
-    """How a field of this type is read; what is read raises ValueError where it is no such value."""
+    """Return a function that reads a field of type ``hint``. It raises ValueError for a wrong value, and
+    names ``where``."""
     bare, optional = _bare(hint)
     read = _reading(bare, where)
     return (lambda value: None if value is None else read(value)) if optional else read
@@ -117,7 +119,7 @@ def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
     if hint is int:
         return lambda value: read_integer(value, where)
     if hint is float:
-        # No finite number is stored as NULL.
+        # NaN and infinity are stored as NULL.
         return lambda value: 0.0 if value is None else plain.number(value, where)
     if hint is str:
         return lambda value: plain.text(value, where)
@@ -127,37 +129,39 @@ def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
         return lambda value: _read_counts(read_json(value, where), where)
     if hint == tuple[tuple[int, int], ...]:
         return lambda value: _read_pairs(read_json(value, where), where)
-    # What changes little from window to window is worked out once: nothing that comes of it can be changed.
+    # Such values change seldom from window to window; the results are immutable, so that windows may share
+    # them.
     return functools.lru_cache(32)(lambda value: plain.value(hint, read_json(value, where), where))
 
 
 def _read_counts(value: object, where: str) -> tuple[int, ...]:
-    """A list of counts. Raises ValueError where it is none. All at once: there are very many of them."""
+    """Return a list of counts. Raises ValueError. Checks all at once, since lists are long."""
     if not isinstance(value, list) or set(map(type, value)) - {int}:
-        raise ValueError(f"{where} is no list of counts")
+        raise ValueError(f"{where} is not a list of counts")
     if value and not 0 <= min(value) <= max(value) < _ALL:
-        raise ValueError(f"{where} has no count")
+        raise ValueError(f"{where} has a number that is not a count")
     return tuple(value)
 
 
 def _read_pairs(value: object, where: str) -> tuple[tuple[int, int], ...]:
     if not isinstance(value, list) or set(map(type, value)) - {list} or set(map(len, value)) - {2}:
-        raise ValueError(f"{where} is no list of pairs")
+        raise ValueError(f"{where} is not a list of pairs")
     numbers = _read_counts(list(itertools.chain.from_iterable(value)), where)
     return tuple(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def read_flag(value: object, where: str) -> bool:
-    """True or false of 1 or 0. Raises ValueError where it is neither."""
+    """Return 1 or 0 as bool. Raises ValueError for another value."""
     if type(value) is not int or value not in (0, 1):
         raise ValueError(f"{where} is neither 0 nor 1")
     return value == 1
 
 
 def checksum(rows: Iterable[Sequence[Sql]], before: int = 0) -> int:
-    """CRC-32 of ``rows`` as JSON, continued from ``before``. Raises ValueError where a row has bytes."""
+    """Return the CRC-32 of ``rows`` as JSON, continued from ``before``. Raises ValueError if a row has
+    bytes."""
     try:
         text = json.dumps(list(rows), separators=(",", ":"))
     except TypeError:
-        raise ValueError("bytes where there should be none") from None
+        raise ValueError("a row has bytes, which no column of it may have") from None
     return zlib.crc32(text.encode("ascii"), before)

@@ -1,1 +1,1 @@
-"""The windows before now, in memory or in a file, as the screen asks for them."""
+"""Past windows, in memory or in a recording, for the screen."""

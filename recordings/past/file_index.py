@@ -1,4 +1,4 @@
-"""When the windows of a file were, by column: which of them make a moment."""
+"""The index of a recording: the times of its windows, and the moments that they belong to."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
-    """The windows of a file by their ends, and what moment each belongs to; windows of several hosts that
-    ended together are one moment. All arrays have shape (windows,)."""
+    """The windows of a file in the order of their ends, each with its moment: windows of several hosts that
+    end together belong to one moment. All arrays have shape (windows,)."""
 
     window_id: Ints
     host: Ints
@@ -27,16 +27,16 @@ class Index:
     end: Floats
     moment: Ints
     times: WindowTimes
-    """By moment."""
+    """Times of the moments."""
 
     @staticmethod
     def of(moments: WindowList) -> Index:
-        """Raises StalltopError where there is no window."""
+        """Return the index of ``moments``. Raises StalltopError if there is no window."""
         ends = moments.start + moments.seconds
         order = np.lexsort((moments.host_id, moments.start, ends))
         if not len(order):
             raise StalltopError(
-                "the recording has no window yet", "wait until it was written for some seconds"
+                "the recording has no window yet", "wait some seconds until the recorder has written one"
             )
         start, end, host = moments.start[order], ends[order], moments.host_id[order]
         moment = _moments(start, end, host)
@@ -53,12 +53,12 @@ class Index:
 
     @property
     def hosts(self) -> list[int]:
-        """All hosts, by their numbers in the file."""
+        """Numbers of all hosts in the file."""
         return [int(one) for one in np.unique(self.host)]
 
 
 def _moments(start: Floats, end: Floats, host: Ints) -> Ints:
-    """The number of the moment of each window, from 0; windows are sorted by their ends."""
+    """Return the number of the moment of each window, from 0. Windows are sorted by their ends."""
     if len(np.unique(host)) == 1:
         return np.arange(len(end))
     found = np.zeros(len(end), np.int64)

@@ -1,4 +1,4 @@
-"""The past that an opened recording holds, as the screen looks at it: which windows make which one."""
+"""The past in an opened recording: finds and merges the windows that the screen shows for a moment."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from stalltop.recordings.read.reading import WindowGoneError
 _AT_ONCE = 32
 _TRIES = 3
 _PATIENCE_SECONDS = 0.1
-"""How often who waits for a sum asks whether it is still wanted."""
+"""How often a thread that waits for a sum checks whether the sum is still wanted."""
 DAMAGED = "this stretch of the recording is damaged"
 
 
 class InFile:
-    """The past that a file holds: ``recordings.past.kept.Kept``."""
+    """The past in a file; implements ``recordings.past.kept.Past``."""
 
     def __init__(
         self, recording: OpenedRecording, index: Index, parts: Sequence[Packed] = (), *, trouble: str = ""
     ) -> None:
-        """``trouble``: why it is no longer looked at, if so."""
+        """``trouble`` says why new windows of the file cannot be read; '' if they can."""
         self._recording = recording
         self._index = index
         self.parts = parts
@@ -42,29 +42,30 @@ class InFile:
 
     @classmethod
     def of(cls, recording: OpenedRecording) -> InFile:
-        """Return what ``recording`` holds now. Raises StalltopError where it has no window, or is closed."""
+        """Return the past that ``recording`` holds now. Raises StalltopError if it has no window or is
+        closed."""
         index, trouble = recording.look()
         return cls(recording, index, trouble=trouble)
 
     def with_parts(self, *, fetch: bool = False, stale: Stale = never) -> InFile:
-        """The same, with the windows before its end as ``parts``: those at hand, or with ``fetch`` all that a
-        page draws, which takes up to seconds."""
+        """Return this past with the windows before its end as ``parts``: those in memory, or with ``fetch``
+        all that a page draws, which takes up to seconds."""
         parts = self.before(self.end, stale) if fetch else None
         parts = self.at_hand(self.end) if parts is None else parts
         return InFile(self._recording, self._index, parts, trouble=self._trouble)
 
     def is_as(self, other: InFile) -> bool:
-        """Whether the file held the same when ``other`` was got."""
+        """Return whether the file has not changed between this past and ``other``."""
         return self._index is other._index and self._trouble == other._trouble
 
     @property
     def end(self) -> float:
-        """When the newest moment ended."""
+        """End of the newest moment, Unix seconds."""
         return float(self._index.times.end[-1])
 
     @property
     def stretch(self) -> WindowTimes:
-        """The times of all moments; what is known to be damaged has no height."""
+        """Times of all moments; the lost time of damaged ones is NaN."""
         damaged = self._recording.damaged
         times = self._index.times
         if not damaged:
@@ -75,7 +76,7 @@ class InFile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the file said of itself when it was opened, and what was asked for and cannot be read."""
+        """Warnings about the file, and about windows that could not be read when they were asked for."""
         damaged = self._recording.damaged
         which = np.flatnonzero(np.isin(self._index.window_id, list(damaged)))
         warnings = self._recording.warnings
@@ -94,7 +95,8 @@ class InFile:
     # ---- windows
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
-        """See ``Kept``. Where all of that stretch is damaged, a window without rows that says so."""
+        """See ``Past``. If all windows of the stretch are damaged, returns a window without rows that says
+        so."""
         kept = self
         for _ in range(_TRIES):
             try:
@@ -120,11 +122,12 @@ class InFile:
         return fleet(found) if self._several else found[0]
 
     def at_hand(self, at: float) -> Sequence[Packed]:
-        """See ``Kept``."""
+        """Return the windows in memory: see ``Past``."""
         return self._leading(self._upto(at))
 
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
-        """See ``Kept``. The newest come first: what was fetched is there the next time."""
+        """See ``Past``. Reads the newest windows first; those that were read stay in memory for the next
+        call."""
         last = self._upto(at)
         for window_id in reversed(self._ids(last)):
             self._recording.give_way(stale)
@@ -135,19 +138,19 @@ class InFile:
         return self._leading(last, make=stale)
 
     def _upto(self, at: float) -> int:
-        """The moment that ended at ``at`` or before, or was put together since and holds ``at`` in its later
-        half."""
+        """Return the last moment whose middle is at ``at`` or before. It ended by then, or its windows have
+        been merged since and it holds ``at`` in its later half."""
         times = self._index.times
         return max(int(np.searchsorted((times.start + times.end) / 2, at, "right")) - 1, 0)
 
     def _ids(self, last: int) -> list[int]:
-        """The windows of the moments that lead to ``last``."""
+        """Return the numbers of the windows of the ``BEFORE`` moments up to ``last``."""
         first, after = np.searchsorted(self._index.moment, (last - BEFORE + 1, last + 1))
         return [int(one) for one in self._index.window_id[first:after]]
 
     def _leading(self, last: int, make: Stale | None = None) -> tuple[Packed, ...]:
-        """What led to the moment ``last``, as far as it was read. With ``make`` hosts are put together first,
-        until that says that it is not wanted."""
+        """Return the windows up to the moment ``last`` that are in memory. With ``make``, windows of several
+        hosts are merged first, until ``make`` returns that they are not wanted."""
         get = self._recording.at_hand
         if not self._several:
             return tuple(part for part in map(get, self._ids(last)) if part is not None)
@@ -165,8 +168,8 @@ class InFile:
         return tuple(parts)
 
     def _of(self, host: int, last: int, length: float) -> list[int]:
-        """The windows of ``host`` that make the one of ``length`` seconds that ends with the moment
-        ``last``; none where the host was not seen then."""
+        """Return the numbers of the windows of ``host`` for a window of ``length`` seconds that ends with the
+        moment ``last``; none if the host has no window near then."""
         index = self._index
         which = np.flatnonzero(index.host == host)
         which = which[: int(np.searchsorted(index.moment[which], last, "right"))]
@@ -197,8 +200,8 @@ class InFile:
         return replace(Sliding(length, parts).window, normals=self._recording.normals(ids[-1]))
 
     def _whole_at(self, last: int, stale: Stale) -> Window | None:
-        """All windows up to the moment ``last``. Those up to the end are added up once only, a piece at a
-        time: what is called off goes on from there."""
+        """Return the sum of all windows up to the moment ``last``. The sum up to the newest moment is kept:
+        a call that was stopped continues from there."""
         recording = self._recording
         if last < int(self._index.moment[-1]):
             return self._added({}, last, stale)
@@ -217,7 +220,7 @@ class InFile:
             new = np.flatnonzero(
                 (index.host == host) & (index.moment <= last) & (index.end > whole.upto + NEAR)
             )
-            # Some at a time: unpacked, a day would take gigabytes.
+            # Unpacked at once, the windows of a day would take gigabytes.
             for first in range(0, len(new), _AT_ONCE):
                 some = new[first : first + _AT_ONCE]
                 parts = self._parts(index.window_id[some].tolist(), stale, keep=False)

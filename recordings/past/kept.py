@@ -1,5 +1,6 @@
-"""What is kept of the past, as the screen looks at it: when each window was and how bad, and the sum of any
-stretch of them. Live that is in memory (here); of an opened recording it is in the file (``in_file``).
+"""The past for the screen: times and severity of all windows, and the sum of any stretch of them.
+
+Live, the past is in memory (this module); that of an opened recording is in its file (``in_file``).
 """
 
 from __future__ import annotations
@@ -19,80 +20,82 @@ from stalltop.model.window import Window
 from stalltop.model.window_times import WindowTimes
 
 NEAR = 1e-3
-"""Ends of windows that differ by less, in seconds, are the same moment."""
+"""Times that differ by less than this, in seconds, are the same moment."""
 HOLE_SECONDS = 5.0
-"""Longest time between two windows that still follow each other. After more nothing was counted for a while,
-and no window is made of both sides."""
+"""Longest pause between two windows that follow each other. Windows on both sides of a longer pause are never
+merged."""
 _AT_ONCE = 32
 
 Stale = Callable[[], bool]
-"""Says whether what is being made is no longer wanted."""
+"""Returns whether a result is no longer wanted."""
 
 
 def never() -> bool:
-    """Nothing is in a hurry."""
+    """Return False: the result stays wanted."""
     return False
 
 
 class Past(Protocol):
-    """What is kept of the past. It does not change: what is kept a second later is another one."""
+    """The past at one moment. It never changes: a second later, there is another ``Past``."""
 
     @property
     def end(self) -> float:
-        """Unix time in seconds at which its newest window ended."""
+        """End of the newest window, Unix seconds."""
         ...
 
     @property
     def stretch(self) -> WindowTimes:
-        """Every window's times, and how bad it was; oldest first, at least one."""
+        """Times and severity of every window, oldest first; at least one."""
         ...
 
     @property
     def parts(self) -> Sequence[Packed]:
-        """The windows up to the newest that can be had without waiting, oldest first."""
+        """The windows up to the newest that are in memory, oldest first."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is wrong with it, one line each, as far as is known now."""
+        """Warnings that are known now, one line each."""
         ...
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
-        """The window of ``length`` seconds (None: of all that is kept) that ended at ``at``, Unix time.
+        """Return the window of ``length`` seconds (None: of all windows up to then) that ended at ``at``
+        (Unix seconds).
 
-        Takes up to seconds. None where ``stale`` says meanwhile that it is no longer wanted.
+        Takes up to seconds. Returns None if ``stale`` returns True meanwhile.
         """
         ...
 
     def at_hand(self, at: float) -> Sequence[Packed] | None:
-        """Those windows that lead to the one that ended at ``at`` that need no wait; None where ``parts`` has
+        """Return the windows up to the one that ended at ``at`` that are in memory; None if ``parts`` has
         all of them."""
         ...
 
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
-        """The windows that lead to the one that ended at ``at``, where some have to be fetched first.
+        """Return the windows up to the one that ended at ``at``, and read those that are not in memory.
 
-        Takes up to seconds. None where ``parts`` has them, or ``stale`` says that they are not wanted."""
+        Takes up to seconds. Returns None if ``parts`` has all of them, or if ``stale`` returns True
+        meanwhile."""
         ...
 
 
 class InMemory:
-    """A past that is held in memory."""
+    """A past in memory."""
 
     notes: tuple[str, ...] = ()
 
     def __init__(self, parts: Sequence[Packed]) -> None:
-        """``parts``: oldest first, at least one."""
+        """``parts`` are its windows, oldest first; at least one."""
         self.parts = parts
 
     @property
     def end(self) -> float:
-        """When the newest one ended."""
+        """End of the newest window, Unix seconds."""
         return self.parts[-1].window.end
 
     @cached_property
     def stretch(self) -> WindowTimes:
-        """Worked out where it is asked for: live that is not every second."""
+        """See ``Past``. Computed when it is first asked for, which is not every second."""
         windows, peaks = [part.window for part in self.parts], [part.peak for part in self.parts]
         return WindowTimes(
             start=np.array([window.start for window in windows], np.float64),
@@ -107,21 +110,22 @@ class InMemory:
         return window_at(self.parts, at, length, stale)
 
     def at_hand(self, at: float) -> None:
-        """``parts`` has them all."""
+        """Return None: ``parts`` has all windows."""
 
     def before(self, at: float, stale: Stale = never) -> None:
-        """``parts`` has them all."""
+        """Return None: ``parts`` has all windows."""
 
 
 def upto(parts: Sequence[Packed], at: float) -> Sequence[Packed]:
-    """Those of ``parts`` that end at ``at`` (Unix time) or before, and one that was merged since and holds
-    ``at`` in its later half; never none of them."""
+    """Return those of ``parts`` whose middle is at ``at`` (Unix seconds) or before, but at least one. The
+    last one ended by then, or it has been merged since and holds ``at`` in its later half."""
     found = bisect_right(parts, at, key=lambda part: part.window.start + part.window.seconds / 2)
     return parts[: max(found, 1)]
 
 
 def unbroken(parts: Sequence[Packed]) -> Sequence[Packed]:
-    """The last of ``parts``, as many as follow each other without a hole."""
+    """Return the last of ``parts``, as many as follow each other without a longer pause than
+    ``HOLE_SECONDS``."""
     for at in range(len(parts) - 1, 0, -1):
         if parts[at].window.start - parts[at - 1].window.end > HOLE_SECONDS:
             return parts[at:]
@@ -131,15 +135,16 @@ def unbroken(parts: Sequence[Packed]) -> Sequence[Packed]:
 def window_at(
     parts: Sequence[Packed], at: float, length: float | None, stale: Stale = never
 ) -> Window | None:
-    """The window of ``length`` seconds (None: of all ``parts``, oldest first) that ended at ``at``.
+    """Return the window of ``length`` seconds (None: of all ``parts`` up to then) that ended at ``at`` (Unix
+    seconds). ``parts`` are oldest first.
 
-    None where ``stale`` says meanwhile that it is no longer wanted. Raises ValueError without ``parts``.
+    Returns None if ``stale`` returns True meanwhile. Raises ValueError if there are no ``parts``.
     """
     before = upto(parts, at)
     if length is not None:
         return Sliding(length, unbroken(latest(before, length))).window
     whole = Sliding(None)
-    # Some at a time: unpacked, a day would take gigabytes.
+    # Unpacked at once, the windows of a day would take gigabytes.
     for first in range(0, len(before), _AT_ONCE):
         if stale():
             return None

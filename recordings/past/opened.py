@@ -1,6 +1,6 @@
-"""An opened recording as a past to look at: its times are in memory, its windows are read when asked for.
+"""An opened recording: keeps its times in memory, reads windows on demand, and caches them.
 
-Used from two threads: the one that follows the file, and the one that makes pictures.
+Two threads use it: one follows the file, the other makes the screen's content.
 """
 
 from __future__ import annotations
@@ -26,69 +26,70 @@ from stalltop.recordings.read.reading import WindowGoneError, WindowList
 _YIELD_SECONDS = 0.005
 
 BEFORE = 120
-"""Windows that are fetched of what led to a moment: as many as any page draws."""
+"""How many windows before a moment are read: as many as any page draws."""
 Normals = Mapping[RowKey, tuple[int, int]]
-"""``Window.normals``."""
+"""The type of ``Window.normals``."""
 
 
 class RecordedFile(Protocol):
-    """What is asked of ``recordings.read.reading.Recorded``."""
+    """The part of ``recordings.read.reading.Recorded`` that is used here."""
 
     @property
     def moments(self) -> WindowList:
-        """What the file had when ``changed`` was asked last, or at first."""
+        """The list of windows as it was when ``changed`` was called last."""
         ...
 
     @property
     def warnings(self) -> list[str]:
-        """What could not be read, one line each."""
+        """Warnings about parts that could not be read, one line each."""
         ...
 
     def changed(self) -> bool:
-        """Whether another program has written since this was asked last."""
+        """Return whether another program has written to the file since the last call."""
         ...
 
     def window(self, window_id: int) -> Window:
-        """One window. Raises WindowGoneError where it is no longer there, and StalltopError where it is
+        """Return a window. Raises WindowGoneError if the file no longer has it, and StalltopError if it is
         damaged."""
         ...
 
     def close(self) -> None:
-        """The file is not needed any more."""
+        """Close the file."""
         ...
 
 
 class OpenedRecording:
-    """A recording that is looked at."""
+    """A recording that the screen shows."""
 
     def __init__(self, file: RecordedFile, *, most_bytes: int = DEFAULT_BYTES) -> None:
-        """``most_bytes`` bounds the memory of windows that were read, and are kept to look at again."""
+        """``most_bytes`` limits the memory of the cache of windows."""
         self._file = file
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
         self._read: OrderedDict[int, tuple[Packed, Normals]] = OrderedDict()
         self._normals: Normals = {}
-        """Those that were read last: most windows have the same."""
+        """The baseline that was read last: most windows share it."""
         self._fleets: OrderedDict[tuple[int, ...], Packed] = OrderedDict()
-        """Windows of several hosts that were put together, by the numbers of their parts."""
+        """Merged windows of several hosts, by the numbers of their parts."""
         self._bytes = 0
         self._keys: dict[RowKey, RowKey] = {}
         self._damaged: dict[int, str] = {}
         self._closed = False
         self._index: Index | None = None
         self._trouble = ""
-        """Why the file could not be looked at the last time."""
+        """Why the last attempt to read the file failed; '' if it did not."""
         self.wholes: dict[int, Whole] = {}
-        """By host, all of it."""
+        """The sum of all windows, by host."""
         self.adding = threading.Lock()
-        """Held by who adds to them."""
+        """Protects ``wholes``."""
         self._hurried = 0
-        """How many pictures are being made: what is fetched ahead waits meanwhile."""
+        """Number of blocks of ``hurry`` that run; reading ahead waits for them."""
 
     def look(self) -> tuple[Index, str]:
-        """Return what the file holds now; where it can no longer be read, what it held before, and why.
+        """Return the index of the file, and ''. If the file can no longer be read, return the index that
+        was read before, and the reason.
 
-        Raises StalltopError where it has no window, or is closed.
+        Raises StalltopError if the file has no window or is closed.
         """
         with self._lock:
             if self._closed:
@@ -104,9 +105,9 @@ class OpenedRecording:
             return self._index, self._trouble
 
     def packed(self, window_id: int, *, keep: bool = True) -> Packed | None:
-        """A window, put away; None where it is damaged. ``keep``: it may soon be wanted again.
+        """Return a packed window; None if it is damaged. ``keep`` puts it into the cache.
 
-        Raises WindowGoneError where it is no longer in the file: it was put together with others.
+        Raises WindowGoneError if the file no longer has it, because it was merged with others.
         """
         with self._lock:
             known = self._read.get(window_id)
@@ -129,7 +130,7 @@ class OpenedRecording:
 
     @contextmanager
     def hurry(self) -> Iterator[None]:
-        """What is done within is waited for."""
+        """Mark the block as urgent: somebody waits for it."""
         with self._lock:
             self._hurried += 1
         try:
@@ -139,23 +140,23 @@ class OpenedRecording:
                 self._hurried -= 1
 
     def give_way(self, stale: Stale) -> None:
-        """Wait until nothing is in a hurry, or what waits is no longer wanted."""
+        """Wait until no urgent block runs, or ``stale`` returns True."""
         while self._hurried and not stale():
             time.sleep(_YIELD_SECONDS)
 
     def at_hand(self, window_id: int) -> Packed | None:
-        """A window that was read already, if it is still kept."""
+        """Return a packed window from the cache; None if it is not there."""
         known = self._read.get(window_id)
         return None if known is None else known[0]
 
     def normals(self, window_id: int) -> Normals:
-        """What was normal when that window ended, if it is still kept."""
+        """Return the baseline at the end of a window in the cache; empty if it is not there."""
         known = self._read.get(window_id)
         return {} if known is None else known[1]
 
     def together(self, parts: Mapping[int, Packed], *, make: bool) -> Packed | None:
-        """Windows of one moment, by their numbers, side by side; None where they are still to be put there
-        and not to ``make``."""
+        """Return the windows of one moment, given by their numbers, merged. Without ``make``, returns None if
+        they have not been merged yet."""
         key = tuple(parts)
         known = self._fleets.get(key)
         if known is None and make:
@@ -179,12 +180,12 @@ class OpenedRecording:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the whole file, one line each."""
+        """Warnings about the whole file, one line each."""
         return tuple(self._file.warnings)
 
     @property
     def damaged(self) -> dict[int, str]:
-        """Windows that were asked for and cannot be read, and why."""
+        """Numbers of windows that could not be read, each with the reason."""
         return dict(self._damaged)
 
     def close(self) -> None:

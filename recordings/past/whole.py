@@ -1,4 +1,4 @@
-"""The sum of all windows of a host in a recording."""
+"""Sums up all windows of a host in a recording."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from stalltop.model.window import Window
 
 
 class Whole:
-    """All windows of one host up to a moment, added up. Newer ones are added as they come."""
+    """The sum of all windows of one host up to a moment; newer windows are added as they come."""
 
     def __init__(self) -> None:
         self._sum = Sliding(None)
         self._empty = True
         self.upto = -np.inf
-        """Unix time in seconds: windows that ended by then were added, or cannot be read."""
+        """Unix time in seconds. Windows that ended by then have been added, or cannot be read."""
 
     def add(self, parts: Sequence[Packed], upto: float) -> None:
-        """Add ``parts``, all windows that can be read of those that ended after ``self.upto`` by ``upto``."""
+        """Add ``parts``: all readable windows that ended after ``self.upto`` and not after ``upto``."""
         if parts:
             self._sum.take_in(merge([part.unpack() for part in parts]))
             self._empty = False
@@ -30,5 +30,5 @@ class Whole:
 
     @property
     def window(self) -> Window | None:
-        """The sum; None where nothing was added."""
+        """The sum; None if nothing was added."""
         return None if self._empty else self._sum.window

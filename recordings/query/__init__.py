@@ -1,1 +1,1 @@
-"""SQL over a file: views of single calls that stand for every call made, however large the file is."""
+"""Answers SQL queries on a file. Views of single calls have a row for each call, though files store sums."""

@@ -1,4 +1,5 @@
-"""Rows of calls that are alike, from stored histograms into temporary tables; and of these, single calls."""
+"""Makes temporary tables of calls from stored histograms: a row for calls that are alike, or a row for each
+call."""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ from stalltop.recordings.query.guard import Patience
 from stalltop.recordings.query.rewrite import Form, Need
 
 MOST_ROWS: Final = 4_000_000
-"""Rows of calls that are alike that one query may need."""
+"""Largest number of rows, each of calls that are alike, in one query."""
 MOST_CALLS: Final = 16_000_000
-"""Calls that one query may need one by one."""
+"""Largest number of single calls in one query."""
 _DIGIT: Final = 4000
-"""Weights are counted out in numbers of two digits of this base: its square is ``MOST_CALLS``."""
+"""Weights have two digits of this base, whose square is ``MOST_CALLS``: joins with the digits repeat a row
+as often as its weight says."""
 _NARROWER: Final = (
     "ask for less: add WHERE with window_start, cgroup_id, pid, op or layer; or for COUNT, SUM, AVG, MAX"
 )
@@ -32,12 +34,12 @@ _SQL: Final = {
     "kernel_name": "k.kernel_name",
     **{name: f"s.{name}" for name in ("cgroup_id", "pid", "process", "layer", "op", "device")},
 }
-"""Columns of calls that stand elsewhere than in their table."""
+"""Columns of calls that come from other tables, as SQL."""
 
 
 def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> None:
-    """Make what stands for the calls that ``need`` names. Raises StalltopError where they are too many;
-    where the file is damaged as ``batches`` does."""
+    """Make the view with the calls of ``need``. Raises StalltopError if there are too many calls, and the
+    errors of ``batches`` if the file is damaged."""
     table = f"~alike{need.name}"
     connection.execute(f'CREATE TEMP TABLE "{table}" ({_COLUMNS})')
     rows = calls = 0
@@ -59,7 +61,8 @@ def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> No
 
 
 def _weights(connection: sqlite3.Connection, need: Need, table: str) -> str:
-    """The end of the columns and the beginning of FROM: rows with their weights, or so many rows each."""
+    """Return the SQL of the last column and of FROM: rows with their weight, or each row as often as its
+    weight says."""
     if need.form is not Form.SINGLE:
         return f', n."{views.WEIGHT}" FROM temp."{table}" n'
     [(most,)] = connection.execute(f'SELECT ifnull(max("{views.WEIGHT}"), 0) FROM temp."{table}"')
@@ -75,7 +78,7 @@ def _weights(connection: sqlite3.Connection, need: Need, table: str) -> str:
 
 
 def _records(batch: Batch, most: int | None) -> list[tuple[Any, ...]]:
-    """The rows of the table."""
+    """Return the rows of the table for a batch. ``most`` limits weights."""
 
     def kernel_of(head: Head, kernel: int) -> int | None:
         return (views.NO_KERNEL if kernel == REST else kernel) if head.launches else None

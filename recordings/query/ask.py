@@ -1,4 +1,4 @@
-"""One query of a file, answered."""
+"""Answers one query on a file."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _VIEWS = {view.name: frozenset(view.names) for view in views.VIEWS}
 _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
 
 _AT_ONCE: Final = 1000
-"""Rows that are found before any of them is told."""
+"""Rows that are fetched at a time. Errors within the first ones are raised before any row is returned."""
 
 _LESS: Final = "ask for less, with WHERE or without ORDER BY"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query found."""
+    """The result of a query."""
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
-    """Worked out as they are read, which may raise StalltopError: the time was over, for example."""
+    """Rows, computed as they are read. Reading may raise StalltopError, such as QueryTimeoutError."""
     warnings: tuple[str, ...] = ()
-    """What is wrong with the file, and what its figures lack, one line each."""
+    """Warnings about damage, simulated figures and losses, one line each."""
 
 
 def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0) -> Answer:
@@ -57,10 +57,10 @@ class _Question:
         self._refused: list[str] = []
 
     def answer(self, warnings: tuple[str, ...]) -> Answer:
-        """The answer; see ``answer``."""
+        """Return the answer; see ``answer``."""
         try:
             guard.confine(self._connection, self._patience)
-            self._connection.execute("BEGIN")  # all of it sees the file at one moment
+            self._connection.execute("BEGIN")  # all statements see the file at one moment
             self._refused = functions.add(self._connection)
             with self._damage_told():
                 making.make(self._connection)
@@ -77,7 +77,7 @@ class _Question:
         return Answer(columns, self._rows(first, cursor), warnings)
 
     def _prepared(self) -> str:
-        """The query as it is run, once everything is there for it."""
+        """Make the views that the query needs, and return the SQL to run."""
         if not any(name in self._sql.lower() for name in views.EVENTS):
             return self._sql
         from stalltop.recordings.query.alike import unfold
@@ -106,13 +106,13 @@ class _Question:
         return plan.sql
 
     def _run(self, sql: str) -> sqlite3.Cursor:
-        # From here on nothing but this query is run.
+        # No other statement runs on this connection from here on.
         self._connection.execute("PRAGMA query_only = ON")
         self._connection.set_authorizer(guard.authorized)
         return self._connection.execute(sql)
 
     def _columns(self, cursor: sqlite3.Cursor) -> tuple[str, ...]:
-        """The names of the results as the query was typed; each once."""
+        """Return the names of the results of the query as it was typed."""
         try:
             typed = self._connection.execute(f"SELECT * FROM (\n{self._sql}\n) LIMIT 0").description
         except sqlite3.Error:
@@ -130,13 +130,13 @@ class _Question:
         self._end()
 
     def _end(self) -> None:
-        """Let go of the file: a recorder cannot take back the room of its log as long as somebody reads."""
+        """End the transaction: a recorder cannot truncate its log as long as somebody reads."""
         self._connection.set_authorizer(None)
         self._connection.rollback()
 
     @contextlib.contextmanager
     def _damage_told(self) -> Iterator[None]:
-        """Figures that are none, or contradict each other so that nothing can be made of them."""
+        """Raise errors about values in the file as StalltopError."""
         try:
             yield
         except (ValueError, TypeError, IndexError, OverflowError) as error:
@@ -148,7 +148,8 @@ class _Question:
                 return StalltopError("the query needs more room on the disk than it may have", _LESS)
             if self._patience.over:
                 return self._patience.error()
-            raise KeyboardInterrupt  # it came while SQLite looked at the clock, which passes no exception on
+            # It came within the progress handler, whose exceptions SQLite does not pass on.
+            raise KeyboardInterrupt
         return told(error, self._sql, self._refused, self._path)
 
 

@@ -1,4 +1,4 @@
-"""What series counted in windows, out of a file: some rows at a time, or all windows as one."""
+"""Reads the counts of series from a file: some rows at a time, or summed over all windows."""
 
 from __future__ import annotations
 
@@ -14,51 +14,50 @@ import numpy as np
 from stalltop.model.histograms import payload as hdr_payload
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.recordings.query import sums
-from stalltop.recordings.query.divide import Part, Row, Single
+from stalltop.recordings.query.divide import KernelPart, SeriesCounts, Single
 from stalltop.recordings.query.guard import Patience
 from stalltop.recordings.query.rewrite import Need
 
 MOST_APART: Final = 20_000
-"""Where there are more rows than this, and windows need not be told apart, they are added up first."""
+"""Above this number of rows, a query that does not distinguish windows gets sums over all windows."""
 _AT_ONCE: Final = 8192
-"""Rows that are read together."""
+"""Rows of a batch."""
 
 
 class Head(NamedTuple):
-    """Whose a row is."""
+    """The window and the series of a row."""
 
     window_id: int | None
     series_id: int
     launches: int
-    """1: of kernels."""
+    """1 if the operation launches CUDA kernels, else 0."""
     start: float
-    """Of its window, Unix time in seconds."""
+    """Beginning of the window, Unix seconds."""
 
 
-class Moment(NamedTuple):
-    """When a call that was kept began, and where."""
+class CallStart(NamedTuple):
+    """Beginning (Unix ns) and thread of a captured call."""
 
     start_ns: int
-    """Unix time."""
     tid: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Some rows and what belongs to them."""
+    """Some rows with their histograms, kernels and captured calls."""
 
     heads: Sequence[Head]
-    rows: Sequence[Row]
+    rows: Sequence[SeriesCounts]
     histograms: Histograms
-    parts: Sequence[Part] = ()
+    parts: Sequence[KernelPart] = ()
     singles: Sequence[Single] = ()
-    moments: Sequence[Moment] = ()
-    """Of ``singles``."""
+    moments: Sequence[CallStart] = ()
+    """Beginnings and threads of ``singles``."""
 
 
 def batches(connection: sqlite3.Connection, need: Need, patience: Patience) -> Iterator[Batch]:
-    """The rows that ``need`` names, in the order of windows. Raises ValueError,
-    TypeError, IndexError or OverflowError where the file is damaged."""
+    """Yield the rows of ``need`` in the order of windows. Raises ValueError, TypeError, IndexError or
+    OverflowError if the file is damaged."""
     source = "main.counts n"
     if need.rows:
         sums.make(connection, need.events, kernels=False, windows=True)
@@ -96,7 +95,7 @@ def _batch(connection: sqlite3.Connection, need: Need, found: Sequence[Sequence[
     number = {(head.window_id, head.series_id): at for at, head in enumerate(heads)}
     span = found[0][0], found[-1][0]
     histograms = hdr_payload.histograms([row[9] for row in found])
-    rows = [Row(*row[4:9]) for row in found]
+    rows = [SeriesCounts(*row[4:9]) for row in found]
     parts = []
     for window, series, kernel, calls, errors, total, longest, buckets in connection.execute(
         "SELECT window_id, series_id, kernel_id, calls, errors, total_ns, max_ns, buckets"
@@ -105,7 +104,7 @@ def _batch(connection: sqlite3.Connection, need: Need, found: Sequence[Sequence[
     ):
         at = number.get((window, series))
         if at is not None and heads[at].launches:
-            parts.append(Part(at, kernel, calls, errors, total, longest, json.loads(buckets)))
+            parts.append(KernelPart(at, kernel, calls, errors, total, longest, json.loads(buckets)))
     singles, moments = [], []
     for window, series, kernel, duration, moved, returned, start, tid in connection.execute(
         "SELECT window_id, series_id, kernel_id, duration_ns, bytes, returned, start_ns, tid FROM main.calls"
@@ -115,21 +114,21 @@ def _batch(connection: sqlite3.Connection, need: Need, found: Sequence[Sequence[
         at = number.get((window, series))
         if at is not None:
             singles.append(Single(at, kernel, duration, moved, int(bool(returned))))
-            moments.append(Moment(start, tid))
+            moments.append(CallStart(start, tid))
     return Batch(heads, rows, histograms, parts, singles, moments)
 
 
 class _Whole:
-    """Rows of all windows added up by series. What was kept one by one is in them like everything else."""
+    """Sums of rows over all windows, by series. Captured calls are in the sums, too, and not listed."""
 
     def __init__(self) -> None:
         self._heads: dict[int, Head] = {}
-        self._rows: dict[int, Row] = {}
-        self._parts: dict[tuple[int, int], tuple[Part, Counter[int]]] = {}
+        self._rows: dict[int, SeriesCounts] = {}
+        self._parts: dict[tuple[int, int], tuple[KernelPart, Counter[int]]] = {}
         self._histograms = Histograms.empty()
 
     def add(self, batch: Batch) -> None:
-        """Take in ``batch``."""
+        """Add ``batch``."""
         number = {series: at for at, series in enumerate(self._heads)}
         group = []
         for head, row in zip(batch.heads, batch.rows, strict=True):
@@ -152,13 +151,13 @@ class _Whole:
         self._histograms = both.grouped(np.concatenate((own, np.array(group, np.int64))), len(number))
 
     def batch(self) -> Batch:
-        """All of it."""
+        """Return the sums as one batch."""
         parts = [part._replace(buckets=sorted(buckets.items())) for part, buckets in self._parts.values()]
         return Batch(list(self._heads.values()), list(self._rows.values()), self._histograms, parts)
 
 
-def _added_rows(first: Row, second: Row) -> Row:
-    return Row(
+def _added_rows(first: SeriesCounts, second: SeriesCounts) -> SeriesCounts:
+    return SeriesCounts(
         first.calls + second.calls,
         first.errors + second.errors,
         first.bytes + second.bytes,
@@ -167,7 +166,7 @@ def _added_rows(first: Row, second: Row) -> Row:
     )
 
 
-def _added_parts(first: Part, second: Part) -> Part:
+def _added_parts(first: KernelPart, second: KernelPart) -> KernelPart:
     return first._replace(
         calls=first.calls + second.calls,
         errors=first.errors + second.errors,

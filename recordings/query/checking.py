@@ -1,4 +1,5 @@
-"""Whether figures of a file are those that were saved, as far as there is time; and what they lack."""
+"""Warnings about a file before a query: damaged windows, as far as there is time to check them, and
+losses."""
 
 from __future__ import annotations
 
@@ -12,19 +13,18 @@ from stalltop.model.window import UNCOUNTED
 from stalltop.recordings.read.reading import Recorded, UnreadableFileError, WindowGoneError
 
 SECONDS: Final = 1.5
-"""Windows are compared with their checksums before a query is answered where all of them take less than
-this: some hundreds."""
+"""Time for checking windows before a query is answered: enough for some hundreds."""
 _FIRST: Final = 0.1
-"""This part of the time is enough to see that all of them take longer."""
+"""After this share of the time, checking stops if all windows would take longer."""
 _MOST_TOLD: Final = 5
-"""Damaged windows that are named."""
+"""Largest number of damaged windows that are named."""
 
 
 def damages(recorded: Recorded, seconds: float | None) -> tuple[str, ...]:
-    """What is wrong with the file, and whether there was no time to look at all of it, a line each.
+    """Return warnings about damage, and about windows that were not checked for lack of time, one line each.
 
-    The newest windows are looked at first. ``seconds``: how long that may take; where it would take longer,
-    a part of it is taken. None: however long it takes.
+    Checks the newest windows first. ``seconds`` limits the time, None does not. If all windows would take
+    longer, only a part of the time is used.
     """
     numbers = recorded.moments.window_id.tolist()[::-1]
     found: list[str] = []
@@ -38,7 +38,7 @@ def damages(recorded: Recorded, seconds: float | None) -> tuple[str, ...]:
             break
         _look(partial(recorded.check, number), found)
         looked += 1
-    warnings = [f"{reason}: what it says may be wrong" for reason in found[:_MOST_TOLD]]
+    warnings = [f"{reason}: figures of it may be wrong" for reason in found[:_MOST_TOLD]]
     if len(found) > _MOST_TOLD:
         warnings.append(f"{len(found) - _MOST_TOLD} more windows are damaged")
     if looked < len(numbers):
@@ -50,14 +50,14 @@ def damages(recorded: Recorded, seconds: float | None) -> tuple[str, ...]:
 
 
 def missing(recorded: Recorded) -> tuple[str, ...]:
-    """What the figures of the file lack, or are not, a line each."""
+    """Return warnings about simulated figures and about calls that were not counted, one line each."""
     names = ", ".join(map(repr, sorted(UNCOUNTED)))
     try:
         [(lost,)] = recorded.connection.execute(
             f"SELECT total(max(count, 0)) FROM losses WHERE name IN ({names})"
         )
         [(simulated,)] = recorded.connection.execute("SELECT total(simulated <> 0) > 0 FROM windows")
-    except sqlite3.Error:  # told already, or by the query
+    except sqlite3.Error:  # the check or the query reports it
         return ()
     found = ["SIMULATED: these figures are made up"] if simulated else []
     if lost:
@@ -68,7 +68,7 @@ def missing(recorded: Recorded) -> tuple[str, ...]:
 def _look(check: Callable[[], None], found: list[str]) -> None:
     try:
         check()
-    except WindowGoneError:  # a recorder put it together with others
+    except WindowGoneError:  # a recorder has merged it with others
         return
     except UnreadableFileError as damaged:
         found.append(damaged.reason)

@@ -1,4 +1,4 @@
-"""Whose calls they are: one line for each container, and a number and a short name that are its own."""
+"""Makes the table ``containers``: a row for each tenant, with a unique number and a unique short name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 _SHORT: Final = 12
-"""Digits of a container's id that its runtime shows."""
+"""Digits of a container's id that runtimes show."""
 
 
 @dataclass(slots=True)
 class _Told:
-    """A tenant, by the last row that describes it."""
+    """A tenant, as the last row of ``tenants`` describes it."""
 
     number: int
     id: str
@@ -38,7 +38,8 @@ class _Told:
 
 
 def make(connection: sqlite3.Connection) -> None:
-    """Fill the temporary tables ``containers`` and ``~tenants`` (which number each row of tenants has)."""
+    """Fill the temporary tables ``containers`` and ``~tenants``, which maps rows of ``tenants`` to numbers of
+    containers."""
     found: dict[tuple[str, str], _Told] = {}
     key_of: dict[int, tuple[str, str]] = {}
     rows = connection.execute(
@@ -70,13 +71,15 @@ def make(connection: sqlite3.Connection) -> None:
 
 
 def _numbers(told: Sequence[_Told]) -> list[int]:
-    """The cgroup's id where it is known and nobody else's; else a number below zero."""
+    """Return the number of each tenant: its cgroup id if that is known and unique, else a number below
+    zero."""
     often = Counter(one.cgroup_id for one in told)
     return [one.cgroup_id if one.cgroup_id > 0 and often[one.cgroup_id] == 1 else -one.number for one in told]
 
 
 def _labels(told: Sequence[_Told]) -> list[str]:
-    """The names, with as much added as tells those of one name apart: short id, then host, then number."""
+    """Return unique names. Names that several tenants have get a suffix: the short id, then the host, then
+    the number, until they differ."""
     labels = [one.name or (one.short_id if one.id else one.host) for one in told]
     for additions in (
         [one.short_id for one in told],

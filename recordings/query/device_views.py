@@ -1,4 +1,4 @@
-"""The views of devices and of who shares them: part of ``views.VIEWS``."""
+"""Views of devices and of the tenants that share them: a part of ``views.VIEWS``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LISTED_WITH_GPU: Final = (
     "WHERE NOT EXISTS (SELECT 1 FROM json_each(n.instances) i, json_each(i.value, '$.processes') p"
     " WHERE json_extract(p.value, '$.pid') = json_extract(j.value, '$.pid'))",
 )
-"""Label, source and condition of the processes that the driver lists with their GPU: those that it lists with
-one of its MIG devices as well are on that."""
+"""Label, source and condition of the processes that the driver lists with a GPU, without those that it also
+lists with one of its MIG devices."""
 _LISTED_WITH_INSTANCE: Final = (
     _MIG_LABEL_SQL,
     "CROSS JOIN json_each(n.instances) i CROSS JOIN json_each(i.value, '$.processes') j",
@@ -33,19 +33,19 @@ DEVICE_VIEWS: Final = (
     SqlView(
         "activity",
         "the time in which a container gave a GPU work or waited for it",
-        (*WINDOW, WHO[0], *WHERE, ("active_ns", "that time, to about a millisecond")),
+        (*WINDOW, WHO[0], *WHERE, ("active_ns", "this time, to about a millisecond")),
         f"SELECT {WINDOW_SQL}, t.cgroup_id, {_DEVICE_SQL}, n.active_ns FROM main.activity n"
         f' CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id LEFT {IN_WINDOW}',
     ),
     SqlView(
         "overlaps",
-        "the time in which two containers did so at once; each pair is there twice, from either side",
+        "the time in which two containers were active at once; each pair occurs twice, once from either side",
         (
             *WINDOW,
             WHO[0],
-            ("other_cgroup_id", "the other one: a row of containers"),
+            ("other_cgroup_id", "the other container: a row of containers"),
             *WHERE,
-            ("overlap_ns", "that time, to about a millisecond"),
+            ("overlap_ns", "this time, to about a millisecond"),
         ),
         " UNION ALL ".join(
             f"SELECT {WINDOW_SQL}, {one}.cgroup_id, {other}.cgroup_id AS other_cgroup_id, {_DEVICE_SQL},"
@@ -57,18 +57,18 @@ DEVICE_VIEWS: Final = (
     ),
     SqlView(
         "allocations",
-        "what a scheduler had given to containers at the end of each window, a row for each device",
+        "devices that a scheduler had given to containers at the end of each window, a row for each device",
         (
             *WINDOW,
-            ("cgroup_id", "who runs in it: a row of containers; NULL where nobody was seen"),
+            ("cgroup_id", "the container: a row of containers; NULL if none was seen"),
             ("namespace", "of the pod"),
             ("pod", "its name"),
-            ("pod_uid", "its UID; empty where it is not known which pod of that name it is"),
+            ("pod_uid", "UID of the pod; empty if it is not known which pod of that name it is"),
             ("pod_container", "name of the container within the pod"),
             ("resource", "such as nvidia.com/gpu"),
             ("uuid", "of the GPU or MIG device"),
-            ("replica", "which replica of it, where it is given several times; NULL else"),
-            ("device", "the same as in other tables: 0 or 0:3; NULL where no such device was seen"),
+            ("replica", "number of the replica if the device is given several times, else NULL"),
+            ("device", "as in other tables, 0 or 0:3; NULL if no such device was seen"),
         ),
         f"SELECT {WINDOW_SQL}, CASE WHEN m.id <> '' THEN t.cgroup_id END AS cgroup_id, a.namespace, a.pod,"
         f" a.pod_uid, a.container AS pod_container, a.resource, {_UUID_SQL} AS uuid,"
@@ -90,10 +90,10 @@ DEVICE_VIEWS: Final = (
             *WINDOW,
             WHO[0],
             ("pid", "process id on its host"),
-            ("process", "its name; empty where it is not known"),
-            ("device", "the same as in other tables: of the MIG device that it is on, else of the GPU"),
-            ("kind", "C compute, G graphics, C+G both, M+C client of MPS"),
-            ("memory_bytes", "device memory that it holds; NULL where the driver does not tell"),
+            ("process", "its name; empty if not known"),
+            ("device", "as in other tables: the MIG device of the process, else the GPU"),
+            ("kind", "C compute, G graphics, C+G both, M+C MPS client"),
+            ("memory_bytes", "device memory that it holds; NULL if the driver does not report it"),
         ),
         " UNION ALL ".join(
             f"SELECT {WINDOW_SQL}, c.cgroup_id, json_extract(j.value, '$.pid') AS pid,"
@@ -112,8 +112,8 @@ DEVICE_VIEWS: Final = (
         "the MIG devices of each GPU at the end of each window",
         (
             *WINDOW,
-            ("device", "the same as in other tables: 0:3"),
-            ("uuid", "the driver's id of it"),
+            ("device", "as in other tables, such as 0:3"),
+            ("uuid", "its UUID, from the driver"),
             ("profile", "such as 1g.10gb"),
             ("gpu_instance", ""),
             ("compute_instance", ""),
@@ -132,16 +132,16 @@ DEVICE_VIEWS: Final = (
     ),
     SqlView(
         "devices",
-        "what each GPU showed at the end of each window",
+        "figures of each GPU at the end of each window",
         (
             *WINDOW,
             ("gpu", "its index on the host"),
-            ("device", "the same as text, as in other tables"),
-            ("uuid", "the driver's id of it"),
+            ("device", "the index as text, as in other tables"),
+            ("uuid", "its UUID, from the driver"),
             ("model", "its name"),
             *((one.name, one.about_in_window) for one in _OF_DEVICES),
-            ("compute_mode", "who may use it"),
-            ("throttle_reasons", "JSON list: what holds the clocks down"),
+            ("compute_mode", "compute mode: who may use it"),
+            ("throttle_reasons", "JSON list: what throttles the clocks"),
             ("lost", "1: it no longer answers"),
         ),
         f"SELECT {WINDOW_SQL}, g.number AS gpu, g.number || '' AS device, g.uuid, g.name AS model,"

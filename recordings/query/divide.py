@@ -1,8 +1,8 @@
-"""Which of a row's calls belong to which kernel, and which of them were kept one by one.
+"""Divides the calls of a row among its CUDA kernels, and takes captured calls out.
 
-A row's histogram has fine counters; its kernels have buckets of 32 of them (``model.cuda_kernels``). Within a
-bucket the kernels share the counters in the order of their mean durations. So each kernel has exactly its own
-calls, and all of them together have the row's histogram.
+A row's histogram has fine counters, its kernels have buckets of 32 counters each (``model.cuda_kernels``).
+Within a bucket, kernels get counters in the order of their mean durations. So each kernel has exactly its
+calls, and all kernels together have the row's histogram.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from stalltop.recordings.query.spread import Alike, Steps, Units, spread
 I64 = NDArray[np.int64]
 
 _COUNTERS: Final = COUNTERS // BUCKETS
-"""Counters of a bucket."""
+"""Counters in a bucket."""
 REST: Final = -1
-"""Stands for the kernel of calls of which no kernel is known."""
+"""Number that stands for the CUDA kernel of calls whose CUDA kernel is not known."""
 
 
-class Row(NamedTuple):
-    """What one series counted in one window."""
+class SeriesCounts(NamedTuple):
+    """The counts of one series in one window, or in all windows."""
 
     calls: int
     errors: int
@@ -36,22 +36,22 @@ class Row(NamedTuple):
     max_ns: int
 
 
-class Part(NamedTuple):
-    """What one kernel of row number ``row`` counted."""
+class KernelPart(NamedTuple):
+    """The counts of one CUDA kernel of row number ``row``."""
 
     row: int
     kernel: int
-    """0 or above."""
+    """Number of the CUDA kernel: 0 or above."""
     calls: int
     errors: int
     total_ns: int
     max_ns: int
     buckets: Sequence[Sequence[int]]
-    """(bucket, calls), rising."""
+    """(bucket, calls), ascending by bucket."""
 
 
 class Single(NamedTuple):
-    """One call of row number ``row`` that was kept."""
+    """A captured call of row number ``row``."""
 
     row: int
     kernel: int
@@ -61,21 +61,25 @@ class Single(NamedTuple):
 
 
 class Divided(NamedTuple):
-    """All calls of the rows: those that were kept, and the others by what they have alike."""
+    """All calls of the rows: captured calls, and all others as records of calls that are alike."""
 
     row: I64
     kernel: I64
     alike: Alike
     kept: I64
-    """Of the singles, which ones stand for themselves, by index; the others are not in their row."""
+    """Indices of the captured calls that were found in the counts of their row."""
     kept_kernel: I64
-    """The kernel that each of these counts for."""
+    """The kernel of each of these captured calls."""
 
 
 def divide(
-    rows: Sequence[Row], histograms: Histograms, parts: Sequence[Part], singles: Sequence[Single]
+    rows: Sequence[SeriesCounts],
+    histograms: Histograms,
+    parts: Sequence[KernelPart],
+    singles: Sequence[Single],
 ) -> Divided:
-    """The calls of ``rows``, each of them in one place."""
+    """Return the calls of ``rows``, each counted once. ``parts`` are counts of kernels, ``singles`` captured
+    calls."""
     unit_row, unit_kernel, units = _units(rows, parts)
     cell = histograms.row_of_entry() * COUNTERS + histograms.index
     count = histograms.count.astype(np.int64)
@@ -88,9 +92,10 @@ def divide(
     return Divided(unit_row[alike.unit], unit_kernel[alike.unit], alike, kept, unit_kernel[kept_unit])
 
 
-def _units(rows: Sequence[Row], parts: Sequence[Part]) -> tuple[I64, I64, Units]:
-    """A unit for each part, after those for what is left of each row: unit i is the rest of row i."""
-    whole = np.array(rows, np.int64).reshape(-1, len(Row._fields))
+def _units(rows: Sequence[SeriesCounts], parts: Sequence[KernelPart]) -> tuple[I64, I64, Units]:
+    """Return row, kernel and counts of each unit: unit i is row i without its parts; a unit for each part
+    follows."""
+    whole = np.array(rows, np.int64).reshape(-1, len(SeriesCounts._fields))
     part = np.array([(p.row, p.kernel, p.calls, p.errors, p.total_ns, p.max_ns) for p in parts], np.int64)
     part = part.reshape(-1, 6)
     calls, errors, bytes_, total, longest = whole.T.copy()
@@ -100,7 +105,8 @@ def _units(rows: Sequence[Row], parts: Sequence[Part]) -> tuple[I64, I64, Units]
         np.subtract.at(column, part[:, 0], part[:, taken])
         np.maximum(column, 0, out=column)
     has_parts = known_longest >= 0
-    # The longest launch of all is one of unknown kernel only where it is longer than those of known ones.
+    # The longest launch of the row is one of an unknown kernel only if it is longer than those of known
+    # kernels.
     exact = ~has_parts | (longest > known_longest)
     total[calls == 0] = 0
     units = Units(
@@ -117,10 +123,10 @@ def _units(rows: Sequence[Row], parts: Sequence[Part]) -> tuple[I64, I64, Units]
 
 
 def _shares(
-    unit_row: I64, units: Units, cell: I64, count: I64, parts: Sequence[Part], rows: int
+    unit_row: I64, units: Units, cell: I64, count: I64, parts: Sequence[KernelPart], rows: int
 ) -> tuple[I64, I64, I64, I64]:
-    """How many calls each unit has in each bucket, by unit * BUCKETS + bucket, rising; and the counters, with
-    what buckets count and they do not."""
+    """Return how many calls each unit has in each bucket, sorted by unit * BUCKETS + bucket, and the
+    counters, with calls added that only buckets have."""
     place, inverse = np.unique(cell // _COUNTERS, return_inverse=True)  # row * BUCKETS + bucket
     in_row = np.zeros(len(place), np.int64)
     np.add.at(in_row, inverse, count)
@@ -137,7 +143,7 @@ def _shares(
     np.add.at(taken, where, of_parts[:, 2])
     have = _looked_up(place, in_row, known)
     short = taken > have
-    if short.any():  # counted a moment apart, or damaged: the parts are believed
+    if short.any():  # read at slightly different times, or damaged: the buckets count
         cell = np.concatenate((cell, known[short] * _COUNTERS + _COUNTERS - 1))
         count = np.concatenate((count, (taken - have)[short]))
         cell, inverse = np.unique(cell, return_inverse=True)
@@ -159,7 +165,8 @@ def _without_singles(
     shares: tuple[I64, I64],
     singles: Sequence[Single],
 ) -> tuple[I64, I64]:
-    """Take the singles out of what was counted. Which of them were in it, and in which unit."""
+    """Take captured calls out of the counts. Returns the indices of those that were found, and their
+    units."""
     if not singles:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     unit_of = {
@@ -192,11 +199,12 @@ def _take(units: Units, unit: int, single: Single) -> None:
     units.errors[unit] = max(units.errors[unit] - single.error, 0)
     units.bytes[unit] = max(units.bytes[unit] - single.bytes, 0)
     if single.duration_ns >= units.max_ns[unit]:
-        units.exact[unit] = 0  # how long the longest of the others took is known by the histogram alone
+        units.exact[unit] = 0  # only the histogram limits the longest of the other calls
 
 
 def _steps(unit_row: I64, units: Units, cells: tuple[I64, I64], shares: tuple[I64, I64]) -> Steps:
-    """Lay the counters of all rows in one line, the shares of the units beside it, and cut it by both."""
+    """Return the steps of all units: counters and shares of units, laid along the same line and cut at the
+    ends of both."""
     (cell, count), (share, share_count) = cells, shares
     unit, bucket = np.divmod(share, BUCKETS)
     mean = units.total_ns / np.maximum(units.calls, 1)
@@ -218,7 +226,7 @@ def _steps(unit_row: I64, units: Units, cells: tuple[I64, I64], shares: tuple[I6
 
 
 def _places(sorted_: I64, wanted: I64) -> I64:
-    """Where each of ``wanted`` stands in ``sorted_``; -1 where it does not."""
+    """Return the index in ``sorted_`` of each of ``wanted``; -1 for values that are not there."""
     if not len(sorted_):
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(np.searchsorted(sorted_, wanted), len(sorted_) - 1)
@@ -226,6 +234,6 @@ def _places(sorted_: I64, wanted: I64) -> I64:
 
 
 def _looked_up(sorted_: I64, values: I64, wanted: I64) -> I64:
-    """The value of each of ``wanted``; 0 where there is none."""
+    """Return the value of each of ``wanted``; 0 for those that are not in ``sorted_``."""
     at = _places(sorted_, wanted)
     return np.where(at >= 0, values[at] if len(values) else 0, 0)

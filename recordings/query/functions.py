@@ -1,4 +1,4 @@
-"""SQL functions on histograms: ``p(histogram, 99)``, ``p(histogram, 99, max_ns)`` and the aggregate
+"""Adds SQL functions on histograms: ``p(histogram, 99)``, ``p(histogram, 99, max_ns)`` and the aggregate
 ``hmerge(histogram)``."""
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from stalltop.model.histograms import payload as hdr_payload
 from stalltop.model.histograms.histograms import Histograms
 
 _AT_ONCE = 4096
-"""Histograms that are added up together."""
+"""Histograms that are collected before they are added up."""
 
 
 NAMES = ("p", "hmerge")
-"""Of the functions that are made here."""
+"""Names of the functions."""
 
 
 def add(connection: sqlite3.Connection) -> list[str]:
-    """Make the functions known to queries. The list gets what they refuse: SQLite does not pass that on."""
+    """Add the functions to ``connection``. Returns a list to which they append the reason of each error,
+    which SQLite does not pass on."""
     refused: list[str] = []
 
     class Merged(_Merged):
@@ -53,16 +54,16 @@ def _told(refused: list[str]) -> Iterator[None]:
 
 
 def _percentile(payload: object, percent: object, longest: object = None) -> int | None:
-    """The duration (ns) at ``percent``, as long as its counter has any, but for ``longest``; NULL where the
-    histogram is NULL or empty."""
+    """Return the percentile in ns: the highest duration of its counter, but at most ``longest``. Returns None
+    (NULL) if the histogram is NULL or empty."""
     if payload is None or percent is None:
         return None
     if not isinstance(payload, bytes):
-        raise ValueError("p(histogram, 99): the first is no histogram")
+        raise ValueError("p(histogram, 99): the first argument is not a histogram")
     if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
-        raise ValueError("p(histogram, 99): the second is no number from 0 to 100")
+        raise ValueError("p(histogram, 99): the second argument is not a number from 0 to 100")
     if longest is not None and (isinstance(longest, bool) or not isinstance(longest, (int, float))):
-        raise ValueError("p(histogram, 99, max_ns): the third is no number")
+        raise ValueError("p(histogram, 99, max_ns): the third argument is not a number")
     histogram = hdr_payload.histograms([payload])
     if not len(histogram.index):
         return None
@@ -71,24 +72,24 @@ def _percentile(payload: object, percent: object, longest: object = None) -> int
 
 
 class _Merged:
-    """All histograms of a group added up: as a payload again."""
+    """The aggregate ``hmerge``: adds up the histograms of a group."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
         self._sum: Histograms | None = None
 
     def step(self, payload: object) -> None:
-        """Take one more; NULL is none."""
+        """Add a histogram; ignores NULL."""
         if payload is None:
             return
         if not isinstance(payload, bytes):
-            raise ValueError("hmerge(histogram): that is no histogram")
+            raise ValueError("hmerge(histogram): the argument is not a histogram")
         self._waiting.append(payload)
         if len(self._waiting) >= _AT_ONCE:
             self._add()
 
     def finalize(self) -> bytes | None:
-        """The sum; NULL of no histograms."""
+        """Return the payload of the sum; None (NULL) if there was no histogram."""
         if self._waiting:
             self._add()
         return None if self._sum is None else hdr_payload.payloads(self._sum)[0]

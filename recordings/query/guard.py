@@ -1,4 +1,4 @@
-"""What a query may do: read, for some seconds, with some memory and some of the disk. Nothing else."""
+"""Limits what a query may do: it only reads, within limits of time, memory and disk space."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from typing import Final
 from stalltop.model.errors import StalltopError
 
 MOST_MEMORY: Final = 512 << 20
-"""Bytes that SQLite may take, in this process."""
+"""Memory limit of SQLite in this process, bytes."""
 MOST_TEMPORARY: Final = 2 << 30
-"""Bytes of the disk that SQLite may take for what it sorts, and for tables that are made for a query."""
+"""Limit of SQLite's temporary files, bytes: sorting, and temporary tables."""
 LOOK_SECONDS: Final = 0.2
-"""Between two looks at what it takes of the disk."""
+"""Seconds between two checks of the size of temporary files."""
 _TEMPORARY: Final = "/etilqs_"
-"""The names of its temporary files begin with this; they are removed as soon as they are there."""
+"""Beginning of the names of SQLite's temporary files, which it unlinks when it has opened them."""
 _BLOCK: Final = 512
-"""Bytes: what st_blocks counts."""
+"""Bytes of a block in ``st_blocks``: stat(2)."""
 _STEPS: Final = 20_000
-"""Steps of SQLite's machine between two looks at the clock."""
+"""Instructions of SQLite's virtual machine between two checks of the limits."""
 _FORBIDDEN: Final = frozenset({"load_extension", "fts3_tokenizer"})
-"""Functions that do more than work something out."""
+"""SQL functions with effects besides their result."""
 _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 
 
 class QueryTimeoutError(StalltopError):
-    """The time that a query may take is over."""
+    """A query exceeded its time limit."""
 
 
 class Patience:
-    """How long a query may take. The time of whoever takes its rows does not count."""
+    """The limits of time and disk space of a query. Time in which the caller uses rows does not count."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._until = time.monotonic() + seconds
         self._look_at = 0.0
         self.too_large = False
-        """Whether it took more of the disk than it may."""
+        """Whether temporary files exceeded their limit."""
 
     @property
     def over(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time limit has passed."""
         return time.monotonic() > self._until
 
     @property
     def ended(self) -> bool:
-        """Whether it has to stop."""
+        """Whether the query has exceeded a limit and has to stop."""
         now = time.monotonic()
         if now >= self._look_at:
             self.too_large = _temporary_bytes() > MOST_TEMPORARY
@@ -57,13 +57,13 @@ class Patience:
         return self.too_large or now > self._until
 
     def check(self) -> None:
-        """Raise QueryTimeoutError where the time is over."""
+        """Raise QueryTimeoutError if the time limit has passed."""
         if self.over:
             raise self.error()
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Something that takes no time of the query."""
+        """Extend the time limit by the duration of the block."""
         began = time.monotonic()
         try:
             yield
@@ -71,7 +71,7 @@ class Patience:
             self._until += time.monotonic() - began
 
     def error(self) -> QueryTimeoutError:
-        """What is told then."""
+        """Return the error for a query that exceeded its time limit."""
         return QueryTimeoutError(
             f"the query took more than {self._seconds:g} s and was stopped",
             "ask for less, with WHERE on window_start for example, or allow more: --limit-seconds N",
@@ -79,7 +79,7 @@ class Patience:
 
 
 def _temporary_bytes() -> int:
-    """What temporary files of SQLite take in this process."""
+    """Return the size of SQLite's temporary files in this process, bytes."""
     found = 0
     with contextlib.suppress(OSError):
         for number in os.listdir("/proc/self/fd"):
@@ -90,7 +90,7 @@ def _temporary_bytes() -> int:
 
 
 def confine(connection: sqlite3.Connection, patience: Patience) -> None:
-    """Bound the time, the memory and the disk of everything that ``connection`` does from now on."""
+    """Limit time, memory and disk space of all further statements of ``connection``."""
     connection.execute(f"PRAGMA hard_heap_limit = {MOST_MEMORY}")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
@@ -99,7 +99,7 @@ def confine(connection: sqlite3.Connection, patience: Patience) -> None:
 
 @contextlib.contextmanager
 def reading_only(connection: sqlite3.Connection) -> Iterator[None]:
-    """Refuse everything but reading: no PRAGMA, no ATTACH, no temporary tables either."""
+    """Refuse all statements but SELECT in the block: no PRAGMA, no ATTACH, no temporary tables."""
     connection.execute("PRAGMA query_only = ON")
     connection.set_authorizer(authorized)
     try:
@@ -110,7 +110,7 @@ def reading_only(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def authorized(action: int, first: str | None, second: str | None, _: str | None, __: str | None) -> int:
-    """SQLite's question whether a statement may do something."""
+    """Return whether a statement may do ``action``: SQLite calls this (sqlite3_set_authorizer)."""
     if action in _ALLOWED:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in _FORBIDDEN:

@@ -1,4 +1,4 @@
-"""The views made in a connection, and the tables that they rest on."""
+"""Makes the views of queries in a connection, and the temporary tables that they need."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FILL: Final = (
 
 
 def make(connection: sqlite3.Connection) -> None:
-    """Make the views; those of single calls are there with their columns, and without rows."""
+    """Make the views. Those of single calls have their columns, but no rows."""
     for statement in _STATEMENTS:
         connection.execute(statement)
     containers.make(connection)

@@ -1,4 +1,4 @@
-"""What SQLite says of a query that it cannot run, for a person: with names that there are."""
+"""Translates errors of SQLite about a query for a person, with similar names that exist."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ _STATEMENTS = re.compile(
     "alter|analyze|attach|begin|commit|create|delete|detach|drop|end|insert|pragma|reindex|release|replace"
     "|rollback|savepoint|update|vacuum"
 )
-"""Words that other statements begin with, all of which do more than read."""
+"""First words of statements that do more than read."""
 
 
 def damaged(path: Path, why: str) -> StalltopError:
-    """What is told of a file that cannot be asked."""
+    """Return the error for a query on a damaged file."""
     return StalltopError(
         f"{path} is damaged: {why}",
-        f"save what can be read, and ask that: stalltop merge {shlex.quote(str(path))} --to NEW",
+        f"copy its readable windows, and query the copy: stalltop merge {shlex.quote(str(path))} --to NEW",
     )
 
 
 def told(
     error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str], path: Path
 ) -> StalltopError:
-    """What is told of ``error``, which ``sql`` met in the file ``path``. ``refused``: what our own functions
-    refused."""
+    """Return the error to report for ``error``, which ``sql`` caused in the file ``path``. ``refused`` has
+    the errors of ``functions``."""
     text = str(error)
     if refused:
         return UsageError(refused[0], "the column histogram of operations holds histograms")
@@ -57,7 +57,7 @@ def told(
     if _STATEMENTS.fullmatch(begins):
         return UsageError("that does more than read", _READ_ONLY)
     if begins == "explain":
-        return UsageError("EXPLAIN is no query here: SQLite is asked another one than was typed", _READ_ONLY)
+        return UsageError("EXPLAIN is not supported: SQLite runs a rewritten query", _READ_ONLY)
     kind, _, name = text.partition(": ")
     if kind == "no such table":
         known = [*_COLUMNS, *(table.name for table in schema.TABLES)]
@@ -85,7 +85,7 @@ def told(
 
 
 def _first_word(sql: str) -> str:
-    """The word that ``sql`` begins with, after comments."""
+    """Return the first word of ``sql`` in lower case, after comments."""
     found = re.match(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*(\w*)", sql, re.DOTALL)
     return found[1].lower() if found else ""
 
@@ -95,7 +95,7 @@ def _shown(name: str) -> str:
 
 
 def _place(token: str, sql: str) -> str:
-    """Where ``token`` stands, where it stands in one place alone."""
+    """Return the line of ``token``, for a message; '' if it occurs more than once or ``sql`` is one line."""
     if not token or sql.count(token) != 1 or "\n" not in sql:
         return ""
     return f", line {sql[: sql.index(token)].count(chr(10)) + 1}"

@@ -1,4 +1,4 @@
-"""What the names in a query mean: which column is of which table, as SQLite finds it."""
+"""Resolves the names in a query as SQLite does: which column belongs to which table."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sqlglot import exp
 from stalltop.recordings.query import views
 
 Columns = Callable[[str, str], Collection[str] | None]
-"""The columns, in small letters, of (schema, table) as queries see it; None where there is none."""
+"""Returns the columns of (schema, table) in lower case; None if there is no such table."""
 
 
 class AmbiguousNameError(Exception):
-    """Nothing certain can be said about a part of a query."""
+    """A name in a query cannot be resolved with certainty."""
 
 
 class QueryNames:
@@ -24,11 +24,11 @@ class QueryNames:
         self._with = {cte.alias.lower(): cte for cte in tree.find_all(exp.CTE)}
 
     def is_plain(self, table: exp.Table) -> bool:
-        """Whether it is a table or view, and neither of single calls nor made by the query."""
+        """Return whether ``table`` is neither a view of single calls nor a common table expression."""
         return not self._is_made(table) and table.name.lower() not in views.EVENTS
 
     def is_events(self, table: exp.Table) -> bool:
-        """Whether it is a view of single calls."""
+        """Return whether ``table`` is a view of single calls."""
         schema = table.db.lower()
         return table.name.lower() in views.EVENTS and schema in ("", "temp") and not self._is_made(table)
 
@@ -36,8 +36,8 @@ class QueryNames:
         return not table.db and table.name.lower() in self._with
 
     def sources(self, select: exp.Select) -> list[tuple[str, exp.Expr]]:
-        """What stands in FROM, by the names it has in ``select``. Raises AmbiguousNameError where that is
-        not clear."""
+        """Return the sources in FROM and JOIN by their aliases. Raises AmbiguousNameError for sources that
+        are neither tables nor subqueries."""
         start = select.args.get("from_")
         found = [] if start is None else [start.this]
         found += [join.this for join in select.args.get("joins") or ()]
@@ -47,7 +47,7 @@ class QueryNames:
         return [(source.alias_or_name, source) for source in found]
 
     def columns_of(self, select: exp.Select, alias: str) -> list[exp.Column]:
-        """All columns, in ``select`` and what is inside of it, that are of its source ``alias``."""
+        """Return all columns of the source ``alias`` in ``select`` and in its subqueries."""
         found = []
         for column in select.find_all(exp.Column):
             if isinstance(column.this, exp.Star):
@@ -58,7 +58,8 @@ class QueryNames:
         return found
 
     def owner(self, column: exp.Column) -> tuple[exp.Select, str] | None:
-        """The SELECT and its source that ``column`` is of; None where it names a result, or nothing."""
+        """Return the SELECT and the alias of the source of ``column``; None if it names a result or nothing.
+        Raises AmbiguousNameError."""
         if _names_result(column):
             return None
         select = column.find_ancestor(exp.Select)
@@ -77,7 +78,7 @@ class QueryNames:
         return None
 
     def _names(self, source: exp.Expr) -> Collection[str] | None:
-        """The columns of a source; None where that cannot be told."""
+        """Return the columns of a source; None if they are not known."""
         if isinstance(source, exp.Table):
             if not self._is_made(source):
                 return self._columns(source.db.lower(), source.name.lower())
@@ -90,7 +91,7 @@ class QueryNames:
 
 
 def _names_result(column: exp.Column) -> bool:
-    """Whether it stands alone in ORDER BY and so is, before all else, the name of a result."""
+    """Return whether ``column`` is a term of ORDER BY that names a result, which has precedence there."""
     if column.table or not isinstance(column.parent, exp.Ordered):
         return False
     order = column.parent.parent

@@ -1,4 +1,4 @@
-"""Queries that are run by name: the files of ``ready/``, whose first line says what each one tells."""
+"""Named queries: the files of ``ready/``, whose first line is the description."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from stalltop.model.errors import UsageError
 
 
 class Ready(NamedTuple):
-    """A query."""
+    """A named query."""
 
     about: str
-    """One line."""
+    """Description in one line."""
     sql: str
 
 
 @cache
 def queries() -> Mapping[str, Ready]:
-    """All of them, by name."""
+    """Return all queries by name."""
     found = {}
     for file in sorted(Path(__file__).with_name("ready").glob("*.sql")):
         about, _, sql = file.read_text(encoding="utf-8").partition("\n")
@@ -30,7 +30,7 @@ def queries() -> Mapping[str, Ready]:
 
 
 def query(name: str) -> str:
-    """The query called ``name``. Raises UsageError, with names that are like it, where there is none."""
+    """Return the SQL of the query ``name``. Raises UsageError, with similar names, if there is none."""
     found = queries().get(name)
     if found is None:
         close = difflib.get_close_matches(name, queries(), 3, 0.4)

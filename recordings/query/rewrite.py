@@ -1,12 +1,12 @@
-"""Queries over single calls, asked of what is stored instead.
+"""Rewrites queries over single calls so that they read stored sums wherever the answer is the same.
 
-Each view of single calls (``views.EVENTS``) can be had in three forms. Rows of ``SUMS`` are what one series
-and one kernel counted in one window: a weight, a sum and a maximum. Rows of ``ALIKE`` are calls that nothing
-tells apart, with a weight. Rows of ``SINGLE`` are calls. The first are few, the last may be any number.
+Each view of single calls (``views.EVENTS``) has three forms. A row of ``SUMS`` has the counts of one series
+and one CUDA kernel in one window: a weight, sums and a maximum. A row of ``ALIKE`` stands for calls with
+the same values and has a weight. A row of ``SINGLE`` is a call. Sums are few, single calls may be very many.
 
-A part of a query (one SELECT) that only counts and adds up gives the same answer from weighted rows when each
-aggregate is weighted too: ``COUNT(*)`` becomes the sum of the weights, ``AVG(x)`` the weighted mean, and so
-on. That is done where it is certain to be the same, and where it is not the part gets the next form.
+A SELECT that only counts and adds up gives the same answer from rows with weights if its aggregates use the
+weights: ``COUNT(*)`` becomes the sum of the weights, ``AVG(x)`` the weighted mean. A SELECT for which that
+is not certain gets the next form.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from stalltop.recordings.query.names import AmbiguousNameError, Columns, QueryNa
 from stalltop.recordings.query.sums import sums_of
 from stalltop.recordings.query.weighing import AGGREGATES, Weighing, is_aggregate, is_real
 
-logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it cannot parse is told here
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # this module handles what sqlglot cannot parse
 
 _OF_WINDOW = (*views.OF_WINDOW, *views.PER_CALL)
-"""Columns that a call of all windows together does not have."""
+"""Columns that sums over all windows do not have."""
 
 _TYPE = re.compile(r"\bas\s+(?:int|integer|bigint|real|double|float|text|varchar|char|blob)\b")
 _MOD = re.compile(r"\bmod\s*\(")
 
 
 class Form(IntEnum):
-    """In which form a part of a query gets the calls; see above."""
+    """The form in which a SELECT reads calls: see the docstring of this module."""
 
     SUMS = 0
     ALIKE = 1
@@ -45,35 +45,36 @@ class Form(IntEnum):
 
 @dataclass(slots=True)
 class Need:
-    """What one part of a query reads in the place of a view of single calls."""
+    """What one SELECT reads in the place of a view of single calls."""
 
     events: str
-    """That view."""
+    """The view of single calls."""
     form: Form
     kernels: bool
-    """Whether kernels are told apart."""
+    """Whether the SELECT distinguishes CUDA kernels."""
     windows: bool
-    """Whether windows are told apart."""
+    """Whether the SELECT distinguishes windows."""
     name: str
-    """What stands for the view in the rewritten query."""
+    """The name that replaces the view in the rewritten query."""
     longest: bool = False
-    """Whether a maximum is asked of sums."""
+    """Whether the SELECT uses the longest call of each sum."""
     rows: str = ""
-    """A query for the rows of counts that matter: window_id, place; empty: all of them."""
+    """A query for the rows of counts that the SELECT needs, as (window_id, place); '' for all."""
     most: int | None = None
-    """So many calls that are alike are as good as more of them."""
+    """The largest weight that the SELECT needs, because of its LIMIT; None if there is no limit."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """A query as it is run, and what must be there for it."""
+    """The SQL that is run, and the views that must be made for it."""
 
     sql: str
     needs: list[Need] = field(default_factory=list)
 
 
 def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool = True) -> Plan:
-    """How ``sql`` is run. ``least``: the first form to try; ``maxima``: whether sums have their maximum."""
+    """Return how ``sql`` is run. ``least`` is the first form to try; ``maxima`` says whether the longest
+    call of each sum is known."""
     try:
         tree = sqlglot.parse_one(sql, dialect="sqlite")
     except (SqlglotError, RecursionError):
@@ -88,35 +89,36 @@ def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool
             needs += _Part(select, names).rewritten(len(needs), least, maxima)
     except AmbiguousNameError:
         return unread(sql)
-    if len(needs) != named:  # one of them stands where this program does not look
+    if len(needs) != named:  # a view of single calls is in a place that is not rewritten
         return unread(sql)
     return Plan(tree.sql(dialect="sqlite") if needs else sql, needs)
 
 
 def _is_written_alike(tree: exp.Expr, sql: str) -> bool:
-    """Whether what sqlglot writes of ``tree`` means for SQLite what ``sql`` does. It takes some types for
-    others, and the function mod, which gives a real number, for the operator."""
+    """Return whether the SQL that sqlglot writes for ``tree`` means the same to SQLite as ``sql``. sqlglot
+    changes some types of casts, and writes the function mod, which returns a real number, as the operator."""
     small = sql.lower()
     casts = sum(1 for _ in tree.find_all(exp.Cast))
     return len(_TYPE.findall(small)) >= casts and not (_MOD.search(small) and tree.find(exp.Mod))
 
 
 def unread(sql: str) -> Plan:
-    """All views of single calls that ``sql`` may mean, each call a row: it then runs as it is."""
+    """Return a plan that runs ``sql`` unchanged, with single calls for all views of calls that it names."""
     small = sql.lower()
     named = [name for name in views.EVENTS if name in small]
     return Plan(sql, [Need(name, Form.SINGLE, True, True, name) for name in named])
 
 
 class _Part:
-    """One SELECT."""
+    """Rewrites one SELECT."""
 
     def __init__(self, select: exp.Select, names: QueryNames) -> None:
         self._select = select
         self._names = names
 
     def rewritten(self, number: int, least: Form, maxima: bool) -> list[Need]:
-        """What it needs for its views of single calls, which get other names in it from ``number`` on."""
+        """Rename the views of single calls in the SELECT, with numbers from ``number`` on, and return what it
+        needs."""
         needs: list[Need] = []
         events = [
             (alias, source)
@@ -149,8 +151,8 @@ class _Part:
             self._forget_windows(need, alias, mine, first)
 
     def _forget_windows(self, need: Need, alias: str, mine: list[exp.Column], first: list[exp.Expr]) -> None:
-        """Take the conditions on windows out where ``need.rows`` already is of these windows alone, and
-        nothing else asks for them."""
+        """Remove conditions on windows if ``need.rows`` applies them already and the SELECT uses columns of
+        windows nowhere else."""
         own = [one for one in first if self._is_of(one, alias)]
         asked = {id(column) for one in own for column in one.find_all(exp.Column)}
         others = {column.name.lower() for column in mine if id(column) not in asked} | self._shared()
@@ -161,12 +163,12 @@ class _Part:
             one.replace(exp.Literal.number(1))
 
     def _shared(self) -> set[str]:
-        """The columns that USING names."""
+        """Return the columns that USING names."""
         joins = self._select.args.get("joins") or ()
         return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
 
     def _refuse(self, table: exp.Table, mine: list[exp.Column]) -> None:
-        """Raise AmbiguousNameError where neither rows with weights nor fewer rows may stand for all rows."""
+        """Raise AmbiguousNameError if the SELECT needs all single calls."""
         if not self._shared().isdisjoint((*views.PER_CALL, *views.SUMS)):
             raise AmbiguousNameError
         for column in mine:
@@ -182,10 +184,11 @@ class _Part:
                 raise AmbiguousNameError
 
     def _weigh(self, alias: str, mine: list[exp.Column], least: Form, maxima: bool) -> tuple[Form, bool]:
-        """Weigh all aggregates in the first form that allows it; and whether that needs maxima of sums."""
+        """Weigh all aggregates in the first form that allows it. Return that form, and whether an aggregate
+        uses the longest call of each sum."""
         aggregates = self._aggregates()
         counts = bool(aggregates) or self._select.args.get("group") is not None
-        some = any(True for _ in self._own(exp.Window))  # what a window function sees is one call a row
+        some = any(True for _ in self._own(exp.Window))  # a window function must see single calls
         if some or self._stars() or not (counts or self._select.args.get("distinct")):
             return Form.SINGLE, False
         for form in (Form.SUMS, Form.ALIKE):
@@ -202,7 +205,7 @@ class _Part:
         return Form.SINGLE, False
 
     def _limit(self) -> int | None:
-        """How many rows of this part can matter; None: any number."""
+        """Return how many rows of this part can matter; None: any number."""
         if self._select.args.get("distinct") or any(True for _ in self._own(exp.Window)):
             return None
         if self._aggregates() or self._select.args.get("group"):
@@ -219,7 +222,8 @@ class _Part:
         return most
 
     def _narrow(self, need: Need, alias: str, table: exp.Table) -> list[exp.Expr]:
-        """Let ``need`` have only the rows of counts that can matter. Which conditions have seen to that."""
+        """Let ``need`` read only the rows of counts that can matter. Return the conditions that it
+        applies."""
         start, joins = self._select.args.get("from_"), self._select.args.get("joins") or []
         if start is None:
             return []
@@ -242,7 +246,8 @@ class _Part:
         return first
 
     def _select_rows(self, alias: str, at: int, conditions: list[exp.Expr]) -> str:
-        """A query for the rows of counts that ``conditions`` leave; ``at``: where the view of calls is."""
+        """Return a query for the rows of counts that meet ``conditions``; ``at`` is the index of the view
+        of calls among the sources."""
         names = {"window_id": "window_id", "place": views.PLACE, "longest": views.LONGEST["duration_ns"]}
         rows = exp.select(*(_column(alias, column).as_(name) for name, column in names.items()))
         rows.set("from_", self._select.args["from_"].copy())
@@ -255,8 +260,8 @@ class _Part:
         return rows.sql(dialect="sqlite")
 
     def _is_longest_first(self, alias: str) -> bool:
-        """Whether what comes first is the longest call: so that the others of its row may matter, but no row
-        whose longest call is shorter than those that are asked for."""
+        """Return whether the first key of ORDER BY is the duration, descending. Rows whose longest call is
+        shorter than all calls within the LIMIT are then not needed."""
         order = self._select.args.get("order")
         first = order.expressions[0] if order is not None else None
         if first is None or not first.args.get("desc"):
@@ -275,12 +280,12 @@ class _Part:
         return self._names.owner(by) == (self._select, alias)
 
     def _is_of(self, condition: exp.Expr, alias: str) -> bool:
-        """Whether it is of columns of the source ``alias`` alone."""
+        """Return whether ``condition`` uses columns of the source ``alias`` only."""
         owners = map(self._names.owner, condition.find_all(exp.Column))
         return all(owner == (self._select, alias) for owner in owners)
 
     def _may_go_first(self, condition: exp.Expr, alias: str) -> bool:
-        """Whether it can be asked of sums without kernels, outside of this SELECT."""
+        """Return whether ``condition`` can be evaluated on sums without kernels, before this SELECT."""
         if condition.find(exp.Query) is not None:
             return False
         for column in condition.find_all(exp.Column):
@@ -292,7 +297,7 @@ class _Part:
         return True
 
     def _own(self, *kinds: type[exp.Func | exp.Star | exp.Window]) -> Iterator[exp.Expr]:
-        """The nodes of these kinds in this SELECT, but for those in one inside of it."""
+        """Yield the nodes of these kinds in this SELECT, without those of subqueries."""
         return (
             node for node in self._select.find_all(*kinds) if node.find_ancestor(exp.Select) is self._select
         )
@@ -305,18 +310,18 @@ class _Part:
 
 
 def _of_longest(rows: str, most: int) -> str:
-    """Of ``rows``, those whose longest call may be one of the ``most`` longest of all."""
+    """Return a query for those of ``rows`` whose longest call may be one of the ``most`` longest of all."""
     least = f"SELECT min(longest) FROM (SELECT longest FROM ({rows}) ORDER BY 1 DESC LIMIT {most})"
     return f"SELECT window_id, place FROM ({rows}) WHERE longest >= ({least})"
 
 
 def _whole(aggregate: exp.Expr) -> exp.Expr:
-    """An aggregate with its FILTER, where it has one."""
+    """Return the FILTER of an aggregate with it, or the aggregate if it has none."""
     return aggregate.parent if isinstance(aggregate.parent, exp.Filter) else aggregate
 
 
 def _rename(table: exp.Table, name: str) -> None:
-    """Let ``table`` be another one, that is called what it was called."""
+    """Let ``table`` name another table, with the former name as its alias."""
     if not table.alias:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
     table.set("db", exp.to_identifier("temp"))

@@ -1,9 +1,9 @@
-"""Durations of single calls, made so that they add up to what was counted.
+"""Computes durations of single calls that add up exactly to the counts of a row.
 
-A row of a window says how many calls there were, how long they took together, how long the longest took, and
-by a histogram how many took about how long. That leaves room of less than one percent in each duration. Here
-every call gets a whole number of nanoseconds in that room, such that their number, sum and maximum are
-exactly the counted ones. Calls that come out alike are one record with a weight.
+A row has the number of calls, their total time, the longest duration, and a histogram, whose counters leave
+each duration uncertain by less than one percent. Every call gets a whole number of nanoseconds within its
+counter, such that number, sum and maximum of the calls are exactly those of the row. Calls with the same
+values are one record with a weight.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """Sets of calls, n of them, whose sums are known. All arrays are int64 of shape (n,)."""
+    """n sets of calls whose sums are known. All arrays are int64 of shape (n,)."""
 
     calls: I64
     errors: I64
     bytes: I64
     total_ns: I64
     max_ns: I64
-    """None of them took longer."""
+    """Upper bound of the durations."""
     exact: I64
-    """1 where one of them took ``max_ns``, 0 where that is not known."""
+    """1 if one of the calls took ``max_ns``, 0 if that is not known."""
 
     def __len__(self) -> int:
         return len(self.calls)
@@ -38,20 +38,20 @@ class Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """Of ``unit``, ``count`` calls took ``lowest_ns`` to ``highest_ns``: by unit, then by rising duration."""
+    """``count`` calls of ``unit`` took ``lowest_ns`` to ``highest_ns``. Sorted by unit and duration."""
 
     unit: I64
     lowest_ns: I64
     highest_ns: I64
     count: I64
     surely_above_ns: I64
-    """These two are wider bounds, for units whose sum says that the others cannot hold."""
+    """With ``surely_below_ns``, wider bounds for units whose total time contradicts the narrow ones."""
     surely_below_ns: I64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alike:
-    """``weight`` calls of ``unit`` that nothing tells apart."""
+    """``weight`` calls of ``unit`` with the same values."""
 
     unit: I64
     duration_ns: I64
@@ -84,7 +84,7 @@ def spread(units: Units, steps: Steps) -> Alike:
     ]
     value, room = _values(steps.unit, bounds, others, calls, rest)
     left = rest - _sums(steps.unit, value * others, len(units))
-    # What rounding left over goes, a nanosecond each, to the shortest of those that have room.
+    # Rounding leaves nanoseconds over. They go, one each, to the shortest calls whose bounds allow it.
     wide = np.where(room | (left < 0)[steps.unit], others, 0)
     more, extra = np.divmod(left, np.maximum(_sums(steps.unit, wide, len(units)), 1))
     value += np.where(wide > 0, more[steps.unit], 0)
@@ -92,7 +92,7 @@ def spread(units: Units, steps: Steps) -> Alike:
     before -= before[np.searchsorted(steps.unit, steps.unit)]
     longer = np.clip(extra[steps.unit] - before, 0, wide)
 
-    # All calls of all units in one line, by rising duration: it is cut wherever something changes.
+    # All calls of all units lie on one line, by rising duration. The line is cut wherever a value changes.
     ends = np.cumsum(steps.count)
     begins = ends - steps.count
     end = np.cumsum(units.calls)
@@ -118,9 +118,9 @@ def spread(units: Units, steps: Steps) -> Alike:
 
 
 def _within(low: I64, high: I64, longest: I64, last: NDArray[np.intp]) -> tuple[I64, I64]:
-    """The bounds of each step where no call took longer than ``longest``."""
+    """Return the bounds of each step, limited to ``longest``."""
     high = high.copy()
-    # Above what the counters tell apart only the sum knows how long calls took.
+    # The highest counter has no upper bound: only the total time limits its calls.
     high[last] = np.where(high[last] >= HIGHEST_NS, np.maximum(high[last], longest[last]), high[last])
     np.minimum(high, longest, out=high)
     return np.minimum(low, high), high
@@ -129,16 +129,19 @@ def _within(low: I64, high: I64, longest: I64, last: NDArray[np.intp]) -> tuple[
 def _values(
     unit: I64, bounds: Sequence[tuple[I64, I64]], count: I64, calls: I64, rest: I64
 ) -> tuple[I64, NDArray[np.bool_]]:
-    """A duration for each step, and whether it may be longer: all of a unit lie at the same part of the way
-    from lowest to highest, in the first bounds that allow it."""
-    # Where none do the counts contradict each other, of a damaged file for example: all get the mean.
+    """Return a duration for each step, and whether its bounds allow a longer one.
+
+    All steps of a unit use the same fraction of the way from their lowest to their highest duration, within
+    the first bounds that allow the total time.
+    """
+    # If no bounds do, the counts contradict each other, as in a damaged file: all calls get the mean.
     value = (np.maximum(rest, 0) // np.maximum(calls, 1))[unit]
     room = np.ones(len(unit), np.bool_)
     for low, high in reversed(bounds):
         least, most = _sums(unit, low * count, len(calls)), _sums(unit, high * count, len(calls))
         fits = ((least <= rest) & (rest <= most))[unit]
         way = (rest - least) / np.maximum(most - least, 1)
-        # The way of units that do not fit may be of any length.
+        # The result of units that do not fit is not used.
         step = np.floor(np.clip(way, 0.0, 1.0)[unit] * (high - low)).astype(np.int64)
         value = np.where(fits, np.minimum(low + step, high), value)
         room = np.where(fits, value < high, room)
@@ -146,7 +149,8 @@ def _values(
 
 
 def _complete(units: Units, steps: Steps) -> Steps:
-    """``steps`` with as many calls in each unit as it has: else the number of calls is believed."""
+    """Return ``steps`` with as many calls in each unit as ``units`` says, which is right if the two
+    differ."""
     missing = units.calls - _sums(steps.unit, steps.count, len(units))
     if not missing.any() and (steps.count > 0).all():
         return steps

@@ -1,7 +1,7 @@
-"""The stored sums of single calls, as rows that each stand for several of them.
+"""Makes views of stored sums, which stand for views of single calls: each row stands for several calls.
 
-A row is of one series in one window or, where a query asks nothing of windows, of one series in all of them;
-and of one kernel, where a query asks for kernels.
+A row has the calls of one series in one window, or in all windows if the query does not distinguish windows.
+If the query asks for CUDA kernels, each kernel has a row of its own.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from stalltop.recordings.query.views import BY_SERIES, PLACE, SERIES_SQL, UNKNOW
 
 
 def sums_of(events: str, *, kernels: bool, windows: bool) -> str:
-    """The view that ``make`` makes of a view of single calls."""
+    """Return the name of the view that ``make`` makes for the view of single calls ``events``."""
     of_kernels = "_by_kernel" if kernels and events == "cuda_events" else ""
     return f"~{events}{'' if windows else '_of_all'}{of_kernels}"
 
 
 def make(connection: sqlite3.Connection, events: str, *, kernels: bool, windows: bool) -> bool:
-    """Make that view, once. Whether each row of it knows its longest call."""
+    """Make the view ``sums_of`` if it is not there. Returns whether the longest call of each row is known."""
     kernels = kernels and events == "cuda_events"
     tables = ("main.counts", "main.kernel_counts", 'temp."~rest"')
     if not windows:
@@ -50,7 +50,7 @@ def make(connection: sqlite3.Connection, events: str, *, kernels: bool, windows:
 
 
 def _add_up(connection: sqlite3.Connection, *, kernels: bool) -> None:
-    """The counts of all windows, by series; and those of kernels."""
+    """Add up the counts of all windows by series, and those of CUDA kernels."""
     if not _is_there(connection, "~all"):
         connection.execute(
             'CREATE TEMP TABLE "~all" AS SELECT series_id, sum(calls) AS calls, sum(errors) AS errors,'
@@ -68,7 +68,7 @@ def _add_up(connection: sqlite3.Connection, *, kernels: bool) -> None:
 def _find_rest(
     connection: sqlite3.Connection, counts: str, kernel_counts: str, rest: str, *, windows: bool
 ) -> None:
-    """The launches of which no kernel is known: those that are in no row of ``kernel_counts``."""
+    """Make a table of the launches of unknown CUDA kernels, which are in no row of ``kernel_counts``."""
     if _is_there(connection, rest.split('"')[1]):
         return
     key = "window_id, series_id" if windows else "series_id"

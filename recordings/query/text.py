@@ -1,4 +1,4 @@
-"""The tables and the queries that are ready, as the documents list them."""
+"""Lists the tables and the named queries, for ``--tables`` and for the documents."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ _COLUMN_WIDTH = max(len(name) for view in VIEWS for name in view.names) + 2
 
 
 def _same(view: SqlView) -> bool:
-    """Whether its columns are those of the first view of single calls."""
+    """Return whether the columns of ``view`` are those of the first view of single calls, and are not
+    repeated."""
     return view.name in EVENTS and view.name != next(iter(EVENTS))
 
 
 def tables_text() -> str:
-    """Every table with its columns and what they are, for a terminal."""
+    """Return all tables with descriptions of their columns, as text for a terminal."""
     lines = []
     for view in VIEWS:
         lines.append(f"{view.name}: {view.about}")
@@ -26,7 +27,7 @@ def tables_text() -> str:
 
 
 def tables_markdown() -> str:
-    """Every table with its columns."""
+    """Return all tables with their columns as Markdown."""
     lines = ["| table | a row is | columns |", "|---|---|---|"]
     for view in VIEWS:
         columns = "the same" if _same(view) else ", ".join(f"`{name}`" for name in view.names)
@@ -35,12 +36,12 @@ def tables_markdown() -> str:
 
 
 def calls_markdown() -> str:
-    """The columns of a view of single calls."""
+    """Return the columns of views of single calls as Markdown."""
     lines = ["| column | what it is |", "|---|---|"]
     return "\n".join([*lines, *(f"| `{name}` | {what} |" for name, what in EVENT_COLUMNS)])
 
 
 def queries_markdown() -> str:
-    """Every query that is ready."""
+    """Return the named queries as Markdown."""
     lines = ["| `--named` | what it tells |", "|---|---|"]
     return "\n".join([*lines, *(f"| `{name}` | {one.about} |" for name, one in ready.queries().items())])

@@ -1,4 +1,4 @@
-"""What a view that queries see consists of, and the columns that many of them have."""
+"""The class that describes a view of queries, and the columns that many views have."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ class SqlView:
     name: str
     about: str
     columns: tuple[tuple[str, str], ...]
-    """(name, what it is)"""
+    """(name, description) of each column."""
     select: str = ""
-    """What it is made of; empty for what is made otherwise."""
+    """The SELECT of the view; '' for views and tables that are made otherwise."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its columns."""
+        """Names of the columns."""
         return tuple(name for name, _ in self.columns)
 
 
-# Columns that many of them have, each with what it is.
+# Columns that many views have, as (name, description).
 WINDOW: Final = (
-    ("window_id", "the window that it belongs to: a row of windows"),
-    ("window_start", "when that began, Unix time in s"),
+    ("window_id", "its window: a row of windows"),
+    ("window_start", "when that window began, Unix time in s"),
 )
 WHO: Final = (
-    ("cgroup_id", "whose: a row of containers"),
+    ("cgroup_id", "its owner: a row of containers"),
     ("pid", "process id on its host"),
     ("process", "name of the process"),
 )
@@ -39,6 +39,6 @@ WHAT: Final = (
 )
 WHERE: Final = (("device", "GPU that it ran on: 0, or 0:3 for MIG device 3 of GPU 0; NULL: not measured"),)
 IN_WINDOW: Final = "JOIN main.windows w ON w.window_id = n.window_id"
-"""The window of a row ``n``."""
+"""SQL that joins the window of a row ``n``."""
 WINDOW_SQL: Final = "n.window_id, w.start AS window_start"
-"""The columns of ``WINDOW``."""
+"""SQL of the columns ``WINDOW``."""

@@ -1,7 +1,7 @@
-"""The views that queries see, as data: what they are made of, and what ``--tables`` and the documents say.
+"""The views that queries see, as data: their SQL, and their descriptions for ``--tables`` and the documents.
 
-They stand in the temporary schema, where they hide tables of the file that have the same name; those are
-still there as ``main.NAME``. Names that begin with ``~`` are for this package alone.
+Views are in the temporary schema, where they hide tables of the file with the same name; ``main.NAME``
+names those. Names that begin with ``~`` are internal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stalltop.recordings.query.device_views import DEVICE_VIEWS
 from stalltop.recordings.query.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
 
 UNKNOWN: Final = "(unknown)"
-"""``kernel_name`` of a launch of which the kernel is not known; of what is no launch it is NULL."""
+"""``kernel_name`` of launches of an unknown CUDA kernel. Other calls have NULL."""
 _SPLITS: Final = tuple((f"{name}_ns", f"of the time: {name}") for name in SPLITS)
 
 EVENT_COLUMNS: Final = (
@@ -21,37 +21,40 @@ EVENT_COLUMNS: Final = (
     *WHO,
     *WHAT,
     *WHERE,
-    ("kernel_name", f"of a launch: the kernel, or {UNKNOWN}; NULL where it is no launch"),
-    ("duration_ns", "how long the call took"),
-    ("bytes", "moved, allocated or sent by it"),
+    ("kernel_name", f"of a launch: the CUDA kernel, or {UNKNOWN}; NULL if it is not a launch"),
+    ("duration_ns", "duration of the call"),
+    ("bytes", "bytes moved, allocated or sent by it"),
     ("error", "1: it returned an error"),
-    ("start_ns", "when it began, Unix time in ns; of calls not kept one by one, the start of their window"),
-    ("tid", "thread id; NULL where the call was not kept"),
-    ("kept", "1: kept one by one, all its figures are its own"),
+    (
+        "start_ns",
+        "when it began, Unix time in ns; for calls that were not captured, the start of their window",
+    ),
+    ("tid", "thread id; NULL if the call was not captured"),
+    ("kept", "1: captured: all its figures were measured for this call"),
 )
-"""Of a view of single calls."""
+"""Columns of views of single calls."""
 OF_WINDOW: Final = tuple(name for name, _ in WINDOW)
-"""Of these, what tells one window from another."""
+"""Columns of ``EVENT_COLUMNS`` that identify the window."""
 PER_CALL: Final = ("start_ns", "tid", "kept")
-"""Of these, what only single calls have: no sum stands for it."""
+"""Columns of ``EVENT_COLUMNS`` that only single calls have: sums have none."""
 SUMS: Final = {"duration_ns": "~total_ns", "bytes": "~bytes", "error": "~errors"}
-"""Of these, what is stored as a sum, and the column of that sum."""
+"""Columns of ``EVENT_COLUMNS`` whose sum is stored, and the column of the sum."""
 LONGEST: Final = {"duration_ns": "~max_ns"}
-"""What is stored as a maximum."""
+"""Columns of ``EVENT_COLUMNS`` whose maximum is stored, and the column of the maximum."""
 NO_KERNEL: Final = -1
-"""Number of the kernel whose name is ``UNKNOWN``, where the file has none of no name."""
+"""Number of the kernel ``UNKNOWN`` in ``~kernels``."""
 PLACE: Final = "~place"
-"""Which row of counts a row of sums is, where it is one."""
+"""Column of sums: place of the row of ``counts``, for sums that are one such row."""
 WEIGHT: Final = "~calls"
-"""How many calls a row of sums, or a row of calls that are alike, stands for."""
+"""Column of sums and of calls that are alike: how many calls the row stands for."""
 
 EVENTS: Final = {
-    "cuda_events": "each call of the CUDA runtime and driver, but for those made inside another traced call",
+    "cuda_events": "each outermost call of the CUDA runtime and driver",
     "nccl_events": "each call of NCCL",
-    "host_events": "each time between calls (host gap), and each piece of work of threads that wake callers",
-    "nested_events": "each call made inside another traced call, such as a driver's inside the runtime's",
+    "host_events": "each time between calls (host gap), and each host work of threads that wake callers",
+    "nested_events": "each call made inside another traced call, such as a driver call inside a runtime call",
 }
-"""Views of single calls: a row is one call, also where only their number and sums are stored."""
+"""Views of single calls, with descriptions. A row is one call, though most calls are stored in sums only."""
 BY_SERIES: Final = 'CROSS JOIN temp."~series" s ON s.series_id = n.series_id LEFT ' + IN_WINDOW
 _BY_PROCESS: Final = 'CROSS JOIN temp."~processes" p ON p.process_id = n.process_id LEFT ' + IN_WINDOW
 WHO_SQL: Final = "s.cgroup_id, s.pid, s.process, s.layer, s.op, s.device"
@@ -62,7 +65,8 @@ _PROCESS_SQL: Final = f"{WINDOW_SQL}, p.cgroup_id, p.pid, p.process"
 def _plain(
     name: str, about: str, head: tuple[tuple[str, str], ...], sql: str, join: str, *more: str
 ) -> SqlView:
-    """A view of a table of the file, most columns of which keep their names. ``more``: ``column: what``."""
+    """Return a view of the table ``name`` with the columns ``head``, whose SQL is ``sql``, and with columns
+    of the table itself, each given in ``more`` as ``column: description``."""
     own = tuple((column, what) for column, _, what in (line.partition(": ") for line in more))
     columns = "".join(f", n.{column}" for column, _ in own)
     return SqlView(name, about, (*head, *own), f"SELECT {sql}{columns} FROM main.{name} n {join}")
@@ -71,47 +75,47 @@ def _plain(
 VIEWS: Final = (
     SqlView(
         "containers",
-        "whose the calls are: containers, pods, jobs, units; what is in none, by its process or session",
+        "owners of calls: containers, pods, jobs, units, sessions; processes outside of these",
         (
             (
                 "cgroup_id",
-                "its number here: cgroup v2 id, or below zero where that is unknown or not its alone",
+                "its number in this file: the cgroup v2 id, or a negative number if unknown or shared",
             ),
-            ("container_id", "a short name that is its own: name, and name@id where several have that name"),
+            ("container_id", "a unique short name: its name, or name@id if several have that name"),
             ("name", "its name, else a short id"),
             ("kind", "container, pod, job, unit, session, process or host"),
             ("runtime", "docker, containerd, slurm … or empty"),
-            ("full_id", "the runtime's whole id of it; empty where it has none"),
+            ("full_id", "its full id in the container runtime; empty if it has none"),
             ("pod", "pod name, else the pod's UID"),
             ("namespace", "of the pod"),
-            ("host", "host that it is on"),
-            ("tenant", "key of it in other outputs of stalltop"),
-            ("cgroup_path", "below the root of its hierarchy"),
-            ("real_cgroup_id", "cgroup v2 id; 0 where it is unknown"),
+            ("host", "its host"),
+            ("tenant", "its id in other outputs of stalltop"),
+            ("cgroup_path", "its path below the root of the hierarchy"),
+            ("real_cgroup_id", "cgroup v2 id; 0 if unknown"),
             ("pod_container", "name of the container within its pod"),
-            ("pod_uid", "of the pod: another pod of the same name has another"),
-            ("user", "whose job or session it is"),
-            ("labels", "JSON list of [name, value]: of the container or pod"),
+            ("pod_uid", "UID of the pod; a new pod of the same name has another one"),
+            ("user", "owner of the job or session"),
+            ("labels", "JSON list of [name, value]: labels of the container or pod"),
         ),
     ),
     *(SqlView(name, about, EVENT_COLUMNS) for name, about in EVENTS.items()),
     SqlView(
         "operations",
-        "what each process counted of each operation in each window, with its histogram",
+        "counts of each operation of each process in each window, with its histogram",
         (
             *WINDOW,
-            ("window_seconds", "how long that lasted"),
+            ("window_seconds", "length of the window, s"),
             *WHO,
             *WHAT,
             *WHERE,
-            ("nested", "1: calls made inside other traced calls: leave them out of totals"),
+            ("nested", "1: calls made inside other traced calls; leave them out of totals"),
             ("calls", "calls that returned"),
-            ("errors", "of these, with an error"),
-            ("bytes", "moved, allocated or sent by them"),
-            ("total_ns", "time in them"),
-            ("max_ns", "the longest"),
+            ("errors", "calls that returned an error"),
+            ("bytes", "bytes moved, allocated or sent by them"),
+            ("total_ns", "sum of their durations"),
+            ("max_ns", "the longest one"),
             *_SPLITS,
-            ("histogram", "for p(histogram, 99) and hmerge(histogram)"),
+            ("histogram", "histogram of durations, for p(histogram, 99) and hmerge(histogram)"),
         ),
         "SELECT n.window_id, w.start AS window_start, w.seconds AS window_seconds, s.cgroup_id, s.pid,"
         " s.process, s.layer, s.op, s.device, s.nested, n.calls, n.errors, n.bytes, n.total_ns, n.max_ns, "
@@ -121,39 +125,39 @@ VIEWS: Final = (
     ),
     SqlView(
         "launches",
-        "launches by kernel, as far as kernels were told apart",
+        "launches by CUDA kernel, as far as these are known",
         (
             *WINDOW,
             *WHO,
             *WHAT,
             *WHERE,
-            ("kernel_name", f"the kernel, or {UNKNOWN}"),
+            ("kernel_name", f"the CUDA kernel, or {UNKNOWN}"),
             ("calls", "launches"),
-            ("errors", "of these, with an error"),
+            ("errors", "calls that returned an error"),
             ("total_ns", "time in the launching calls, not on the device"),
-            ("max_ns", "the longest"),
+            ("max_ns", "the longest one"),
         ),
         f"SELECT {SERIES_SQL}, k.kernel_name, n.calls, n.errors, n.total_ns, n.max_ns"
         f' FROM main.kernel_counts n {BY_SERIES} LEFT JOIN temp."~kernels" k ON k.kernel_id = n.kernel_id',
     ),
     SqlView(
         "kept_calls",
-        "slow calls, and a few taken at random, one by one as they were",
+        "captured calls: slow ones, and a few at random",
         (
             *WINDOW,
             *WHO,
             *WHAT,
             *WHERE,
             ("nested", "1: made inside another traced call"),
-            ("kernel_name", "of a launch"),
+            ("kernel_name", "the CUDA kernel of a launch"),
             ("tid", "thread id"),
             ("start_ns", "Unix time, ns"),
-            ("duration_ns", "how long it took"),
+            ("duration_ns", "its duration"),
             *_SPLITS,
-            ("bytes", "moved, allocated or sent"),
-            ("returned", "what the function returned; 0 is success"),
+            ("bytes", "bytes moved, allocated or sent"),
+            ("returned", "return value of the function; 0 is success"),
             ("arguments", "such as stream=0x7f2c10"),
-            ("why", "slow, or sample: taken at random"),
+            ("why", "slow, or sample: captured at random"),
         ),
         f"SELECT {SERIES_SQL}, s.nested, k.kernel_name, n.tid, n.start_ns, n.duration_ns, "
         + ", ".join(
@@ -171,32 +175,32 @@ VIEWS: Final = (
             *WHAT,
             *WHERE,
             ("tid", "thread id"),
-            ("age_ns", "since it began"),
-            ("ended", "1: its thread ended inside of it"),
+            ("age_ns", "time since it began"),
+            ("ended", "1: its thread ended inside the call"),
         ),
         f"SELECT {SERIES_SQL}, n.tid, n.age_ns, n.ended FROM main.open_calls n {BY_SERIES}",
     ),
     SqlView(
         "chains",
-        "what was wrong in each window, and what had ended before it (open is 0): cause, who loses, how much",
+        "chains (problems) that were open in each window, or had closed before it (open is 0)",
         (
             *WINDOW,
-            ("chain_id", "the same as long as it is open and when it opens again"),
-            ("cause", "docs/causes.md lists them"),
+            ("chain_id", "its id: the same as long as it is open, and when it opens again"),
+            ("cause", "one of the causes in docs/causes.md"),
             ("severity", "critical, high, medium, low or info"),
             ("title", "the cause in a few words"),
             ("summary", "one line: who loses what to whom"),
             *WHO,
             *WHAT,
-            ("lost_ms_per_s", "what it cost; NULL where it was over by then"),
-            ("lost_ms", "the same over the window"),
+            ("lost_ms_per_s", "its loss; NULL if it had closed"),
+            ("lost_ms", "its loss in the whole window, ms"),
             ("confidence", "0 to 1"),
             ("p99_ns", "of the operation"),
-            ("normal_p99_ns", "what was learned to be normal"),
-            ("calls", "calls that these figures rest on"),
+            ("normal_p99_ns", "its baseline"),
+            ("calls", "number of calls behind these figures"),
             ("since", "when it was first seen, Unix time in s"),
             ("seen", "when it was last seen"),
-            ("open", "1: it went on"),
+            ("open", "1: it was open"),
         ),
         f"SELECT {WINDOW_SQL}, c.id AS chain_id, c.cause, n.severity, c.title, c.summary, p.cgroup_id,"
         " p.pid, p.process, c.layer, c.operation AS op,"
@@ -214,12 +218,12 @@ VIEWS: Final = (
             *WHO,
             *WHAT,
             *WHERE,
-            ("waited_for", "runqueue: the culprit had the CPU; else it gave the wake-up"),
-            ("culprit_cgroup_id", "whose fault: a row of containers"),
-            ("culprit_pid", "process id; 0: the kernel, or nobody that is known"),
+            ("waited_for", "runqueue: the culprit had the CPU; otherwise it gave the wake-up"),
+            ("culprit_cgroup_id", "the culprit: a row of containers"),
+            ("culprit_pid", "process id; 0: the Linux kernel, or unattributed"),
             ("culprit_process", "its name"),
-            ("stolen_ns", "how long"),
-            ("times", "how often"),
+            ("stolen_ns", "time, ns"),
+            ("times", "number of waits"),
         ),
         f"SELECT {SERIES_SQL}, n.kind AS waited_for, p.cgroup_id AS culprit_cgroup_id, p.pid AS culprit_pid,"
         f" p.process AS culprit_process, n.ns AS stolen_ns, n.times FROM main.charges n {BY_SERIES}"
@@ -231,25 +235,25 @@ VIEWS: Final = (
             _BY_PROCESS,
             "device: such as nvme0n1",
             "write: 1: writes",
-            "requests: how many",
-            "bytes: how much",
+            "requests: number",
+            "bytes: bytes",
         ),
-        "queued_ns: from submission until the device got them",
-        "service_ns: from there until they were done",
-        "max_ns: the longest, from submission to its end",
+        "queued_ns: time from submission until the device got the requests",
+        "service_ns: time from then until they were complete",
+        "max_ns: the longest request, from submission to completion",
     ),
     _plain(
-        *("tenant_use", "what a container used, and what it was denied", (*WINDOW, WHO[0])),
+        *("tenant_use", "what a container used, and what limits denied it", (*WINDOW, WHO[0])),
         f"{WINDOW_SQL}, t.cgroup_id",
         f'CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id LEFT {IN_WINDOW}',
-        *("cpu_ns: CPU time", "throttled_ns: time stopped by its CPU quota"),
+        *("cpu_ns: CPU time", "throttled_ns: time in which its CPU quota stopped it"),
         *(
             "reclaim_ns: time of its threads in direct reclaim",
-            "oom_kills: processes killed for want of memory",
+            "oom_kills: processes killed for lack of memory",
         ),
         *(
-            "refaults: pages read again soon after they had been dropped",
-            "limit_hits: met its limit of memory",
+            "refaults: file pages read again soon after they were dropped",
+            "limit_hits: allocations that reached a memory limit",
         ),
         "memory_used_bytes: at the end of the window",
     ),
@@ -258,43 +262,47 @@ VIEWS: Final = (
         *("cpu_ns: CPU time", "minor_faults: page faults without I/O", "major_faults: page faults with I/O"),
         *("retransmits_v4: TCP segments sent again", "retransmits_v6: the same, over IPv6"),
         *("allocations: of device memory", "frees: of device memory"),
-        *("allocated_bytes: of device memory", "freed_bytes: of device memory", "threads: how many"),
-        *("rss_bytes: resident memory", "swap_bytes: swapped out", "held_bytes: device memory not freed yet"),
+        *("allocated_bytes: of device memory", "freed_bytes: of device memory", "threads: number"),
+        *(
+            "rss_bytes: resident memory",
+            "swap_bytes: swapped-out memory",
+            "held_bytes: device memory not freed yet",
+        ),
     ),
     _plain(
-        *("ranks", "processes' places in NCCL communicators", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
-        *("communicator: hash of its id", "rank: in the communicator", "ranks: of the whole communicator"),
-        *("collectives: entered", "joined: of these compared with other local ranks"),
-        *("late_ns: sum over these: how long after the first local rank it entered",),
+        *("ranks", "members of NCCL communicators", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
+        *("communicator: hash of its id", "rank: rank of the process", "ranks: ranks in the communicator"),
+        *("collectives: entered", "joined: compared with other local ranks"),
+        *("late_ns: how long after the first local rank it entered, summed over joined",),
         *(
-            "last: of these, how often it was the last",
-            "behind: collectives that another rank has entered only",
+            "last: in how many of these it was the last",
+            "behind: collectives that another local rank has entered and this one has not",
         ),
     ),
     _plain(
         *("events", "what happened at one moment: oom_kill, xid, gpu_lost …", (*WINDOW, *WHO)),
-        *(_PROCESS_SQL, _BY_PROCESS, "time: Unix time, s", "kind: what", "text: one line for a person"),
+        *(_PROCESS_SQL, _BY_PROCESS, "time: Unix time, s", "kind: what", "text: one line of text"),
     ),
     *DEVICE_VIEWS,
     SqlView(
         "losses",
-        "what was lost, by counter (docs/json.md says what each one means)",
-        (*WINDOW, ("name", "of the counter"), ("count", "how many")),
+        "losses by counter (docs/json.md explains each)",
+        (*WINDOW, ("name", "name of the counter"), ("count", "number")),
         f"SELECT {WINDOW_SQL}, n.name, n.count FROM main.losses n LEFT {IN_WINDOW}",
     ),
     SqlView(
         "windows",
-        "the stretches of time that the file has",
+        "the windows of the file",
         (
             ("window_id", ""),
-            ("host", "host name; of several put together, all of them"),
+            ("host", "host name; for merged windows of several hosts, all names"),
             ("window_start", "Unix time, s"),
-            ("window_seconds", "how long it lasted"),
-            ("level", "0: as it came; 10, 60: put together to windows of at least so many seconds"),
-            ("simulated", "1: made up, not measured"),
-            ("passed_over", "slow calls that are counted, but were not kept one by one"),
-            ("cost_percent", "share of one CPU that all probes took"),
-            ("attached", "probes in place"),
+            ("window_seconds", "its length, s"),
+            ("level", "0: as it was read; 10, 60: merged from shorter windows to at least so many seconds"),
+            ("simulated", "1: simulated, not measured"),
+            ("passed_over", "slow calls that are counted but were not captured"),
+            ("cost_percent", "part of one CPU that all probes took, percent"),
+            ("attached", "attached probes"),
             ("traced_processes", "processes whose calls are counted"),
             ("tracing", "empty while tracing works, else why not"),
         ),
@@ -305,4 +313,4 @@ VIEWS: Final = (
         " LEFT JOIN main.coverage c ON c.coverage_id = w.coverage_id",
     ),
 )
-"""All of them, in the order in which they are listed."""
+"""All views, in the order in which they are listed."""

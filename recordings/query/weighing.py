@@ -1,8 +1,8 @@
-"""Aggregates over single calls, as the same aggregates over rows that each stand for several calls.
+"""Rewrites aggregates over single calls as aggregates over rows that each stand for several calls.
 
-A row of sums has a weight, the sums of some columns over its calls, and for some of them the maximum. What
-is asked of one call at a time, such as a condition on its duration, cannot be asked of it. A row of calls
-that are alike has only a weight, and every column is known.
+A row of sums has a weight (its number of calls), the sums of some columns, and the maximum of some. A
+condition on a single call, such as on its duration, cannot be evaluated on it. A row of calls that are
+alike has a weight, and all columns have their values.
 """
 
 from __future__ import annotations
@@ -33,39 +33,40 @@ _REAL_TYPES: Final = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
 
 
 AGGREGATES: Final = (exp.AggFunc, exp.Anonymous)
-"""The kinds of nodes that aggregates are among."""
+"""Classes of nodes that may be aggregates."""
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether ``node`` is an aggregate, of those that SQLite and this program have."""
+    """Return whether ``node`` is an aggregate of SQLite or of ``functions``."""
     if isinstance(node, exp.AggFunc):
         return True
     return isinstance(node, exp.Anonymous) and str(node.this).lower() in _AGGREGATES
 
 
 class Weighing:
-    """Aggregates of one SELECT, weighed."""
+    """Rewrites the aggregates of one SELECT."""
 
     def __init__(self, alias: str, mine: Sequence[exp.Column], *, sums: bool, maxima: bool) -> None:
-        """``mine``: the columns of the view of calls, ``alias``; ``sums``: whether rows are sums;
-        ``maxima``: whether sums may be asked for their longest call."""
+        """``alias`` is the view of calls, ``mine`` its columns in the SELECT; ``sums`` says whether rows
+        are sums, ``maxima`` whether the longest call of each sum is known."""
         self._alias = alias
         self._mine = {id(column) for column in mine}
         self._sums = views.SUMS if sums else {}
         self._unknown = frozenset((*views.PER_CALL, *views.SUMS) if sums else ())
         self._maxima = maxima
         self.longest = False
-        """Whether any was asked for."""
+        """Whether an aggregate uses the longest call of each sum."""
 
     def is_known(self, node: exp.Expr) -> bool:
-        """Whether a row alone says what ``node`` is, the same for all calls it stands for."""
+        """Return whether ``node`` has the same value for all calls of a row."""
         return not any(
             id(column) in self._mine and column.name.lower() in self._unknown
             for column in node.find_all(exp.Column)
         )
 
     def weighed(self, node: exp.Expr) -> exp.Expr | None:
-        """What takes the place of the aggregate ``node`` (and of its FILTER); None where nothing can."""
+        """Return the expression that replaces the aggregate ``node`` with its FILTER; None if there is
+        none."""
         condition = None
         if isinstance(node.parent, exp.Filter):
             condition = node.parent.expression
@@ -113,7 +114,7 @@ class Weighing:
         return exp.Coalesce(this=aggregate("SUM", weight), expressions=[exp.Literal.number(0)])
 
     def _extreme(self, node: exp.Expr, aggregate: Callable[[str, exp.Expr], exp.Expr]) -> exp.Expr | None:
-        """An aggregate to which it is all the same how often a value occurs."""
+        """Return the replacement of an aggregate whose result does not depend on how often a value occurs."""
         if self.is_known(node):
             whole = node.parent if isinstance(node.parent, exp.Filter) else node
             return whole.copy() if whole is not None else None
@@ -125,7 +126,7 @@ class Weighing:
         return None
 
     def _sum(self, node: exp.Expr) -> exp.Expr | None:
-        """The sum of ``node`` over all calls of a row; None where it has no such sum."""
+        """Return the sum of ``node`` over the calls of a row; None if that is not stored."""
         if self.is_known(node):
             return exp.Mul(this=exp.paren(node.copy()), expression=self._weight())
         if isinstance(node, exp.Column):
@@ -150,7 +151,8 @@ class Weighing:
         return self._branches(node, self._sum)
 
     def _maximum(self, node: exp.Expr) -> exp.Expr | None:
-        """The largest ``node`` of all calls of a row, where it never falls as a duration rises; else None."""
+        """Return the maximum of ``node`` over the calls of a row; None unless ``node`` rises with the
+        duration."""
         if self.is_known(node):
             return node.copy()
         if isinstance(node, exp.Column):
@@ -168,7 +170,8 @@ class Weighing:
         return self._branches(node, self._maximum)
 
     def _branches(self, node: exp.Expr, of: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr | None:
-        """``of`` each result of a CASE or IIF, whose conditions a row alone decides."""
+        """Apply ``of`` to each result of a CASE or IIF; None if a condition may differ between calls of a
+        row."""
         if isinstance(node, exp.Case):
             ifs, subject = node.args["ifs"], node.this
         elif isinstance(node, exp.If):
@@ -188,10 +191,10 @@ class Weighing:
         return exp.Case(this=subject.copy() if subject is not None else None, ifs=branches, default=last)
 
     def _weight_where_known(self, node: exp.Expr) -> exp.Expr:
-        """The weight where ``node`` is not NULL, else nothing."""
+        """Return an expression for the weight of a row if ``node`` is not NULL, else for NULL."""
         if isinstance(node, exp.Literal) or (isinstance(node, exp.Column) and not self.is_known(node)):
             return self._weight()
-        # No column that only sums are known of is ever NULL: any number can stand for it.
+        # Columns of which only the sum is known are never NULL: any number can replace them.
         tested = node.copy()
         stand_ins = [
             new
@@ -216,7 +219,7 @@ class Weighing:
 
 
 def _is_simple(node: exp.Expr) -> bool:
-    """Whether an aggregate has one argument and nothing else."""
+    """Return whether an aggregate has one argument, without DISTINCT and ORDER BY."""
     return (
         node.this is not None
         and not node.expressions
@@ -225,7 +228,7 @@ def _is_simple(node: exp.Expr) -> bool:
 
 
 def _with(node: exp.Expr, *operands: exp.Expr | None) -> exp.Expr | None:
-    """``node`` with other operands; None where one of these is None."""
+    """Return ``node`` with other operands; None if one of them is None."""
     made = node.copy()
     for name, operand in zip(("this", "expression"), operands, strict=False):
         if operand is None:
@@ -239,7 +242,8 @@ def _real(text: str) -> exp.Literal:
 
 
 def is_real(node: exp.Expr) -> bool:
-    """Whether a number is surely no integer for SQLite: dividing it leaves no remainder out."""
+    """Return whether a value is certainly a real number to SQLite, so that division is not integer
+    division."""
     if isinstance(node, exp.Literal):
         return not node.is_string and any(sign in node.this.lower() for sign in ".e")
     if isinstance(node, (exp.Paren, exp.Neg)):

@@ -1,1 +1,1 @@
-"""Reads windows from files."""
+"""Reads windows from files, and checks everything that is read."""

@@ -1,4 +1,4 @@
-"""A window out of the rows of a file, which may come from anywhere: every value is checked."""
+"""Makes windows from the rows of a file. Checks every value: the file may come from a stranger."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stalltop.recordings.write.writing import MOST_ROWS, sealed
 _TABLES: Final = {table.name: table for table in schema.SHARED}
 _CODECS: Final = codecs(schema.RECORDS)
 _KNOWN: Final = 1 << 16
-"""Rows of each shared table that are remembered."""
+"""Largest number of rows of each shared table that are cached."""
 _WINDOW: Final = f"SELECT {', '.join(schema.WINDOWS.names[1:])} FROM windows WHERE window_id = ?"
 _PEAK: Final = "SELECT lost_ms_per_s, worst, began FROM windows WHERE window_id = ?"
 _PARTS: Final = {
@@ -68,7 +68,7 @@ _COVERAGE: Final = {
 
 
 class Decoder:
-    """Reads windows of one file by their numbers. What they share is read once, when it is needed."""
+    """Reads windows of one file by their numbers. Reads shared rows when they are needed, and caches them."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -76,29 +76,29 @@ class Decoder:
         self._keys: dict[Sql, RowKey] = {}
 
     def window(self, number: int) -> Window:
-        """The window of that number. Raises KeyError without one, ValueError where something in it is wrong,
-        and sqlite3.Error where the file cannot be read there."""
+        """Return the window of that number. Raises KeyError if there is none, ValueError if a value in it
+        is wrong, and sqlite3.Error if the file cannot be read."""
         values, parts = self._checked(number)
         return self._window(dict(zip(schema.WINDOWS.names[1:-1], values, strict=True)), parts)
 
     def check(self, number: int) -> None:
-        """Raise as ``window``, which takes longer, where anything in that window is another than was saved.
-        What windows share is not looked at: see ``check_shared``."""
+        """Compare a window with its checksum, which is faster than ``window``, and raise the same errors.
+        Does not check shared rows: see ``check_shared``."""
         self._checked(number)
 
     def check_shared(self) -> None:
-        """Raise ValueError where anything that windows share is another than was saved, and sqlite3.Error."""
+        """Compare all shared rows with their checksums. Raises ValueError and sqlite3.Error."""
         for table, select in _SHARED.items():
             for row in self._connection.execute(select.partition(" WHERE ")[0]):
                 self._check_row(table, row)
 
     def _check_row(self, table: str, row: Sequence[Sql]) -> None:
-        """Raise ValueError where a shared row, with its number and checksum, is another than was saved."""
+        """Compare a shared row, given with number and checksum, with its checksum. Raises ValueError."""
         if checksum([row[:-1]]) != row[-1]:
             raise ValueError(f"row {row[0]!r} of {table} is damaged")
 
     def _checked(self, number: int) -> tuple[Sequence[Sql], dict[str, list[Sequence[Sql]]]]:
-        """A window's own row without number and checksum, and its parts, as they are stored."""
+        """Return the row of a window without number and checksum, and its parts, as they are stored."""
         found = self._connection.execute(_WINDOW, (number,)).fetchone()
         if found is None:
             raise KeyError(number)
@@ -109,11 +109,12 @@ class Decoder:
             if len(rows) > MOST_ROWS:
                 raise ValueError(f"{name} has too many rows")
         if sealed(values, parts) != expected:
-            raise ValueError("its checksum is another one")
+            raise ValueError("its checksum does not match")
         return values, parts
 
     def peak(self, number: int) -> Peak:
-        """How bad that window was, or those it was put together from. Raises as ``window``."""
+        """Return the peak of a window, or of those that it was merged from. Raises the errors of
+        ``window``."""
         found = self._connection.execute(_PEAK, (number,)).fetchone()
         if found is None:
             raise KeyError(number)
@@ -123,7 +124,7 @@ class Decoder:
         )
 
     def values(self, table: str, number: Sql) -> Sequence[Any]:
-        """What the row of that number in a shared table stands for: see ``records.Resolving``."""
+        """Return the values of a row of a shared table: see ``records.Resolving``."""
         known = self._known[table]
         found = known.get(number)
         if found is None:
@@ -135,7 +136,7 @@ class Decoder:
         return cast(Sequence[Any], found)
 
     def key(self, number: Sql) -> RowKey:
-        """The series of that number."""
+        """Return the key of a series."""
         found = self._keys.get(number)
         if found is None:
             if len(self._keys) >= _KNOWN:
@@ -145,9 +146,9 @@ class Decoder:
         return found
 
     def _row(self, table: str, number: Sql) -> tuple[Sql, ...]:
-        """The row as it is stored, without its number and checksum."""
+        """Return a row of a shared table as it is stored, without number and checksum."""
         if type(number) is not int:
-            raise ValueError(f"{table}: a number is none")
+            raise ValueError(f"a number of a row of {table} is not an integer")
         found = self._connection.execute(_SHARED[table], (number,)).fetchone()
         if found is None:
             raise ValueError(f"row {number} of {table} is missing")
@@ -155,7 +156,7 @@ class Decoder:
         return tuple(found[1:-1])
 
     def tenant(self, number: Sql) -> Tenant:
-        """The tenant of that number."""
+        """Return the tenant of that number."""
         _, tenant_id, _, *others = self._row("tenants", number)
         names = _TABLES["tenants"].names[4:-1]
         values = {"id": tenant_id} | dict(zip(names, others, strict=True))
@@ -173,8 +174,9 @@ class Decoder:
         driver, unavailable, unknown = (
             said.pop(name) for name in ("driver", "devices_unavailable", "unknown")
         )
+        records: dict[str, Any] = {name: lists[table] for name, table in _EVIDENCE.items()}
         evidence = Evidence(
-            **{name: lists[table] for name, table in _EVIDENCE.items()},
+            **records,
             swap_in_bytes=read_integer(head["swap_in_bytes"], "swap_in_bytes"),
             swap_out_bytes=read_integer(head["swap_out_bytes"], "swap_out_bytes"),
             unknown=unknown,
@@ -192,7 +194,7 @@ class Decoder:
             rows=rows,
             tenants={tenant.id: tenant for tenant in tenants},
             open_calls=lists["open_calls"],
-            devices=Devices(lists["devices"], unavailable, driver),
+            devices=Devices(lists["devices"], unavailable, driver, lists["gone_devices"]),
             system=lists["system"][0] if lists["system"] else None,
             loss={
                 plain.text(name, "losses.name"): read_integer(count, "losses.count")
@@ -223,12 +225,12 @@ class Decoder:
     def _counts(self, parts: Mapping[str, Sequence[Sequence[Sql]]], split: bool) -> Rows:
         counts, payloads = parts["counts"], parts["histograms"]
         if [row[0] for row in counts] != [row[0] for row in payloads]:
-            raise ValueError("histograms do not fit the counts")
+            raise ValueError("histograms and counts have different rows")
         n, width = len(counts), 5 + (len(SPLITS) if split else 0)
         keys = tuple([self.key(row[1]) for row in counts])
         figures = [figure for row in counts for figure in row[2 : 2 + width]]
         if set(map(type, figures)) - {int}:
-            raise ValueError("counts: a count is none")
+            raise ValueError("counts: a count is not an integer")
         table = np.array(figures, np.int64).view(np.uint64).reshape(n, width)
         calls, errors, moved, total, longest = (np.ascontiguousarray(column) for column in table.T[:5])
         rows = Rows(
@@ -238,7 +240,7 @@ class Decoder:
         )
         if len(set(keys)) == n:
             return rows
-        # Names that differ only in what is not printable.
+        # Keys are equal if names differ in unprintable characters only.
         return merge_rows([rows.take(np.arange(1)), rows.take(np.arange(1, n))])
 
 
@@ -290,4 +292,4 @@ _DECODE: Final[dict[str, Callable[[Decoder, tuple[Sql, ...]], Sequence[Any]]]] =
     "series": _series,
     "coverage": _coverage,
 }
-"""What a row stands for, where that is not the row itself."""
+"""Functions that convert rows of shared tables, for tables whose rows are not used as they are stored."""

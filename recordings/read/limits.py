@@ -1,4 +1,4 @@
-"""What nothing that is read from a file may exceed: raised as ValueError, with the reason."""
+"""Limits of values that are read from files. The checks raise ValueError with the reason."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from stalltop.model.evidence import Evidence
 from stalltop.model.window import SPLITS
 
 LATEST: Final = 250_000_000_000.0
-"""Latest time taken, in Unix seconds: what clocks can be asked to show (the year 9892)."""
+"""Latest time that is accepted, Unix seconds: the year 9892, within the range of Python's times."""
 _DEEPEST: Final = 32
-"""Steps from an effect to its root; no more are followed."""
+"""Largest depth of a link of a chain."""
 
 
 def check_span(start: float, seconds: float) -> None:
-    """Both are times."""
+    """Check the beginning (Unix seconds) and the length of a window."""
     if not (0 <= start <= LATEST and 0 <= seconds <= LATEST):
-        raise ValueError("start or seconds is no time")
+        raise ValueError("start or seconds is out of range")
 
 
 def check_evidence(evidence: Evidence) -> None:
-    """Times of events are times, and kinds of charges are parts of a split."""
+    """Check the times of events and the kinds of charges."""
     if not all(0 <= event.time <= LATEST for event in evidence.events):
-        raise ValueError("evidence.events: a time is none")
+        raise ValueError("evidence.events: a time is out of range")
     if not all(charge.kind in SPLITS for charge in evidence.charges):
         raise ValueError("evidence.charges: a kind is not known")
 
 
 def check_chains(chains: Iterable[Chain]) -> None:
-    """Times are times, and links lie no deeper than they are drawn."""
+    """Check the times of chains and the depths of their links."""
     for chain in chains:
         if not (0 <= chain.since <= LATEST and 0 <= chain.seen <= LATEST):
-            raise ValueError("chains: since or seen is no time")
+            raise ValueError("chains: since or seen is out of range")
         if any(link.depth > _DEEPEST for link in chain.links):
-            raise ValueError("chains: a link lies too deep")
+            raise ValueError("chains: a link is too deep")
 
 
 def check_kernels(kernels: Iterable[KernelCount]) -> None:
-    """Buckets are buckets."""
+    """Check the buckets of CUDA kernels."""
     if any(bucket >= BUCKETS for kernel in kernels for bucket, _ in kernel.buckets):
         raise ValueError("kernels: there is no such bucket")
 
 
 def check_calls(kept: Iterable[KeptCall]) -> None:
-    """Times are times, and splits have all their parts."""
+    """Check the times and the splits of captured calls."""
     for call in kept:
         if not 0 <= call.start_ns <= LATEST * 1e9:
-            raise ValueError("calls.kept: a start is no time")
+            raise ValueError("calls.kept: a start is out of range")
         if call.split_ns is not None and len(call.split_ns) != len(SPLITS):
-            raise ValueError("calls.kept: a split does not have as many parts as there are")
+            raise ValueError("calls.kept: a split has another number of parts")

@@ -1,4 +1,4 @@
-"""The list of a file's windows: their times, and how bad they were."""
+"""Reads the list of a file's windows: their times and severities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MOST_WINDOWS: Final = 1_000_000
-"""Windows that a file may have: nearly two years of minutes."""
+"""Largest number of windows of a file: nearly two years of minutes."""
 _LIST: Final = (
     "SELECT window_id, host_id, start, seconds, level, coalesce(lost_ms_per_s, 0.0), worst, began, checksum"
     f" FROM windows WHERE window_id > ? ORDER BY window_id LIMIT {_MOST_WINDOWS + 1}"
@@ -20,9 +20,9 @@ _KNOWN: Final = "SELECT count(*), total(checksum) FROM windows WHERE window_id <
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowList:
-    """The windows of a file, oldest first: element i of every array belongs to one window.
+    """The windows of a file, oldest first: element i of every array belongs to window i.
 
-    They are in the order in which they came: where the clock was set back, ``start`` falls.
+    Windows are in the order in which they were recorded: ``start`` falls where the clock was set back.
     """
 
     window_id: NDArray[np.int64]
@@ -31,20 +31,20 @@ class WindowList:
     """Unix time in seconds."""
     seconds: NDArray[np.float64]
     level: NDArray[np.int64]
-    """0: as it came; 10, 60: put together to windows of at least so many seconds."""
+    """0: as it was recorded; 10, 60: merged to windows of at least this many seconds."""
     lost_ms_per_s: NDArray[np.float64]
-    """What open chains cost together: see ``model.merge.packing.Peak``."""
+    """Time that open chains cost together: see ``model.merge.packing.Peak``."""
     worst: NDArray[np.int64]
     """Severity of the worst open chain, as ``model.merge.packing.Peak.worst``."""
     began: NDArray[np.int64]
-    """The same of the chains that began within."""
+    """Severity of the worst chain that began within the window."""
 
     def __len__(self) -> int:
         return len(self.window_id)
 
     @property
     def end(self) -> NDArray[np.float64]:
-        """Unix time in seconds."""
+        """Ends, Unix seconds."""
         return self.start + self.seconds
 
 
@@ -53,18 +53,18 @@ _COLUMNS: Final = tuple(field.name for field in fields(WindowList))
 
 
 class Listing:
-    """Reads the list, and after the first time only what is new of it."""
+    """Reads the list of windows; after the first time, only new windows."""
 
     def __init__(self) -> None:
         self._known: WindowList | None = None
         self._total = 0.0
-        """Sum of the checksums of what is known: it is another one where windows were put together. Exact, as
-        there are less than two million windows."""
+        """Sum of the checksums of the known windows, which changes if windows are merged. Exact as a float,
+        since there are fewer than two million windows."""
         self.anew = False
-        """Whether the last read found that windows had gone."""
+        """Whether known windows were gone, so that the last read was of the whole list."""
 
     def read(self, connection: sqlite3.Connection) -> WindowList:
-        """The list as it is now; within a transaction. Raises ValueError where it is none."""
+        """Return the list as it is now; call it within a transaction. Raises ValueError for wrong values."""
         known = self._known
         if known is not None and len(known):
             last = int(known.window_id[-1])
@@ -81,18 +81,18 @@ class Listing:
 
 
 def _after(connection: sqlite3.Connection, window_id: int) -> tuple[WindowList, float]:
-    """The windows with greater numbers, and the sum of their checksums."""
+    """Return the windows with greater numbers, and the sum of their checksums."""
     rows = connection.execute(_LIST, (window_id,)).fetchall()
     if len(rows) > _MOST_WINDOWS:
-        raise ValueError("there are too many windows")
+        raise ValueError(f"the file has more than {_MOST_WINDOWS:,} windows")
     *columns, checksums = zip(*rows, strict=True) if rows else [()] * (len(_COLUMNS) + 1)
     arrays: dict[str, Any] = {}
     for name, column in zip(_COLUMNS, columns, strict=True):
         if set(map(type, column)) - {float if name in _REAL else int}:
-            raise ValueError(f"windows.{name} is no number")
+            raise ValueError(f"windows.{name} is not a number")
         arrays[name] = np.array(column, np.float64 if name in _REAL else np.int64)
     if set(map(type, checksums)) - {int}:
-        raise ValueError("windows.checksum is no number")
+        raise ValueError("windows.checksum is not a number")
     return WindowList(**arrays), float(sum(checksums))
 
 

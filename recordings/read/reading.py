@@ -1,4 +1,4 @@
-"""Windows out of a file, which may be a stranger's, damaged, or being written at this moment."""
+"""Reads windows from a file, which may be a stranger's, damaged, or just being written by a recorder."""
 
 from __future__ import annotations
 
@@ -34,43 +34,43 @@ __all__ = [
 ]
 
 _AT_ONCE: Final = 64
-"""Windows that are added up together."""
+"""Windows that are collected before they are merged."""
 _MOST_WARNINGS: Final = 100
 
 
 class WindowGoneError(StalltopError):
-    """A window that was put together with others to a longer one, or dropped, since the file was listed."""
+    """The file no longer has a window: it was dropped or merged with others since the list was read."""
 
 
 class RecordedHost(NamedTuple):
-    """A host that windows of a file are of."""
+    """A host in a file."""
 
     host_id: int
     name: str
     clock_offset_ns: int | None
-    """Its clock minus that of the file's first host; None where it was not estimated."""
+    """Its clock minus that of the file's first host; None if it was not estimated."""
     clock_error_ns: int | None
 
 
 class Recorded:
-    """An open file of windows. Used by one thread at a time; ``close`` it, or use it with ``with``."""
+    """An open file of windows, for one thread at a time. ``close`` it, or use ``with``."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self.path = opened.path
         self.warnings = opened.warnings
-        """What could not be read, one line each."""
+        """Warnings about parts that could not be read, one line each."""
         self._decoder = Decoder(opened.connection)
         self._data_version = -1
         self.changed()
         self._moments: WindowList | None = None
         self._listing = Listing()
         self.about: Mapping[str, str] = dict(self._all("SELECT name, value FROM about"))
-        """What the file says of itself."""
+        """The table ``about``."""
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """To ask the file other things: it reads only."""
+        """The read-only connection to the file."""
         return self._opened.connection
 
     def __enter__(self) -> Recorded:
@@ -87,7 +87,7 @@ class Recorded:
 
     @property
     def kind(self) -> Literal["window", "recording"]:
-        """Whether it is one saved window."""
+        """``window`` for a saved window, else ``recording``."""
         return "window" if self.about.get("kind") == "window" and len(self.moments) == 1 else "recording"
 
     @property
@@ -102,17 +102,18 @@ class Recorded:
 
     @property
     def moments(self) -> WindowList:
-        """All windows, oldest first, as they were when ``changed`` last said so."""
+        """The list of windows, oldest first, as it was when ``changed`` last returned True."""
         if self._moments is None:
             with self._opened.reading("its list of windows"), self._snapshot():
                 self._moments = self._listing.read(self.connection)
             if self._listing.anew:
-                # What only they referred to may be gone as well, and its numbers may stand for others now.
+                # Shared rows that only these windows used may be gone, too: the cache starts anew.
                 self._decoder = Decoder(self.connection)
         return self._moments
 
     def changed(self) -> bool:
-        """Whether another program has written since this was asked last; ``moments`` is new then."""
+        """Return whether another program has written to the file since the last call. If so, ``moments`` is
+        read again."""
         with self._opened.reading("it"):
             if self._opened.again():
                 self._decoder = Decoder(self.connection)
@@ -124,8 +125,8 @@ class Recorded:
         return True
 
     def window(self, window_id: int) -> Window:
-        """The window of that number. Raises UnreadableFileError where it cannot be read, and
-        WindowGoneError without one."""
+        """Return a window. Raises UnreadableFileError if it is damaged, and WindowGoneError if it is not
+        there."""
         try:
             with self._opened.reading(lambda: self._named(window_id)), self._snapshot():
                 return self._decoder.window(int(window_id))
@@ -133,7 +134,7 @@ class Recorded:
             raise WindowGoneError(f"window {window_id} is no longer in {self.path}") from None
 
     def check(self, window_id: int) -> None:
-        """Compare that window with its checksum, which is quicker than to read it. Raises as ``window``."""
+        """Compare a window with its checksum, which is faster than ``window``, and raise the same errors."""
         try:
             with self._opened.reading(lambda: self._named(window_id)), self._snapshot():
                 self._decoder.check(int(window_id))
@@ -141,17 +142,18 @@ class Recorded:
             raise WindowGoneError(f"window {window_id} is no longer in {self.path}") from None
 
     def check_shared(self) -> None:
-        """Compare what windows share with its checksums. Raises UnreadableFileError."""
+        """Compare all shared rows with their checksums. Raises UnreadableFileError."""
         with self._opened.reading("what its windows share"), self._snapshot():
             self._decoder.check_shared()
 
     def windows(
         self, start: float = -np.inf, end: float = np.inf, host: str | None = None
     ) -> Iterator[Window]:
-        """Windows that overlap ``start`` to ``end`` (Unix time in seconds), of one host or of all, oldest
-        first. What cannot be read is left out, with a line in ``warnings``.
+        """Yield the windows that overlap ``start`` to ``end`` (Unix seconds), of one host or of all, oldest
+        first. Leaves out damaged windows, with a line in ``warnings``.
 
-        All are of one moment of the file: until the last one was taken, a recorder cannot make it smaller.
+        All windows are of the same state of the file: until the last one is read, a recorder cannot
+        truncate its log.
         """
         with self._snapshot():
             self._moments = None  # as they are in this snapshot
@@ -171,15 +173,15 @@ class Recorded:
         return found
 
     def between(self, start: float, end: float, host: str | None = None) -> list[Window]:
-        """``windows`` as a list."""
+        """Return ``windows`` as a list."""
         return list(self.windows(start, end, host))
 
     def whole(
         self, start: float = -np.inf, end: float = np.inf, each: Callable[[Window], object] = bool
     ) -> Window:
-        """All windows that overlap ``start`` to ``end`` (Unix time in seconds) added up; ``each`` gets every
-        one of them on the way. What could not be read is named in its coverage. Raises UnreadableFileError
-        where nothing can be read."""
+        """Return all windows that overlap ``start`` to ``end`` (Unix seconds), merged. Calls ``each`` with
+        every window. The coverage of the result names damaged windows. Raises UnreadableFileError if no
+        window can be read."""
         found: list[Window] = []
         for window in self.windows(start, end):
             each(window)
@@ -199,7 +201,7 @@ class Recorded:
         )
 
     def _named(self, window_id: int) -> str:
-        """A window as people call it."""
+        """Return a description of a window, by its time, for messages."""
         moments = self.moments
         for at in np.flatnonzero(moments.window_id == window_id):
             if 0 <= moments.start[at] <= LATEST:
@@ -212,21 +214,21 @@ class Recorded:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """All that is read until the end is of the file as it is now: a recorder that puts windows together
-        takes none of them away meanwhile. Its log grows as long, so this is for minutes, not for days.
+        """Read the same state of the file in the whole block, although a recorder may merge windows
+        meanwhile. Its log grows as long, so that a block should take minutes, not days.
 
-        Raises StalltopError at the end where a closed file was taken up again meanwhile: what was read may
-        be of two states of it."""
+        Raises StalltopError at the end if a recorder has opened the closed file again meanwhile: reads may
+        then have seen two states of it."""
         with self._snapshot():
             with self._opened.reading("it"):
-                self._opened.pragma("schema_version")  # from the first look on it is held
+                self._opened.pragma("schema_version")  # the first read begins the snapshot
             self._moments = None
             yield
             self._opened.expect_unchanged()
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[None]:
-        """All reads see the file at one moment, whatever a recorder does meanwhile."""
+        """Read one state of the file in the whole block, whatever a recorder does meanwhile."""
         if self.connection.in_transaction:
             yield
             return
@@ -234,7 +236,7 @@ class Recorded:
         try:
             yield
         finally:
-            with contextlib.suppress(sqlite3.ProgrammingError):  # it may be closed meanwhile
+            with contextlib.suppress(sqlite3.ProgrammingError):  # the file may be closed meanwhile
                 self.connection.rollback()
 
     def _warn(self, line: str) -> None:
@@ -243,18 +245,18 @@ class Recorded:
 
 
 def load(path: Path) -> Window:
-    """The window saved in ``path``, or all windows of a recording added up.
+    """Return the window saved in ``path``, or all windows of a recording merged.
 
-    Raises UsageError, with the reason, where that is no such file.
+    Raises UsageError, with the reason, if ``path`` is no file of stalltop or damaged.
     """
     with open_file(path) as recorded:
         return recorded.whole()
 
 
 def open_file(path: Path) -> Recorded:
-    """Open a saved window or a recording to read. It is never changed.
+    """Open a saved window or a recording for reading.
 
-    Raises UsageError, with the reason, where that is no such file.
+    Raises UsageError, with the reason, if ``path`` is no file of stalltop or damaged.
     """
     opened = Opened(path)
     try:
@@ -265,5 +267,5 @@ def open_file(path: Path) -> Recorded:
 
 
 def read_peak(connection: sqlite3.Connection, window_id: int) -> Peak:
-    """How bad it was: see ``Decoder.peak``."""
+    """Return the peak of a window: see ``Decoder.peak``."""
     return Decoder(connection).peak(window_id)

@@ -1,1 +1,1 @@
-"""Writes windows into files."""
+"""Writes windows to files: saved windows, recordings and merged files."""

@@ -1,4 +1,4 @@
-"""How large and how old a recording may become."""
+"""Limits of the size and the age of a recording."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from typing import Final
 
 DEFAULT_BYTES: Final = 1 << 30
-"""Size bound where none is given: 1 GiB, in which a week of 100 rows a second fits."""
+"""Default limit of the size: 1 GiB, which holds a week of 100 rows a second."""
 DEFAULT_SECONDS: Final = 14 * 86_400.0
-"""Age bound where none is given: 14 days."""
+"""Default limit of the age: 14 days."""
 LEAST_BYTES: Final = 4 << 20
-"""The smallest size bound: one that holds some minutes."""
+"""Smallest limit of the size, which holds some minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a recording may take."""
+    """Limits of a recording."""
 
     bytes: int = DEFAULT_BYTES
-    """On the disk, with the files that SQLite keeps beside it."""
+    """Largest size on disk, with the files that SQLite keeps beside it."""
     seconds: float = DEFAULT_SECONDS
-    """How old its oldest window may be."""
+    """Largest age of the oldest window."""
 
     def __post_init__(self) -> None:
         if self.bytes < LEAST_BYTES or self.seconds <= 0:
-            raise ValueError(f"at least {LEAST_BYTES} bytes and more than 0 seconds are needed")
+            raise ValueError(f"a recording needs at least {LEAST_BYTES} bytes and more than 0 seconds")

@@ -1,4 +1,5 @@
-"""What the host's clock did between two windows, so that a recording says why its times are not even."""
+"""Detects suspends and changes of the host's clock between two windows, so that a recording can state
+them."""
 
 from __future__ import annotations
 
@@ -9,29 +10,30 @@ from typing import Final, NamedTuple
 from stalltop.model.evidence import Event
 
 SET_SECONDS: Final = 0.5
-"""A difference that large is a clock that was set: corrected gently, it differs by 0.5 ms a second."""
+"""Least difference between clocks that means that the clock was set. Gradual correction (adjtime) changes
+it by at most 0.5 ms per second."""
 ASLEEP_SECONDS: Final = 1.0
-"""A host that did not run for that long was suspended."""
+"""Least time in which a suspended host did not run."""
 _AT_ONCE: Final = 0.02
-"""Three clocks that were read within that time, seconds, were read together."""
+"""Longest time, in seconds, within which the three clocks must be read."""
 _TRIES: Final = 10
 
 
 class Clocks(NamedTuple):
-    """Three clocks at one moment, seconds."""
+    """Three clocks at one moment, in seconds."""
 
     wall: float
-    """Unix time: anybody may set it."""
+    """CLOCK_REALTIME, Unix time, which may be set."""
     running: float
-    """Goes on evenly, and stands still while the host is suspended."""
+    """CLOCK_MONOTONIC, which stops while the host is suspended."""
     always: float
-    """Goes on evenly whatever happens."""
+    """CLOCK_BOOTTIME, which never stops."""
 
 
 def read_clocks() -> Clocks:
-    """The host's clocks."""
+    """Return the host's clocks."""
     clocks = Clocks(0.0, 0.0, 0.0)
-    for _ in range(_TRIES):  # anything may come between two readings
+    for _ in range(_TRIES):  # the thread may be preempted between two clocks
         before = time.clock_gettime(time.CLOCK_BOOTTIME)
         clocks = Clocks(time.time(), time.monotonic(), before)
         if time.clock_gettime(time.CLOCK_BOOTTIME) - before < _AT_ONCE:
@@ -40,14 +42,14 @@ def read_clocks() -> Clocks:
 
 
 class ClockWatch:
-    """Compares the clocks whenever it is asked to."""
+    """Compares the clocks at each call of ``events``."""
 
     def __init__(self, read: Callable[[], Clocks] = read_clocks) -> None:
         self._read = read
         self._last = read()
 
     def events(self) -> tuple[Event, ...]:
-        """What happened since the last time: ``suspended``, ``clock_step``."""
+        """Return what happened since the last call: ``suspended``, ``clock_step``."""
         now, before, self._last = (clocks := self._read()), self._last, clocks
         asleep = (now.always - before.always) - (now.running - before.running)
         ahead = (now.wall - before.wall) - (now.always - before.always)
@@ -63,7 +65,7 @@ class ClockWatch:
 
 
 def length_text(seconds: float) -> str:
-    """A stretch of time for a person: ``2.5 s``, ``3 min 20 s``, ``5 h 0 min``, ``12 d 3 h``."""
+    """Return a length of time as text: ``2.5 s``, ``3 min 20 s``, ``5 h 0 min``, ``12 d 3 h``."""
     if seconds < 60:
         return f"{seconds:.1f} s".replace(".0 s", " s")
     whole = round(seconds)

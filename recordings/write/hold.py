@@ -1,4 +1,4 @@
-"""Who writes a recording: one process at a time, by a lock on the file itself that ends with its owner."""
+"""Locks a recording for one process: a lock on the file itself, which ends with the process."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from stalltop.model.errors import StalltopError, UsageError
 __all__ = ["FileInUseError", "Hold", "reserve"]
 
 _KEEP_SIZE = 1
-"""FALLOC_FL_KEEP_SIZE of linux/falloc.h: room beyond the end of a file does not make it longer."""
+"""FALLOC_FL_KEEP_SIZE of linux/falloc.h: reserving space beyond the end of a file does not make it longer."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Hold:
-    """The file at ``path``, made where there is none (mode 0600), and nobody else's until ``release``.
+    """The lock on the file at ``path`` until ``release``. Creates the file if there is none (mode 0600).
 
-    The lock is on the file, not on its name: a recording that was moved away stays locked. SQLite's own locks
-    are of another kind, so readers are not kept out. But every ``close`` of the file drops those within this
-    process, which is why the lock is to be released after the connection was closed.
+    The lock is on the file, not on its name: a recording that was moved stays locked. It is a flock, which
+    does not conflict with SQLite's own POSIX locks, so that others can read. But every ``close`` of the
+    file drops the POSIX locks of this process: release the lock after the connection was closed.
 
-    Raises FileInUseError, UsageError where ``path`` is no regular file or one with several names, and
-    StalltopError where it cannot be opened.
+    Raises FileInUseError if another process has the lock, UsageError if ``path`` is no regular file or has
+    several names, and StalltopError if it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class Hold:
                 raise UsageError(f"{path} is no regular file")
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(self._descriptor).st_nlink > 1:
-                # SQLite finds the log of a file by its name.
+                # SQLite finds the log by the name of the file: under another name, it is missed.
                 raise UsageError(
                     f"{path} has another name, too (a hard link)", "remove one of them, or copy it"
                 )
@@ -55,7 +55,7 @@ class Hold:
             os.close(self._descriptor)
             raise FileInUseError(
                 f"another stalltop records to {path}{f' (process {owner})' if owner else ''}",
-                "name another file with --to, or stop the other one",
+                "name another file with --to, or stop the other stalltop",
             ) from None
         except OSError as error:
             os.close(self._descriptor)
@@ -65,7 +65,7 @@ class Hold:
             raise
 
     def _owner(self) -> int:
-        """Process id of who holds the lock, 0 where the kernel does not say."""
+        """Return the PID that holds the lock; 0 if it is not known."""
         file = os.fstat(self._descriptor)
         inode = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
         with contextlib.suppress(OSError, ValueError), open("/proc/locks") as locks:
@@ -76,12 +76,12 @@ class Hold:
         return 0
 
     def head(self, count: int) -> bytes:
-        """The first ``count`` bytes of the file."""
+        """Return the first ``count`` bytes of the file."""
         return os.pread(self._descriptor, count, 0)
 
     @property
     def in_place(self) -> bool:
-        """Whether the file is still the one of that name: it was neither moved, removed nor replaced."""
+        """Whether ``path`` still names the file, which was neither moved, removed nor replaced."""
         own = os.fstat(self._descriptor)
         try:
             named = os.lstat(self.path)
@@ -90,11 +90,11 @@ class Hold:
         return (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino)
 
     def reserve(self, size: int) -> bool:
-        """Have room on the device for the first ``size`` bytes; False where there is none."""
+        """Reserve space on the device for the first ``size`` bytes. Returns False if there is not enough."""
         return reserve(self._descriptor, size)
 
     def release(self) -> None:
-        """Let others write it, and give back what was reserved beyond its end. May be called twice."""
+        """Release the lock and the space reserved beyond the end of the file. May be called twice."""
         if self._descriptor < 0:
             return
         with contextlib.suppress(OSError):
@@ -104,9 +104,9 @@ class Hold:
 
 
 def reserve(descriptor: int, size: int) -> bool:
-    """Have room on the device for the first ``size`` bytes of a file, whose length stays as it is.
+    """Reserve space on the device for the first ``size`` bytes of a file, whose length does not change.
 
-    False where there is none. True, too, where the file system reserves nothing.
+    Returns False if there is not enough space; True also if the file system cannot reserve space.
     """
     fallocate = ctypes.CDLL(None, use_errno=True).fallocate
     fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)

@@ -1,4 +1,4 @@
-"""Files of several hosts, or of one host one after the other, as one file on one clock."""
+"""Merges files of several hosts, or of one host, into one file on one clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from stalltop.files.complete import opened
 from stalltop.model.errors import StalltopError, UsageError
-from stalltop.model.hosts.clocks import Clock, Entry, Recollection, clocks, renamed, shifted
+from stalltop.model.hosts.clocks import Clock, CollectiveEntry, Recollection, clocks, renamed, shifted
 from stalltop.model.hosts.machines import are_two_machines
 from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
@@ -29,19 +29,19 @@ from stalltop.recordings.read.reading import (
 from stalltop.recordings.write.writing import Writer, create
 
 _AT_ONCE: Final = 256
-"""Windows written in one transaction."""
+"""Windows that are written in one transaction."""
 _NAME: Final = "give one of two machines another name: --host-name FILE=NAME; else leave the file out"
 _TOUCHING: Final = 0.05
-"""Seconds by which windows of one host may overlap: clocks are corrected all the time."""
+"""Seconds by which windows of one host may overlap, since clocks are corrected gradually."""
 _SECOND_RECORDER: Final = 10
-"""So many windows beside those of another file are no accident."""
+"""So many windows at the same times as those of another file mean that two recorders wrote them."""
 _LOOKED_AT: Final = 8
-"""Windows of a file and host that are compared with those that stand in their place."""
+"""Windows of a file and host that are compared with those of another file at the same times."""
 
 
 @dataclass
 class MergedHost:
-    """One host of the file that was made."""
+    """One host of the merged file."""
 
     name: str
     clock: Clock
@@ -50,27 +50,27 @@ class MergedHost:
     """Unix time in seconds on the first host's clock, as ``end``."""
     end: float = 0.0
     left_out: int = 0
-    """Windows of times that other windows of this host stand for already."""
+    """Windows that were left out because others of this host cover their time."""
 
 
 @dataclass
 class Merged:
-    """What was made."""
+    """The result of merging files."""
 
     path: Path
     hosts: list[MergedHost] = field(default_factory=list)
-    """The first one's clock is that of the file."""
+    """Hosts; the times of the file are those of the first one's clock."""
     warnings: list[str] = field(default_factory=list)
-    """What could not be read, one line each."""
+    """Warnings about windows that could not be read, one line each."""
 
 
 class _Part(NamedTuple):
-    """One window of one file, before it is read."""
+    """One window of one file, before it is read. Parts sort in the order in which windows are written."""
 
     turn: float
-    """What they are sorted by: ``start``, or in a file whose clock was set back, that of the one before."""
+    """Sort key: ``start``, or the largest ``start`` before it if the clock was set back."""
     seconds: float
-    """Of two that begin together the shorter one tells more."""
+    """Of two windows with the same beginning, the shorter one comes first, as it has more detail."""
     file: int
     place: int
     window_id: int
@@ -90,11 +90,11 @@ def merge_files(
     given_ns: Mapping[str, int] | None = None,
     step: Callable[[int, int], object] = lambda done, whole: None,
 ) -> Merged:
-    """Put the windows of the files ``paths`` into one at ``target``, by time on the first host's clock.
+    """Write the windows of the files ``paths`` to one file at ``target``, by time on the first host's clock.
 
-    ``names`` are other names of the host of a file; ``given_ns`` offsets of hosts' clocks that are known
-    (``model.hosts.clocks``). Where a clock is not known its times stay as they are. ``step`` gets how many
-    windows are done, of how many. Raises UsageError and StalltopError.
+    ``names`` are new names for the host of a file; ``given_ns`` known offsets of hosts' clocks
+    (``model.hosts.clocks``). Times of hosts whose clock is not known stay unchanged. Calls ``step`` with
+    the number of windows that are done and the number of all. Raises UsageError and StalltopError.
     """
     names = names or {}
     with contextlib.ExitStack() as stack:
@@ -114,7 +114,7 @@ def merge_files(
         chosen = list(_without_overlap(parts, merged, paths, beside))
         for left_out, kept in beside:
             _refuse_two_machines(files, left_out, kept)
-        # By the open file itself, which has no name of its own yet.
+        # SQLite opens the file by its descriptor, as it has no final name yet.
         with opened(target, overwrite=overwrite) as file, contextlib.closing(_connected(file)) as made:
             try:
                 _write(made, _windows(files, called, known, chosen), merged, step, len(chosen))
@@ -130,7 +130,7 @@ def _connected(file: BinaryIO) -> sqlite3.Connection:
 
 
 class _Names:
-    """What the hosts of a file are called in the merged one."""
+    """Names of the hosts of a file in the merged file."""
 
     def __init__(self, file: Recorded, name: str | None) -> None:
         self._hosts = {host.host_id: host.name for host in file.hosts}
@@ -140,11 +140,11 @@ class _Names:
             raise UsageError(f"{file.path} is of several hosts: they cannot have one name")
 
     def of(self, host_id: int) -> str:
-        """The name of a host of the file."""
+        """Return the name of a host of the file."""
         return self._hosts[host_id] if self._name is None else self._name
 
     def given(self, window: Window) -> Window:
-        """``window`` under its new name."""
+        """Return ``window`` with the new name of its host."""
         return window if self._name is None else renamed(window, self._name)
 
 
@@ -164,10 +164,12 @@ def _recollections(files: Sequence[Recorded], called: Sequence[_Names]) -> dict[
 
 
 def _recalled(file: Recorded, host_id: int) -> Recollection:
-    """What a file says of a host's clock."""
+    """Return what a file has about a host's clock: entries to collectives, and the error of the clock."""
     try:
         entries = [
-            Entry(str(communicator), int(rank), int(entered), round((start + seconds) * 1e9) - int(since))
+            CollectiveEntry(
+                str(communicator), int(rank), int(entered), round((start + seconds) * 1e9) - int(since)
+            )
             for communicator, rank, entered, since, start, seconds in file.connection.execute(
                 "SELECT communicator, rank, entered, since_entry_ns, start, seconds FROM ranks"
                 " JOIN windows USING (window_id) WHERE host_id = ?",
@@ -185,7 +187,7 @@ def _recalled(file: Recorded, host_id: int) -> Recollection:
 
 
 def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock]) -> Iterator[_Part]:
-    """The windows of one file, in its order."""
+    """Yield the windows of one file, in its order."""
     moments = file.moments
     columns = zip(
         moments.window_id.tolist(),
@@ -204,17 +206,18 @@ def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock
 
 
 def _correction(clock: Clock) -> float:
-    """Seconds to add to a host's times."""
+    """Return the seconds to add to a host's times."""
     return -(clock.offset_ns or 0) / 1e9
 
 
 def _without_overlap(
     parts: Iterable[_Part], merged: Merged, paths: Sequence[Path], beside: list[tuple[_Part, _Part]]
 ) -> Iterator[_Part]:
-    """Each stretch of a host's time once: of two files that have it, the window that begins first stays.
+    """Yield windows so that no two of a host overlap. Of overlapping windows of two files, the first one
+    stays.
 
-    ``beside`` gets some of the windows that are left out, each with one that stands in its place. Raises
-    UsageError where two files with one host name seem to be of two machines.
+    Adds some of the windows that are left out to ``beside``, each with a window that covers its time. Raises
+    UsageError if two files with the same host name seem to be of two machines.
     """
     hosts = {host.name: host for host in merged.hosts}
     lasts: dict[str, dict[int, _Part]] = {}
@@ -250,7 +253,7 @@ def _without_overlap(
         taken.add((part.host, part.start, part.end))
         yield part
     for (file, name), count in others.items():
-        # Windows that somebody saved beside a recording are few; those of a second recorder are not.
+        # Windows that somebody saved while a recorder ran are few; those of a second recorder are many.
         if count >= _SECOND_RECORDER and count * 4 > whole[file]:
             raise UsageError(
                 f"{paths[file]} has other windows of {name} at the same times as another file", _NAME
@@ -258,7 +261,7 @@ def _without_overlap(
 
 
 def _refuse_two_machines(files: Sequence[Recorded], left_out: _Part, kept: _Part) -> None:
-    """Raise UsageError where ``left_out`` is of another machine than ``kept``, which stands in its place."""
+    """Raise UsageError if ``left_out`` is of another machine than ``kept``, which covers its time."""
     a, b = files[left_out.file], files[kept.file]
     try:
         both = a.window(left_out.window_id), b.window(kept.window_id)
@@ -271,7 +274,8 @@ def _refuse_two_machines(files: Sequence[Recorded], left_out: _Part, kept: _Part
 def _windows(
     files: Sequence[Recorded], called: Sequence[_Names], known: Mapping[str, Clock], parts: Sequence[_Part]
 ) -> Iterator[tuple[Window, int, Peak] | None]:
-    """Each window on one clock, with its level and how bad it was; None for one that cannot be read."""
+    """Yield each window on the merged file's clock, with its level and peak; None for a window that cannot be
+    read."""
     for part in parts:
         file = files[part.file]
         try:

@@ -1,4 +1,4 @@
-"""A source whose windows are recorded, too, while somebody wants that."""
+"""A source of windows that can also be recorded."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 
 
 CLOSE_SECONDS = 5.0
-"""How long a recording that begins waits for one before it to be written."""
+"""How long a new recording waits until the one before it is written."""
 LEAST_SECONDS = 0.75
-"""A screen may read more often; what is recorded are windows of about a second, none shorter than this."""
+"""Least length of windows that are recorded: shorter ones, which a screen may read, are merged."""
 
 
 class RecordedSource:
-    """Passes the windows of ``source`` on, and to a recorder beside it. Recording never holds reading up."""
+    """Returns the windows of ``source``, and passes them to a recorder. Recording never delays reading."""
 
     def __init__(self, source: Source, path: Path | None = None, bounds: Bounds | None = None) -> None:
-        """``path`` and ``bounds`` are what is recorded to when nothing else is said; by default the file of
-        this host in the state directory."""
+        """``path`` and ``bounds`` are those of the recording; the default path is the file of this host in
+        the state directory."""
         self._source = source
         self._path = path
         self._bounds = bounds
         self._recorder: Recorder | None = None
         self._ending: list[Recorder] = []
         self._parts: list[Window] = []
-        """Windows that are shorter than what is recorded, and wait for more."""
+        """Windows that are merged until they reach ``LEAST_SECONDS``."""
         self._host: str | None = None
-        """Whose windows were read."""
+        """Host of the windows that were read."""
         self._beginning = False
         self._lock = threading.Lock()
         self._news: list[str] = []
 
     def read(self) -> Window:
-        """The source's window."""
+        """Return the next window of the source."""
         window = self._source.read()
         self._host = window.host
         recorder = self._recorder
@@ -54,30 +54,30 @@ class RecordedSource:
         return window
 
     def close(self) -> None:
-        """Close the source; what is recorded ends with ``finish``."""
+        """Close the source. ``finish`` ends the recording."""
         self._source.close()
 
     @property
     def state(self) -> RecorderState | None:
-        """How recording goes; None where nothing is recorded."""
+        """State of the recorder; None if nothing is recorded."""
         recorder = self._recorder
         return None if recorder is None else recorder.state
 
     def news(self) -> list[str]:
-        """What has happened to the recording since this was asked last, a line each."""
+        """Return messages about the recording since the last call, one line each."""
         with self._lock:
             news, self._news = self._news, []
         return news
 
     def begin_beside(self) -> None:
-        """Record from now on; how that went is among the ``news``. Waits for no disk."""
+        """Begin recording in another thread, without waiting for the disk. ``news`` reports the result."""
 
         def work() -> None:
             try:
                 self._tell(f"recording to {self.begin()}")
             except StalltopError as told:
                 self._tell(f"not recording: {' '.join(str(told).split())}")
-            except Exception as error:  # nothing is printed over the screen
+            except Exception as error:  # a traceback would be printed over the screen
                 self._tell(f"not recording: {described(error)}")
             finally:
                 self._beginning = False
@@ -87,11 +87,11 @@ class RecordedSource:
             threading.Thread(target=work, name="stalltop-record", daemon=True).start()
 
     def begin(self) -> Path:
-        """Record from now on, and return where to. Raises StalltopError where that cannot be."""
+        """Begin recording, and return the path. Raises StalltopError if that fails."""
         from stalltop.files.places import recording_path
         from stalltop.recordings.write.recorder import Recorder
 
-        for before in self._ending:  # it may be the same file
+        for before in self._ending:  # it may still hold the lock of the same file
             before.close(CLOSE_SECONDS)
         path = self._path or recording_path()
         recorder = Recorder(path, self._bounds, tell=self._tell)
@@ -102,7 +102,7 @@ class RecordedSource:
         return path
 
     def end(self) -> RecorderState | None:
-        """Record no longer; the file is closed beside whoever calls this. Gives how far it came."""
+        """End recording, and return the last state. Another thread closes the file."""
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return None
@@ -111,7 +111,8 @@ class RecordedSource:
         return recorder.state
 
     def finish(self, timeout: float) -> list[str]:
-        """End everything, waiting for the disk for so many seconds; gives what is to be said about it."""
+        """End all recordings, and wait for the disk up to ``timeout`` seconds each. Returns messages about
+        them."""
         self.end()
         lines = self.news()
         ending, self._ending = self._ending, []

@@ -1,4 +1,4 @@
-"""Records windows beside whatever reads them: a disk that is slow or full never holds that up."""
+"""Records windows in a thread of its own, so that a slow or full disk never delays reading."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ from stalltop.recordings.write.recording import Recording
 from stalltop.recordings.write.thinning import with_events
 
 MOST_WAITING: Final = 60
-"""Windows that wait for the disk. When there are more, the oldest ones are given up, counted and told."""
+"""Largest number of windows that wait for the disk. Above that, the oldest are dropped, counted and
+reported."""
 MOST_ASIDE: Final = 3
-"""Damaged files that give way to new ones: after so many the device is to blame."""
+"""Damaged files that are replaced by new ones at most: after this many, the device is probably broken."""
 RETRY_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
-"""How long it waits before it tries again, time after time; the last one over and over."""
+"""Pauses before the first, second, … retry; the last one applies to all further retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecorderState:
-    """How recording goes."""
+    """State of a recorder."""
 
     path: Path
     bytes: int = 0
-    """What the file takes on the disk, with what SQLite keeps beside it."""
+    """Size of the recording on disk, with the files that SQLite keeps beside it."""
     seconds: float = 0.0
-    """Time that was recorded since it began here."""
+    """Time that this recorder has recorded."""
     held_seconds: float = 0.0
-    """Time that the file holds, with what was there before: older windows give way to newer ones."""
+    """Time that the file holds, also from earlier recorders; old windows are dropped."""
     waiting: int = 0
     """Windows that are not written yet."""
     missed_seconds: float = 0.0
-    """Time that was not written and never will be."""
+    """Time whose windows were dropped without being written."""
     failure: str = ""
-    """Why nothing can be written now; empty while it can."""
+    """Why writing fails now; '' if it does not."""
 
 
 class Recorder:
-    """Writes the windows it is given to ``path``, in a thread of its own, until ``close``.
+    """Writes windows to ``path`` in a thread of its own, until ``close``.
 
-    What fails is tried again: it goes on by itself when there is room, or when the file can be written again.
-    ``tell`` gets a line, in that thread, for each change a person should know of.
+    Retries after errors: recording continues when the device has space, or when the file can be written
+    again. Calls ``tell``, in that thread, with a line for each change that a person should know.
     """
 
     def __init__(
@@ -75,19 +76,19 @@ class Recorder:
         self._closing = False
         self._state = RecorderState(path)
         self._failures = 0
-        """In a row."""
+        """Failures since the last success."""
         self._asides = 0
         self._replaced = False
-        """The file that was recorded to lost its name: another one may have it."""
+        """The file was moved or removed, and another file may have its name."""
         self._short = False
-        """The device had no room for more when it was last written."""
+        """The device had no space for more at the last write."""
         self._gap_seconds = 0.0
-        """Missed and not stated in the file yet."""
+        """Missed time that no event in the file states yet."""
         self._thread = threading.Thread(target=self._run, name="stalltop-recorder", daemon=True)
 
     def open(self, host: str | None = None) -> None:
-        """Open the file now and in this thread, for who wants to know whether that works, for windows of
-        ``host`` where that is known. Raises StalltopError."""
+        """Open the file in this thread, so that the caller learns of errors. Checks that it is of ``host``,
+        if given. Raises StalltopError."""
         self._recording = recording = self._opened()
         if host is not None:
             try:
@@ -99,18 +100,18 @@ class Recorder:
             self._state = replace(self._state, bytes=recording.bytes)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def state(self) -> RecorderState:
-        """How it goes."""
+        """The state now."""
         with self._changed:
             return replace(self._state, waiting=len(self._waiting))
 
     @property
     def summary(self) -> str:
-        """What was done, in a line."""
+        """A line that says how much was recorded, and to which file."""
         state = self.state
         missed = f", {length_text(state.missed_seconds)} could not be written" if state.missed_seconds else ""
         took = f"{length_text(state.seconds)} recorded{missed}"
@@ -119,7 +120,7 @@ class Recorder:
         return f"{took}; {state.path} takes {state.bytes / (1 << 20):,.1f} MiB{held}"
 
     def add(self, window: Window) -> None:
-        """Write ``window`` soon; never waits."""
+        """Queue ``window`` for writing, without waiting."""
         events = self._watch.events()
         if events:
             window = with_events(window, events)
@@ -129,7 +130,8 @@ class Recorder:
             self._changed.notify()
 
     def close(self, timeout: float) -> bool:
-        """Write what waits and close the file; False where that takes longer than ``timeout`` seconds."""
+        """Write the queued windows and close the file. Returns False if that takes longer than ``timeout``
+        seconds."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -154,7 +156,7 @@ class Recorder:
             self._close_file()
 
     def _next(self) -> Window | None:
-        """The oldest window that waits, when it is time to write it; None when all is done."""
+        """Wait for the next window (after failures, first for the pause) and return it; None at the end."""
         with self._changed:
             if self._failures:
                 pause = self._retry[min(self._failures, len(self._retry)) - 1]
@@ -163,7 +165,7 @@ class Recorder:
             return self._waiting.popleft() if self._waiting else None
 
     def _write(self, window: Window) -> bool:
-        """Write one window; gives whether it is done with, or else waits again."""
+        """Write one window. Returns False if it was queued again."""
         again = True
         try:
             recording = self._open_one()
@@ -180,7 +182,7 @@ class Recorder:
                 if isinstance(error, DamagedFileError):
                     self._put_aside(error)
                 elif self._replaced:
-                    # What was recorded to went on under this name: it does so again.
+                    # The recording lost its name to another file: it takes the name back.
                     self._put_aside(error, "other")
                 else:
                     self._failed(error.reason)
@@ -188,7 +190,7 @@ class Recorder:
                 self._failed(told.reason)
         except StalltopError as told:
             self._failed(told.reason)
-        except Exception as error:  # a mistake of ours, which the next window may not meet
+        except Exception as error:  # a bug, which the next window may not trigger
             if again:
                 again = False
                 with self._changed:
@@ -245,7 +247,7 @@ class Recorder:
         self._close_file()
 
     def _put_aside(self, error: StalltopError, why: str = "damaged") -> None:
-        """Let a new file take the place of a damaged one, or of one that is none of ours. Raises
+        """Rename a damaged file, or one that is no recording, so that a new file gets the name. Raises
         StalltopError."""
         self._close_file()
         if self._asides >= MOST_ASIDE:
@@ -275,7 +277,7 @@ class Recorder:
 
 
 def after_gap(window: Window, seconds: float) -> Window:
-    """``window``, the first one after so much time that was not written, with an event that tells of it."""
+    """Return ``window`` with an event that says how many ``seconds`` before it were not written."""
     if not seconds:
         return window
     text = f"{length_text(seconds)} before this could not be recorded"

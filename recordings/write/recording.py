@@ -1,7 +1,7 @@
-"""A recording: a file that windows are added to for weeks, bounded by size and age, by one process at a time.
+"""A recording: a file to which one process at a time adds windows for weeks, with limits of size and age.
 
-What ``add`` has written is safe from the end of the process at any moment, and from a loss of power: SQLite's
-write-ahead log is flushed to the device with every window.
+A window that ``add`` has written survives a crash of the process and a power failure: SQLite flushes its
+write-ahead log to the device with every window.
 """
 
 from __future__ import annotations
@@ -41,53 +41,53 @@ from stalltop.recordings.write.writing import Writer, create
 _MOST_SPARE: Final = 8 << 20
 _LEAST_SPARE: Final = 128 << 10
 _INDEX_BYTES: Final = 64 << 10
-"""More than the index of the log takes (``-shm``): 32 KiB for each 16 MiB."""
+"""Upper bound of the index of the log (``-shm``), which takes 32 KiB for each 16 MiB."""
 _PATIENCE_SECONDS: Final = 0.2
-"""How long it waits for who reads or changes the file."""
+"""How long to wait for locks of other connections."""
 _TEND_SECONDS: Final = 0.25
-"""How long making room takes at a time, so that windows do not queue up for it."""
+"""Time limit of ``tend``, so that windows do not queue up behind it."""
 _RESERVE_EVERY: Final = 30
-"""Windows between two looks whether the device has room for what comes."""
+"""Windows between two checks that the device has space."""
 _FORGET_EVERY: Final = 20_000
-"""Windows between two looks for names that nothing refers to any more: some hours."""
+"""Windows between two searches for unused shared rows: some hours."""
 _STRIDE: Final = 8
-"""Between the numbers of two windows, so that what windows are put together to gets one of its own, in their
-place: the one after the first of them. No number is given twice: readers may trust what they know."""
+"""Difference between the numbers of two windows. A merged window gets the number after that of its first
+window, which keeps the order. No number is used twice: readers cache windows by number."""
 _MOST_WINDOWS: Final = 900_000
 """Fewer than a reader takes (``recordings.read.moments``)."""
 _MOST_DROPPED: Final = 60
-"""Windows that are dropped at a time."""
+"""Largest number of windows that are dropped at a time."""
 _MAGIC: Final = b"SQLite format 3\0"
 _ANOTHER: Final = "name another file with --to"
 
 
 class Recording:
-    """The recording at ``path``, begun where there is none, else continued. Used by one thread at a time.
+    """The recording at ``path``, which is created or continued. For one thread at a time.
 
-    Raises FileInUseError where another process records to it, UsageError where it is something else,
-    DamagedFileError where it is broken, and StalltopError where it cannot be written. After any other error
-    than UsageError the file is to be closed.
+    Raises FileInUseError if another process records to it, UsageError if it is no recording,
+    DamagedFileError if it is damaged, and StalltopError if it cannot be written. After an error other than
+    UsageError, close it.
     """
 
     def __init__(self, path: Path, bounds: Bounds | None = None, tiers: Sequence[Tier] = TIERS) -> None:
         bounds = bounds or Bounds()
         self.path = path
-        # A limit of the process on the size of its files is a bound, too: what exceeds it fails half-way.
+        # RLIMIT_FSIZE is a limit, too: a write beyond it fails half-way.
         limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
         most = bounds.bytes if limit == resource.RLIM_INFINITY else min(bounds.bytes, limit)
         self._most_bytes = most - _INDEX_BYTES
-        """Of the file and its log."""
+        """Largest size of the file with its log."""
         self._most_seconds = bounds.seconds
         self._room_bytes = self._most_bytes
-        """The same, where the device has not even that."""
+        """``_most_bytes``, or less if the device has less space."""
         self._spare = min(_MOST_SPARE, self._most_bytes // 8)
-        """Room that is kept free: the log takes about as much before it is put into the file."""
+        """Bytes that are kept free: the log grows to about this size before a checkpoint."""
         self._short = False
-        """The device has no room for more: what is new takes the place of what is old."""
+        """The device has no space for more, so that new windows replace old ones."""
         self._tiers = tiers
         self._kept = Kepts(tiers)
         self._new = False
-        """The file was begun here."""
+        """This object created the file."""
         self._since_reserved = 0
         self._since_forgotten = 0
         self._hold = Hold(path)
@@ -106,17 +106,17 @@ class Recording:
 
     @property
     def bytes(self) -> int:
-        """What it takes on the disk, with the files that SQLite keeps beside it."""
+        """Size on disk, with the files that SQLite keeps beside it."""
         return sum(_size(Path(f"{self.path}{ending}")) for ending in ("", "-wal", "-shm"))
 
     @property
     def seconds(self) -> float:
-        """Recorded time that it holds."""
+        """Recorded time in the file."""
         return self._kept.seconds
 
     @property
     def windows(self) -> int:
-        """How many windows it holds."""
+        """Number of windows in the file."""
         return len(self._kept)
 
     @property
@@ -126,41 +126,43 @@ class Recording:
 
     @property
     def short(self) -> bool:
-        """Whether what is old gives way because the device has no more room, rather than by its bounds."""
+        """Whether old windows are merged and dropped because the device has no more space, not because of the
+        limits of the recording."""
         return self._short or self._room_bytes < min(self._most_bytes, self._used() + 3 * self._spare)
 
     @property
     def in_place(self) -> bool:
-        """Whether the file still is where it was begun."""
+        """Whether ``path`` still names the file."""
         return self._hold.in_place
 
     def add(self, window: Window) -> None:
-        """Write ``window``, the newest one: as a whole, or an error is raised and nothing of it is there.
+        """Write ``window``, the newest one, in one transaction.
 
-        Raises UsageError where it is of another host, WriteError and DamagedFileError.
+        Raises UsageError if the recording is of another host, WriteError and DamagedFileError.
         """
         self.expect(window.host)
         with told(self.path):
             if self.bytes > self._most_bytes and self._log_is_held():
-                raise WriteError("somebody reads it without end, so that it cannot be kept within its bound")
+                raise WriteError("another program keeps reading it, so that its log cannot be truncated")
             try:
                 self._add(window)
             except sqlite3.OperationalError as error:
                 if not lacks_space(error) or not len(self._kept):
                     raise
-                # Detail of long ago gives way to what happens now.
+                # New windows are worth more than the detail of old ones.
                 self._short = True
                 self._make_room()
                 self._add(window)
 
     def expect(self, host: str) -> None:
-        """Raise UsageError where it is a recording of another host."""
+        """Raise UsageError if the recording is of another host."""
         newest = self._kept.newest
         if newest is not None and newest.host != host:
             raise UsageError(f"{self.path} is a recording of {newest.host}, not of {host}", _ANOTHER)
 
     def tend(self) -> None:
-        """Let what is old, or too much, give way, for a moment: after each ``add``. Raises as that does."""
+        """Merge and drop old windows, for up to ``_TEND_SECONDS``. Call it after each ``add``. Raises the
+        same errors."""
         with told(self.path):
             if self._log_is_held():
                 return
@@ -174,18 +176,18 @@ class Recording:
             self._look_ahead()
 
     def close(self) -> None:
-        """Close the file; it is then one plain file, with nothing beside it. One that was begun in vain goes.
-        May be called twice.
+        """Close the file, which then has no log beside it. Removes a new file without windows. May be
+        called twice.
 
-        Raises WriteError where that fails; the windows are safe all the same.
+        Raises WriteError if that fails; no window is lost then.
         """
         try:
             with told(self.path):
                 if self._connection is not None:
-                    # By itself SQLite leaves the log of a file that was moved away where it was.
+                    # SQLite does not find the log of a file that was moved when it closes it.
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                     if self.in_place:
-                        with contextlib.suppress(sqlite3.OperationalError):  # it is being read
+                        with contextlib.suppress(sqlite3.OperationalError):  # another program reads the file
                             self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:
             self._close(remove=self._new and not len(self._kept))
@@ -197,13 +199,13 @@ class Recording:
         if head and not head.startswith(_MAGIC) and not Path(f"{self.path}-journal").exists():
             raise UsageError(f"{self.path} is no recording of stalltop", _ANOTHER)
         if is_closed(head):
-            # Of a file that had the name before: SQLite would put it into this one.
+            # The log of a former file of this name, which SQLite would apply to this one.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self.path}-wal")
         self._connection = connection = sqlite3.connect(
             self.path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
         )
-        # The file may be a stranger's: nothing in it may run.
+        # A stranger's schema can then call no functions, and SQLite checks cells before it uses them.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
             connection.execute(f"PRAGMA {pragma}")
         self._new = self._is_new()
@@ -224,10 +226,10 @@ class Recording:
         self._look_ahead(at_once=True)
 
     def _is_new(self) -> bool:
-        """Whether nothing is in the file; else it is a recording. Raises UsageError where it is neither."""
+        """Return True for an empty file and False for a recording. Raises UsageError for another file."""
         application, version = self._number("application_id"), self._number("user_version")
         if not application and not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            return True  # or a recorder died before it had made the tables
+            return True  # also if a recorder died before it had created the tables
         if application != schema.APPLICATION_ID or version < schema.VERSION:
             raise UsageError(f"{self.path} is no recording of stalltop", _ANOTHER)
         if version > schema.VERSION:
@@ -235,7 +237,7 @@ class Recording:
         found = self._db.execute("SELECT value FROM about WHERE name = 'kind'").fetchone()
         if found != ("recording",) or self._number("auto_vacuum") != 2:
             raise UsageError(
-                f"{self.path} was saved or put together: it is no recording to go on with", _ANOTHER
+                f"{self.path} is a saved or merged file, and cannot be continued as a recording", _ANOTHER
             )
         check_schema(self._db)
         return False
@@ -280,7 +282,7 @@ class Recording:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             with contextlib.suppress(sqlite3.Error):
-                self._writer.forget()  # it knows rows by number that are not there now
+                self._writer.forget()  # its cache has numbers of rows that were rolled back
             raise
 
     # ---- windows
@@ -319,7 +321,7 @@ class Recording:
             self._writer.forget()
 
     def _put_together(self, windows: Sequence[KeptWindow], level: int) -> KeptWindow | None:
-        """Write ``windows`` as one, without those that turn out to be damaged; None where all are."""
+        """Write ``windows`` as one merged window, without damaged ones. Returns None if all are damaged."""
         parts: list[Window] = []
         peaks: list[Peak] = []
         damaged = 0.0
@@ -348,11 +350,11 @@ class Recording:
     # ---- room
 
     def _used(self) -> int:
-        """Bytes of the file that hold something."""
+        """Return the size of the pages of the file that are in use, bytes."""
         return (self._number("page_count") - self._number("freelist_count")) * self._number("page_size")
 
     def _excess(self) -> int:
-        """How many bytes are to give way."""
+        """Return how many bytes must be freed."""
         excess = self._used() - (self._room_bytes - 2 * self._spare)
         if self._short:
             empty = self._number("freelist_count") * self._number("page_size")
@@ -360,8 +362,8 @@ class Recording:
         return excess
 
     def _log_is_held(self) -> bool:
-        """Put the log into the file where it is long. Gives whether it stays long, because somebody reads an
-        old state of the file: until that ends, whatever is changed makes it longer."""
+        """Checkpoint the log if it is long. Returns whether it stays long because another program reads an
+        old state of the file: until that ends, every change makes the log longer."""
         size = _size(Path(f"{self.path}-wal"))
         if size <= self._spare:
             return False
@@ -376,23 +378,23 @@ class Recording:
         self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _give_back(self, until: float) -> None:
-        """Make the file shorter, to that time of ``time.monotonic``, where much of it is empty."""
+        """Shorten the file if much of it is empty, until ``until`` on ``time.monotonic``."""
         if self._short:
-            return  # what is empty now is all there is for what comes
+            return  # new windows need the empty pages, as the device has no other space
         size = self._number("page_size")
         while time.monotonic() < until:
             pages, empty = self._number("page_count"), self._number("freelist_count")
             too_large = pages * size > self._most_bytes - self._spare
             if not (empty > pages // 4 and empty * size > self._spare) and not (too_large and empty):
                 return
-            # Each page that goes is a row of this statement's.
+            # The statement returns a row for each page that it frees.
             self._db.execute(f"PRAGMA incremental_vacuum({max(self._spare // 8 // size, 1)})").fetchall()
 
     def _size_up(self) -> None:
-        """See how much the device has room for. Where that is little, little of it is kept free."""
+        """Measure the space on the device, and set the spare space accordingly."""
         with contextlib.suppress(OSError):
             device = os.statvfs(self.path.parent)
-            if device.f_blocks:  # not every file system says
+            if device.f_blocks:  # some file systems report no sizes
                 taken = sum(_taken(Path(f"{self.path}{ending}")) for ending in ("", "-wal"))
                 free = device.f_bavail * device.f_frsize
                 self._room_bytes = min(self._most_bytes, taken + free)
@@ -401,7 +403,7 @@ class Recording:
         self._db.execute(f"PRAGMA journal_size_limit = {self._spare}")
 
     def _look_ahead(self, *, at_once: bool = False) -> None:
-        """See to it that the device has room for the next minutes, and notice in time where it has none."""
+        """Reserve space on the device for the next minutes, and note if there is none."""
         if self._since_reserved < _RESERVE_EVERY and not at_once:
             return
         self._since_reserved = 0
@@ -417,9 +419,9 @@ class Recording:
 
 
 def _taken(path: Path) -> int:
-    """Bytes on the device, with those that are reserved."""
+    """Return the bytes that a file takes on the device, with reserved ones."""
     try:
-        return path.lstat().st_blocks * 512  # of stat(2), on every file system
+        return path.lstat().st_blocks * 512  # the unit of st_blocks: stat(2)
     except OSError:
         return 0
 

@@ -1,4 +1,4 @@
-"""One window as a file of its own: complete or not there at all, and only for its user (mode 0600)."""
+"""Saves one window as a file."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from stalltop.model.window import Window
 from stalltop.recordings.write.writing import Writer, create
 
 _PAGE_BYTES = 1024
-"""A window has little in most of its tables, and each table takes a page."""
+"""Page size of saved windows: small, since each table takes a page and most tables have few rows."""
 
 
 def save(window: Window, path: Path, *, overwrite: bool = False) -> Path:
-    """Write ``window`` to ``path`` and return it; only the user who saves may read it (mode 0600).
+    """Write ``window`` to ``path`` and return ``path``. Only the user may read the file (mode 0600).
 
-    The file is complete or not there at all; missing folders are made. Raises UsageError where ``path``
-    exists and ``overwrite`` is not set, or is no regular file, and StalltopError where it cannot be written.
+    See ``files.complete.write``. Raises UsageError if ``path`` exists and ``overwrite`` is not set, or is no
+    regular file, and StalltopError if it cannot be written.
     """
     return write(dump(window), path, overwrite=overwrite)
 
 
 def dump(window: Window) -> bytes:
-    """``window`` as the content of a file: of equal windows the same. Raises StalltopError where it is too
-    large."""
+    """Return the content of the file of ``window``. Equal windows have equal files. Raises StalltopError if
+    the window is too large."""
     if hasattr(sqlite3.Connection, "serialize"):
         with contextlib.closing(_made(window, ":memory:")) as connection:
             return connection.serialize()
-    # A SQLite that was built without it.
+    # Python's SQLite was built without serialize.
     with tempfile.TemporaryDirectory(prefix="stalltop-") as folder:
         path = Path(folder) / "window"
         _made(window, path).close()
@@ -39,7 +39,7 @@ def dump(window: Window) -> bytes:
 
 def _made(window: Window, path: str | Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None)
-    # Nobody else sees it before it is complete.
+    # Nobody reads the file before it is complete, so it needs neither a journal nor fsync.
     for pragma in (f"page_size = {_PAGE_BYTES}", "journal_mode = OFF", "synchronous = OFF"):
         connection.execute(f"PRAGMA {pragma}")
     connection.execute("BEGIN")

@@ -1,7 +1,7 @@
-"""Which windows of a recording give way to which: by age, and where there is too little room.
+"""Decides which windows of a recording are merged or dropped, by their age and by the size of the recording.
 
-Windows of a second are put together to such of ten seconds and of a minute as newer ones come. Nothing is
-averaged: counts, histograms, splits, launches and charges add up.
+As windows age, those of a second are merged to windows of ten seconds, and those to windows of a minute.
+Nothing is averaged: counts, histograms, splits, launches and charges add up.
 """
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ from stalltop.recordings.write.clock_watch import SET_SECONDS
 
 
 class Tier(NamedTuple):
-    """Windows of a recording that are at least so long, and how long they stay so."""
+    """A level of detail: the length of its windows, and the recorded time that it holds."""
 
     length: int
-    """Seconds that the shortest of them lasts; 0: as it was read."""
+    """Least length of its windows in seconds; 0: as they were read."""
     seconds: float
-    """Recorded time after which they are put together to the next tier's. The last tier's has none."""
+    """Recorded time after which windows are merged to those of the next tier; infinite for the last tier."""
 
 
 TIERS: Final = (Tier(0, 3_600.0), Tier(10, 43_200.0), Tier(60, float("inf")))
 """Each second for an hour, each ten seconds for twelve, after that each minute."""
 
 LEFT_ALONE: Final = 50
-"""So many of the newest windows of a tier stay as they are as long as anything else can give way."""
+"""Newest windows of a tier that are merged or dropped for lack of space only after all others."""
 LONGEST_PAUSE: Final = 86_400.0
-"""What a pause between two windows counts at most for their age, seconds: no set clock makes them old."""
+"""Longest pause between two windows that counts for their age, in seconds: a clock that was set forward
+does not make windows old."""
 MOST_WINDOWS: Final = 900_000
-"""Windows that stay at most, however much room there is: somewhat fewer than a reader takes."""
+"""Largest number of windows of a recording: fewer than readers accept (``recordings.read.moments``)."""
 MOST_CALLS: Final = 40
-"""Slow calls, and as many taken at random, that windows which were put together keep one by one."""
+"""Largest number of slow calls, and of random calls, that merged windows keep as captured calls."""
 _NEARLY: Final = 0.99
 
 
 class KeptWindow(NamedTuple):
-    """A window that the file has."""
+    """A window in the file."""
 
     window_id: int
     start: float
@@ -51,26 +52,28 @@ class KeptWindow(NamedTuple):
     seconds: float
     host: str
     until: float = 0.0
-    """Seconds of the recording's own time at its end: recorded ones and pauses."""
+    """Seconds from the beginning of the recording to the end of the window, with pauses up to
+    ``LONGEST_PAUSE``."""
 
     @property
     def end(self) -> float:
-        """Unix time in seconds."""
+        """End, Unix seconds."""
         return self.start + self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ThinningStep:
-    """What gives way next: ``windows``, which follow each other, become one of tier ``to``, or go."""
+    """The next step: ``windows``, which follow each other, are merged to one of tier ``to``, or dropped
+    (None)."""
 
     windows: tuple[KeptWindow, ...]
     of: int
-    """Index of the tier they are in."""
+    """Index of the tier of ``windows``."""
     to: int | None
 
 
 class Kepts:
-    """The windows of a recording by tier, oldest first. Knows no file."""
+    """The list of a recording's windows by tier, oldest first. Does not access the file."""
 
     def __init__(self, tiers: Sequence[Tier] = TIERS) -> None:
         self._tiers = tiers
@@ -83,21 +86,21 @@ class Kepts:
 
     @property
     def newest(self) -> KeptWindow | None:
-        """The one that was added last."""
+        """The window that was added last."""
         return self._newest
 
     @property
     def oldest(self) -> KeptWindow | None:
-        """The first one of all."""
+        """The oldest window of all tiers."""
         return next((level[0] for level in reversed(self._levels) if level), None)
 
     @property
     def seconds(self) -> float:
-        """Recorded time."""
+        """Recorded time, the sum of the lengths of all windows."""
         return sum(self._seconds)
 
     def add(self, kept: KeptWindow, tier: int = 0) -> None:
-        """``kept`` is the newest of its tier, and follows all that were added before."""
+        """Add ``kept``, the newest window of its tier, which follows all that were added before."""
         before = self._newest
         if before is not None:
             pause = min(max(kept.start - before.end, 0.0), LONGEST_PAUSE)
@@ -106,7 +109,8 @@ class Kepts:
         self._append(kept, tier)
 
     def due(self, most_seconds: float) -> ThinningStep | None:
-        """What is older than its tier allows, or than ``most_seconds``, or too much to read, if anything."""
+        """Return a step for windows that are older than their tier allows or than ``most_seconds``, or too
+        many for readers; None if there are none."""
         newer = 0.0
         for tier, level in enumerate(self._levels[:-1]):
             newer += self._seconds[tier]
@@ -122,8 +126,8 @@ class Kepts:
         return None
 
     def least_needed(self, number: int = 1) -> ThinningStep | None:
-        """What gives way where there is too little room: detail of the tier that has most windows; then the
-        ``number`` oldest windows. None where there is only one."""
+        """Return a step that saves space: merging in the tier with the most windows, else dropping the
+        ``number`` oldest windows. None if there is only one window."""
         spare = {
             tier: len(level)
             for tier, level in enumerate(self._levels[:-1])
@@ -134,7 +138,8 @@ class Kepts:
         return self._drop(number)
 
     def done(self, step: ThinningStep, merged: KeptWindow | None) -> None:
-        """``step`` was taken; ``merged`` is what its windows became, if not nothing."""
+        """Apply ``step`` to the list. ``merged`` is the window that replaces its windows; None if there is
+        none."""
         level = self._levels[step.of]
         for _ in step.windows:
             self._seconds[step.of] -= level.popleft().seconds
@@ -158,8 +163,8 @@ class Kepts:
         return ThinningStep(tuple(level[at] for at in range(number)), tier, None) if number > 0 else None
 
     def _group(self, tier: int) -> int:
-        """How many of the oldest windows of a tier make one of the next: each begins where those before it
-        end, so that none spans a pause or a step of the clock, nor two hosts."""
+        """Return how many of the oldest windows of a tier make one window of the next tier. Each begins
+        where the one before it ends: no merged window spans a pause, a change of the clock, or two hosts."""
         length = self._tiers[tier + 1].length
         seconds = 0.0
         first: KeptWindow | None = None
@@ -175,8 +180,8 @@ class Kepts:
 
 
 def put_together(windows: Sequence[Window]) -> Window:
-    """Windows of one host that follow each other as one. Chains that ended within it are not forgotten: what
-    was seen of each last stays."""
+    """Return windows of one host that follow each other, merged. Keeps the last state of chains that ended
+    within them."""
     if len(windows) == 1:
         return windows[0]
     merged = merge(windows)
@@ -194,6 +199,6 @@ def put_together(windows: Sequence[Window]) -> Window:
 
 
 def with_events(window: Window, events: tuple[Event, ...]) -> Window:
-    """``window`` with ``events`` before its own."""
+    """Return ``window`` with ``events`` before its own."""
     together = (*events, *window.evidence.events)[:MOST_EVENTS]
     return replace(window, evidence=replace(window.evidence, events=together))

@@ -1,4 +1,4 @@
-"""Names that nothing refers to any more: for weeks processes come and go, and windows of them are dropped."""
+"""Deletes shared rows that no window refers to any more, such as those of processes of dropped windows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from stalltop.recordings.file.schema import PARTS, SHARED, WINDOWS
 
 
 def forget(connection: sqlite3.Connection) -> int:
-    """Delete the rows of ``SHARED`` that no window has a use for, and return how many; the caller commits.
+    """Delete the rows of ``SHARED`` that nothing refers to, and return their number. The caller commits.
 
-    Looks through all windows: a second for a million rows of counts.
+    Reads all windows: a second for a million rows of counts.
     """
     deleted = 0
     # A table's rows refer to those of tables before it.
@@ -25,7 +25,7 @@ def forget(connection: sqlite3.Connection) -> int:
             used.append("SELECT json_each.value FROM coverage, json_each(coverage.tenants)")
         if used:
             number = table.key[0]
-            # The last one stays: its number is never given again, so that readers may trust what they know.
+            # The last row stays, so that no number is used again: readers cache rows by number.
             statement = (
                 f"DELETE FROM {table.name} WHERE {number} NOT IN ({' UNION '.join(used)})"
                 f" AND {number} < (SELECT max({number}) FROM {table.name})"

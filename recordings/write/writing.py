@@ -1,4 +1,4 @@
-"""Windows into a file: what many of them say alike is written once."""
+"""Writes windows into the tables of a file. Writes rows that windows share once."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from stalltop.recordings.file.records import codecs
 from stalltop.recordings.file.values import Sql, checksum, stored_integer, stored_json, stored_text, storing
 
 MOST_ROWS: Final = 200_000
-"""Rows of one table that a window may have."""
+"""Largest number of rows of a window in one table."""
 _KNOWN: Final = 1 << 16
-"""Rows of a shared table whose numbers are remembered. One that is forgotten is written once more."""
+"""Largest number of rows of a shared table whose numbers are cached. A row that is no longer cached is
+written again."""
 _KNOWN_TEXTS: Final = 512
-"""The same, of tables with long texts that change often."""
+"""The same for tables with long texts that change often."""
 _TEXTS: Final = ("coverage", "chain_texts")
 _ADD_WINDOW: Final = f"INSERT INTO windows VALUES ({', '.join('?' * len(schema.WINDOWS.names))})"
 _CODECS: Final = codecs(schema.RECORDS)
@@ -36,29 +37,29 @@ _real = storing(float)
 
 
 def create(connection: sqlite3.Connection, kind: Literal["window", "recording"]) -> None:
-    """Make the tables of an empty file."""
+    """Create the tables in an empty file."""
     for statement in schema.statements():
         connection.execute(statement)
     connection.execute("INSERT INTO about VALUES ('kind', ?)", (kind,))
 
 
 class Writer:
-    """Adds windows to the file of ``connection``, which has its tables. Transactions are the caller's."""
+    """Adds windows to the file of ``connection``, which has its tables. The caller controls transactions."""
 
     def __init__(
         self, connection: sqlite3.Connection, clocks: Mapping[str, tuple[int, int]] | None = None
     ) -> None:
-        """``clocks``: by host its clock's difference from the file's first host, and how far off that may
-        be, both in ns; hosts that are not named have neither."""
+        """``clocks`` has for each host the offset of its clock from that of the file's first host, and the
+        error of the offset, both in ns. Hosts may be missing."""
         self._connection = connection
         self._clocks = clocks or {}
         self._shared: dict[str, _Shared] = {}
         self._chains: dict[str, Sequence[Chain]] = {}
-        """Those of the newest window of each host."""
+        """Chains of the newest window of each host."""
         self.forget()
 
     def forget(self) -> None:
-        """Look anew at what the file holds: to be called after a rollback, and after rows were removed."""
+        """Reload the cache of shared rows. Call it after a rollback, and after shared rows were deleted."""
         before = self._shared
         self._shared = {
             table.name: _Shared(
@@ -72,9 +73,9 @@ class Writer:
     ) -> int:
         """Write ``window`` and return its number.
 
-        ``level`` is the shortest length in seconds of its tier; ``peak`` how bad the windows were that it was
-        put together from; ``window_id`` a number that is free, else the next one. Numbers tell the order of
-        windows. Raises StalltopError where it is too large, and sqlite3.Error.
+        ``level`` is the length of its tier in seconds; ``peak`` that of the windows that it was merged from;
+        ``window_id`` a free number, by default the next one. Numbers determine the order of windows. Raises
+        StalltopError if the window is too large, and sqlite3.Error.
         """
         numbers = _Numbers(self._shared, self._clocks, window)
         host = numbers.host(window.host)
@@ -106,8 +107,9 @@ class Writer:
 
 
 def sealed(values: Sequence[Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) -> int:
-    """The checksum of a window: of its row without number and checksum, and of all its ``parts`` without
-    their window's number, in the order of ``schema.PARTS``. Of a payload it is that of its own bytes."""
+    """Return the checksum of a window: of its row without number and checksum, and of all its ``parts``
+    without the window's number, in the order of ``schema.PARTS``. The CRC-32 of its bytes stands for a
+    histogram."""
     sums = checksum([values])
     for table in schema.PARTS:
         rows = parts[table.name]
@@ -119,7 +121,7 @@ def sealed(values: Sequence[Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) 
 
 def _bytes_sum(payload: Sql) -> int:
     if not isinstance(payload, bytes):
-        raise ValueError("a histogram that is no payload")
+        raise ValueError("a histogram is not a payload")
     return zlib.crc32(payload)
 
 
@@ -140,7 +142,7 @@ def _figures(window: Window, peak: Peak) -> list[Sql]:
 
 
 def _parts(window: Window, numbers: _Numbers) -> dict[str, list[Sequence[Sql]]]:
-    """The rows of all tables of ``window``, without its number."""
+    """Return the rows of ``window`` for all tables of ``schema.PARTS``, without its number."""
     evidence = window.evidence
     records: Mapping[str, Iterable[Any]] = {
         "kernel_counts": window.kernels,
@@ -156,6 +158,7 @@ def _parts(window: Window, numbers: _Numbers) -> dict[str, list[Sequence[Sql]]]:
         "calls": window.calls.kept,
         "open_calls": window.open_calls,
         "devices": window.devices.devices,
+        "gone_devices": window.devices.gone,
         "system": () if window.system is None else (window.system,),
         "chains": window.chains,
     }
@@ -174,7 +177,8 @@ def _parts(window: Window, numbers: _Numbers) -> dict[str, list[Sequence[Sql]]]:
 
 
 def _distinct(rows: Rows, numbers: _Numbers) -> tuple[Rows, list[int]]:
-    """``rows`` and the numbers of their series. Names that are the same as they are stored make one row."""
+    """Return ``rows`` and the numbers of their series. Adds up rows whose names are equal as they are
+    stored."""
     series = [numbers.series(key.host, *key[1:]) for key in rows.keys]
     if len(set(series)) == len(series):
         return rows, series
@@ -214,11 +218,11 @@ def _counts(rows: Rows, series: Sequence[int], window: Window) -> list[Sequence[
 
 
 class _Shared:
-    """The rows of one shared table, by what they hold."""
+    """Finds and adds rows of one shared table."""
 
     def __init__(self, connection: sqlite3.Connection, table: schema.SqlTable, least: int) -> None:
-        """``least`` is the first number that was not given yet: no number is given twice, as somebody who
-        reads the file may remember what it stood for."""
+        """``least`` is the first number that was never used: no number is used twice, since readers cache
+        rows by number."""
         self._connection = connection
         self._long = table.name in _TEXTS
         self._most = _KNOWN_TEXTS if self._long else _KNOWN
@@ -234,13 +238,13 @@ class _Shared:
         for *row, sums in reversed(found):
             at, *values = row
             self.next = max(self.next, at + 1)
-            # What was damaged is written once more.
+            # Damaged rows are not cached, so that they are written again.
             with contextlib.suppress(ValueError):
                 if checksum([row]) == sums:
                     self._numbers[self._key(tuple(values))] = at
 
     def number(self, values: tuple[Sql, ...]) -> int:
-        """The number of the row with these values, which is written where there is none."""
+        """Return the number of the row with these values; adds the row if there is none."""
         key = self._key(values)
         found = self._numbers.get(key)
         if found is None:
@@ -258,7 +262,7 @@ class _Shared:
 
 
 class _Numbers:
-    """The numbers that one window refers to shared rows by."""
+    """Returns the numbers of shared rows to which one window refers."""
 
     def __init__(
         self, shared: Mapping[str, _Shared], clocks: Mapping[str, tuple[int, int]], window: Window
@@ -268,13 +272,13 @@ class _Numbers:
         self._hosts: dict[str, int] = {}
         self._host = self.host(window.host)
         self._tenants: dict[str, int] = {}
-        # Numbered first, so that numbers do not depend on what refers to them.
+        # Tenants get their numbers first, so that these do not depend on the order of records.
         for tenant in window.tenants.values():
             self._tenants[tenant.id] = self._tenant(tenant, True)
         self._described = list(self._tenants.values())
 
     def host(self, name: str) -> int:
-        """Of the host of that name."""
+        """Return the number of the host ``name``."""
         found = self._hosts.get(name)
         if found is None:
             stored = stored_text(name)
@@ -283,7 +287,7 @@ class _Numbers:
         return found
 
     def number(self, table: str, values: tuple[Any, ...]) -> int:
-        """Of the row with these values: see ``recordings.file.records.Referring``."""
+        """Return the number of the row with these values: see ``recordings.file.records.Referring``."""
         if table == "series":
             return self.series(None, *values)
         if table == "processes":
@@ -306,7 +310,7 @@ class _Numbers:
         nested: bool = False,
         device: str = "",
     ) -> int:
-        """Of a series; ``host`` None is the window's."""
+        """Return the number of a series. ``host`` None stands for the host of the window."""
         return self._shared["series"].number(
             (
                 *(self._host if host is None else self.host(host), self.tenant(tenant), stored_integer(pid)),
@@ -316,7 +320,7 @@ class _Numbers:
         )
 
     def tenant(self, tenant_id: str) -> int:
-        """Of the tenant with this id, which the window may say nothing else of."""
+        """Return the number of the tenant with this id, which the window may not describe."""
         found = self._tenants.get(tenant_id)
         if found is None:
             found = self._tenants[tenant_id] = self._tenant(Tenant(tenant_id, ""), False)
@@ -338,7 +342,7 @@ class _Numbers:
         )
 
     def coverage(self, window: Window) -> int:
-        """Of what was traced, and of what else stays the same."""
+        """Return the number of the row of ``coverage`` for ``window``."""
         coverage, devices = window.coverage, window.devices
         return self._shared["coverage"].number(
             (

@@ -1,13 +1,13 @@
 "use strict";
 
-// The terminal's script starts with the load event; it takes from the page where its WebSocket is.
+// textual.js starts at the load event and reads the address of its WebSocket from the page.
 document.addEventListener("DOMContentLoaded", () => {
   const scheme = window.location.protocol === "https:" ? "wss:" : "ws:";
   const terminal = document.querySelector(".textual-terminal");
   terminal.dataset.sessionWebsocketUrl = `${scheme}//${window.location.host}/ws`;
   const again = document.getElementById("again");
   again.addEventListener("click", () => window.location.reload());
-  // Keys go to the terminal as soon as there is a picture. Once it has ended, Enter starts it again.
+  // The terminal gets the focus when it shows the first output. After its end the button gets it: Enter reloads.
   new MutationObserver(() => {
     const classes = document.body.classList;
     if (classes.contains("-closed")) again.focus();
@@ -15,8 +15,8 @@ document.addEventListener("DOMContentLoaded", () => {
   }).observe(document.body, { attributes: true, attributeFilter: ["class"] });
 });
 
-// The terminal's script opens files, and addresses that it finds in the text: names of processes may look like one.
-// Files are stored without another page; nothing else is opened.
+// textual.js calls window.open for saved files, and for URLs in the text, which may be names of processes. This
+// replacement downloads saved files and opens nothing else.
 window.open = (address) => {
   const url = new URL(address ?? "", window.location.href);
   if (url.origin === window.location.origin && url.pathname.startsWith("/download/")) {
@@ -28,5 +28,5 @@ window.open = (address) => {
   return null;
 };
 
-// Characters are measured when the terminal starts: the font has to be there by then.
+// The terminal measures characters at its start: the font must be loaded by then.
 document.fonts.load('15px "Roboto Mono"').catch(() => undefined);

@@ -1,5 +1,5 @@
-"""Live terminal monitor of GPU hosts: who is slow, why, whose fault it is, and what to do.
+"""Live terminal monitor of GPU hosts: which tenants are slow, why, who causes it, and what to do.
 
-The sub-packages are links to the folders at the root of the repository, so that there is one name to import
-and a short path to every file.
+The sub-packages are symbolic links to the folders at the root of the repository: all code is imported as
+``stalltop``, and every file has a short path.
 """

@@ -1,4 +1,4 @@
-"""Headless Chromium, driven by its DevTools protocol over a WebSocket: aiohttp is enough for that."""
+"""Drives headless Chromium by its DevTools protocol over a WebSocket of aiohttp."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from typing import Any
 import aiohttp
 
 DEADLINE = 120.0
-"""Seconds for anything that is waited for: machines may be slow, and have no graphics."""
+"""Seconds that a wait may take: machines may be slow and without graphics."""
 PROGRAM = os.environ.get("STALLTOP_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-"""The browser's program; None: there is none here."""
+"""The browser's program; None if none is installed."""
 
 
-class Page:
-    """One page of a running browser."""
+class BrowserPage:
+    """A page of a running browser."""
 
     def __init__(self, line: aiohttp.ClientWebSocketResponse) -> None:
         self._line = line
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.requests: list[str] = []
-        """Addresses of everything that the page asked for."""
+        """Addresses that the page requested."""
         self.complaints: list[str] = []
-        """What the page's scripts and the browser complained about."""
+        """Exceptions of the page's scripts, and messages in the browser's log."""
         self.received = b""
-        """Everything binary that came through WebSockets: what a terminal got."""
+        """The binary data from WebSockets, which is the output to the terminal of the page."""
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
@@ -57,7 +57,7 @@ class Page:
                 self.complaints.append(str(details["entry"].get("text")))
 
     async def call(self, method: str, **parameters: object) -> dict[str, Any]:
-        """One command of the protocol, and its result."""
+        """Run one command of the protocol and return its result."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._line.send_json({"id": number, "method": method, "params": parameters})
@@ -67,13 +67,13 @@ class Page:
         return result
 
     async def ask(self, script: str) -> Any:
-        """The value of a JavaScript expression in the page."""
+        """Return the value of a JavaScript expression in the page."""
         found = await self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     async def until(self, script: str, right: Callable[[Any], object] = bool) -> Any:
-        """Wait until the value of ``script`` is right, and return it. It may fail while a page loads."""
+        """Wait until ``right`` accepts the value of ``script``; return it. ``script`` may fail until then."""
         end = time.monotonic() + DEADLINE
         while True:
             found = await self.call("Runtime.evaluate", expression=script, returnByValue=True)
@@ -88,25 +88,25 @@ class Page:
         await self.call("Page.navigate", url=address)
 
     async def press(self, key: str, text: str = "", code: int = 0) -> None:
-        """Press a key as the browser sees it; ``text``: what it writes."""
+        """Press a key, given by the browser's name; ``text`` is the text that it types."""
         more = {"text": text} if text else {}
         number = {"windowsVirtualKeyCode": code} if code else {}
         await self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **more, **number)
         await self.call("Input.dispatchKeyEvent", type="keyUp", key=key, **number)
 
     async def picture(self, path: Path) -> None:
-        """Write what the page shows, as PNG."""
+        """Write a screenshot of the page, as PNG."""
         found = await self.call("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(found["data"]))
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop reading messages of the browser."""
         self._reader.cancel()
 
 
 @asynccontextmanager
-async def browsing(folder: Path, width: int = 1280, height: int = 800) -> AsyncIterator[Page]:
-    """A page of a browser whose files are in ``folder``; what it downloads goes to ``folder/downloads``."""
+async def browsing(folder: Path, width: int = 1280, height: int = 800) -> AsyncIterator[BrowserPage]:
+    """Run a browser and yield its page; its files are in ``folder``, downloads in ``folder/downloads``."""
     assert PROGRAM is not None
     process = await asyncio.create_subprocess_exec(
         PROGRAM,
@@ -133,7 +133,7 @@ async def browsing(folder: Path, width: int = 1280, height: int = 800) -> AsyncI
             async with client.get(f"http://127.0.0.1:{port}/json/list") as answer:
                 target = next(one for one in await answer.json() if one["type"] == "page")
             async with client.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as line:
-                page = Page(line)
+                page = BrowserPage(line)
                 for part in ("Page", "Network", "Runtime", "Log"):
                     await page.call(f"{part}.enable")
                 await page.call(
@@ -149,7 +149,7 @@ async def browsing(folder: Path, width: int = 1280, height: int = 800) -> AsyncI
 
 
 async def _port(path: Path) -> int:
-    """The browser's own port, once it has told it."""
+    """Wait for the file with the browser's DevTools port, and return the port."""
     end = time.monotonic() + DEADLINE
     while not (path.exists() and path.read_text().strip()):
         assert time.monotonic() < end, "the browser did not start"

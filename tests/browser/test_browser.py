@@ -1,4 +1,4 @@
-"""The screen in a real browser: what it shows, what it asks for, what keys do. Chromium, headless."""
+"""Tests the screen in headless Chromium: what it shows, what it requests, and its keys."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ import pyte
 import pytest
 
 from stalltop.recordings.read.reading import load
-from tests.browser.chromium import DEADLINE, PROGRAM, Page, browsing
+from tests.browser.chromium import DEADLINE, PROGRAM, BrowserPage, browsing
 from tests.tui.browsers import serving
 
 pytestmark = [
-    pytest.mark.skipif(PROGRAM is None, reason="no Chromium here: ./run-tests browser installs it as root"),
+    pytest.mark.skipif(
+        PROGRAM is None, reason="Chromium is not installed: ./run-tests browser installs it as root"
+    ),
     pytest.mark.timeout(900),
 ]
 PICTURES = os.environ.get("STALLTOP_PICTURES", "")
-"""A folder that gets pictures of the page, to be looked at."""
+"""A folder for screenshots of the page, for manual review; '' makes none."""
 
 
-async def shows(page: Page, text: str) -> str:
-    """Wait until what the page's terminal got shows ``text``, and return all of it."""
+async def shows(page: BrowserPage, text: str) -> str:
+    """Wait until the terminal of the page shows ``text``, and return everything that it shows."""
     size = next(re.search(r"width=(\d+)&height=(\d+)", one) for one in page.requests if "/ws?" in one)
     assert size is not None
     end = time.monotonic() + DEADLINE
@@ -38,12 +40,12 @@ async def shows(page: Page, text: str) -> str:
         await asyncio.sleep(0.2)
 
 
-async def picture(page: Page, name: str) -> None:
+async def picture(page: BrowserPage, name: str) -> None:
     if PICTURES:
         await page.picture(Path(PICTURES) / f"{name}.png")
 
 
-async def test_the_screen_in_a_browser(tmp_path: Path) -> None:
+async def test_a_browser_shows_the_screen_handles_keys_and_stores_files(tmp_path: Path) -> None:
     async with serving() as (_, address), browsing(tmp_path) as page:
         await page.go(address)
         await page.until("document.body.classList.contains('-first-byte')")
@@ -51,19 +53,19 @@ async def test_the_screen_in_a_browser(tmp_path: Path) -> None:
         await picture(page, "screen")
         own = address.partition("?")[0]
         assert await page.ask("location.href") == own
-        # Nothing is asked for elsewhere, and nothing of ours is refused by our own policy.
+        # The page requests nothing from elsewhere, and its own policy refuses nothing of it.
         host = own.removeprefix("http:")
         assert all(one.partition(":")[2].startswith(host) for one in page.requests), page.requests
         assert not [one for one in page.complaints if "Content Security Policy" in one or "Refused" in one]
         assert await page.ask("document.fonts.check('15px \"Roboto Mono\"')")
-        # Cookie and token are out of the page's reach.
+        # Scripts of the page cannot read the cookie.
         assert await page.ask("document.cookie") == ""
 
         await page.press("?", "?")
         await shows(page, "By container")
         await picture(page, "help")
         await page.press("Escape", code=27)
-        await shows(page, "SIMULATED")  # Esc and a letter at once are a letter with Alt
+        await shows(page, "SIMULATED")  # wait, since Esc and a letter at once mean Alt and the letter
         await page.press("w", "w")
         await shows(page, "the browser stores it")
         await page.press("Enter", "\r", code=13)
@@ -82,7 +84,7 @@ async def test_the_screen_in_a_browser(tmp_path: Path) -> None:
         assert len([one for one in page.requests if "/ws?" in one]) == sockets + 1
 
 
-async def test_another_page_gets_nothing(tmp_path: Path) -> None:
+async def test_a_page_of_another_origin_cannot_open_the_websocket(tmp_path: Path) -> None:
     async with serving() as (_, address), browsing(tmp_path) as page:
         await page.go(address)
         await page.until("document.body.classList.contains('-first-byte')")
@@ -99,7 +101,7 @@ async def test_another_page_gets_nothing(tmp_path: Path) -> None:
         assert told == "refused"
 
 
-async def test_without_the_token_the_page_says_so(tmp_path: Path) -> None:
+async def test_without_the_token_the_page_says_where_to_find_it(tmp_path: Path) -> None:
     async with serving() as (_, address), browsing(tmp_path) as page:
         await page.go(address.partition("?")[0])
         text = await page.until("document.body.innerText", lambda text: text and "not open" in text)

@@ -1,4 +1,4 @@
-"""The exported report in a real browser: what it shows, that it asks for nothing and complains of nothing."""
+"""Tests the exported report in headless Chromium: it shows everything, requests nothing and logs no error."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from pathlib import Path
 import pytest
 
 from stalltop.formats.html import report
-from tests.browser.chromium import PROGRAM, Page, browsing
-from tests.unit.exported import lying, several
+from tests.browser.chromium import PROGRAM, BrowserPage, browsing
+from tests.unit.exported import hostile, several
 
 pytestmark = [
-    pytest.mark.skipif(PROGRAM is None, reason="no Chromium here: ./run-tests browser installs it as root"),
+    pytest.mark.skipif(
+        PROGRAM is None, reason="Chromium is not installed: ./run-tests browser installs it as root"
+    ),
     pytest.mark.timeout(900),
 ]
 PICTURES = os.environ.get("STALLTOP_PICTURES", "")
-"""A folder that gets pictures of the page, to be looked at."""
+"""A folder for screenshots of the page, for manual review; '' makes none."""
 SCHEMES = ("light", "dark")
 
 
-async def opened(page: Page, path: Path) -> None:
+async def opened(page: BrowserPage, path: Path) -> None:
     await page.go(path.as_uri())
     await page.until("document.readyState === 'complete' && document.querySelector('footer') !== null")
 
 
-async def test_the_report_shows_all_of_it_and_asks_for_nothing(tmp_path: Path) -> None:
+async def test_the_report_shows_all_sections_and_requests_nothing(tmp_path: Path) -> None:
     found = several(5)
     path = tmp_path / "report.html"
     path.write_text(report.page(found, found[0].start, found[-1].end), encoding="utf-8")
@@ -37,7 +39,7 @@ async def test_the_report_shows_all_of_it_and_asks_for_nothing(tmp_path: Path) -
         text = await page.ask("document.body.innerText")
         for shown in ("stalltop gpu7", "serve loses time between its calls to train", "Calls over time"):
             assert shown in text
-        # Pictures have a size, and lines in it; nothing is wider than the page.
+        # Charts have a size and lines; nothing is wider than the page.
         drawn = "[...document.querySelectorAll('svg')].map(one => one.getBoundingClientRect())"
         assert await page.ask(f"{drawn}.every(one => one.width > 200 && one.height > 50)")
         assert await page.ask(
@@ -54,7 +56,7 @@ async def test_the_report_shows_all_of_it_and_asks_for_nothing(tmp_path: Path) -
         assert len(grounds) == 2
 
 
-async def test_a_line_of_what_was_wrong_leads_to_what_is_known_of_it(tmp_path: Path) -> None:
+async def test_a_link_to_a_chain_opens_its_details(tmp_path: Path) -> None:
     found = several(5)
     chains = tuple(
         replace(found[0].chains[0], id=f"{number}", summary=f"loss {number}", lost_ms_per_s=100.0 - number)
@@ -72,7 +74,7 @@ async def test_a_line_of_what_was_wrong_leads_to_what_is_known_of_it(tmp_path: P
 
 
 async def test_names_that_lie_run_nothing(tmp_path: Path) -> None:
-    one = lying()
+    one = hostile()
     path = tmp_path / "report.html"
     path.write_text(report.page([one], one.start, one.end), encoding="utf-8")
     async with browsing(tmp_path) as page:

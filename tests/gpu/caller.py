@@ -1,4 +1,7 @@
-"""Calls the real CUDA runtime by ctypes: ``caller.py LIBCUDART ROUNDS``; waits for two lines on stdin."""
+"""Calls the real CUDA runtime through ctypes: ``caller.py LIBCUDART ROUNDS``.
+
+It waits for a line on stdin before its calls and for another before it ends.
+"""
 
 import ctypes
 import json
@@ -12,7 +15,7 @@ runtime = ctypes.CDLL(sys.argv[1])
 memory, host = ctypes.c_void_p(), ctypes.create_string_buffer(SIZE_BYTES)
 assert runtime.cudaFree(None) == 0, "no GPU answers"
 
-# A graph of one kernel: a memset that was captured.
+# A CUDA graph of one node: a captured memset.
 stream, graph, launched = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
 kept, THREAD_LOCAL = ctypes.c_void_p(), 1
 assert runtime.cudaMalloc(ctypes.byref(kept), ctypes.c_size_t(SIZE_BYTES)) == 0
@@ -20,7 +23,7 @@ assert runtime.cudaStreamCreate(ctypes.byref(stream)) == 0
 assert runtime.cudaStreamBeginCapture(stream, THREAD_LOCAL) == 0
 assert runtime.cudaMemsetAsync(kept, 1, ctypes.c_size_t(SIZE_BYTES), stream) == 0
 assert runtime.cudaStreamEndCapture(stream, ctypes.byref(graph)) == 0
-# Five arguments before CUDA 12, and three since: the third, the flags, is 0 as well.
+# CUDA before 12 takes five arguments. CUDA 12 takes three, of which the third, the flags, is 0 too.
 assert runtime.cudaGraphInstantiate(ctypes.byref(launched), graph, None, None, ctypes.c_size_t(0)) == 0
 print("ready", flush=True)
 sys.stdin.readline()

@@ -1,4 +1,4 @@
-"""Launches a kernel that writes to address 0, through the driver alone; exit status 0 where that failed."""
+"""Launches a CUDA kernel that writes to address 0, through the driver; exits with 0 if the kernel failed."""
 
 import ctypes
 import sys
@@ -32,4 +32,4 @@ check(cuda.cuCtxSetCurrent(context))
 check(cuda.cuModuleLoadData(ctypes.byref(module), ctypes.c_char_p(PTX)))
 check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"faulty"))
 check(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None))
-sys.exit(0 if cuda.cuCtxSynchronize() else "the kernel did not fail")
+sys.exit(0 if cuda.cuCtxSynchronize() else "the CUDA kernel did not fail")

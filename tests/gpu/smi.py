@@ -1,4 +1,4 @@
-"""What ``nvidia-smi -q -x`` says of each GPU, beside what the reader says: the one table of both."""
+"""Compares each GPU's figures of ``nvidia-smi -q -x`` with those of ``DeviceReader``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 
 def number(text: str) -> float | None:
-    """``81559 MiB``, ``34 C``, ``P2``, ``16x``, ``2000 KB/s``; None for ``N/A`` and the like."""
+    """Parse ``81559 MiB``, ``34 C``, ``P2``, ``16x`` or ``2000 KB/s``; return None for ``N/A``."""
     digits = text.split()[0].strip("Px") if text.split() else ""
     try:
         return float(digits)
@@ -39,40 +39,41 @@ _VIRTUAL: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """One figure as both say it."""
+class SmiFigure:
+    """A figure that both report, and how far they may differ."""
 
     field: str
-    """Of ``Device``."""
+    """Name of the field of ``Device``."""
     paths: tuple[str, ...]
-    """Where nvidia-smi has it; drivers name some of them differently."""
+    """Paths in the XML of nvidia-smi, which differ between drivers; the first with a value counts."""
     read: Callable[[str], Any] = number
     scale: float = 1.0
     apart: float = 0.0
-    """How far both may be apart, as it changes while they are asked."""
+    """Allowed difference, since the figure changes between the two readings."""
     share: float = 0.0
-    """The same, as a part of the larger."""
+    """Allowed difference as a share of the larger value."""
 
 
-def _moving(field: str, *paths: str, scale: float = 1.0, apart: float = 0.0, share: float = 0.0) -> Figure:
-    return Figure(field, paths, number, scale, apart, share)
+def _moving(field: str, *paths: str, scale: float = 1.0, apart: float = 0.0, share: float = 0.0) -> SmiFigure:
+    return SmiFigure(field, paths, number, scale, apart, share)
 
 
 FIGURES: Final = (
-    Figure("uuid", ("uuid",), str),
-    Figure("name", ("product_name",), str),
-    Figure("pci_bus_id", ("pci/pci_bus_id",), str),
-    Figure("minor", ("minor_number",)),
-    Figure("persistence", ("persistence_mode",), _flag),
-    Figure("compute_mode", ("compute_mode",), _mode),
-    Figure("virtualization", ("gpu_virtualization_mode/virtualization_mode",), _VIRTUAL.get),
-    Figure("mig", ("mig_mode/current_mig",), _flag),
-    Figure("ecc", ("ecc_mode/current_ecc",), _flag),
+    SmiFigure("uuid", ("uuid",), str),
+    SmiFigure("name", ("product_name",), str),
+    SmiFigure("pci_bus_id", ("pci/pci_bus_id",), str),
+    SmiFigure("minor", ("minor_number",)),
+    SmiFigure("persistence", ("persistence_mode",), _flag),
+    SmiFigure("compute_mode", ("compute_mode",), _mode),
+    SmiFigure("virtualization", ("gpu_virtualization_mode/virtualization_mode",), _VIRTUAL.get),
+    SmiFigure("mig", ("mig_mode/current_mig",), _flag),
+    SmiFigure("ecc", ("ecc_mode/current_ecc",), _flag),
     _moving("performance_state", "performance_state", apart=8),
     _moving("utilization_percent", "utilization/gpu_util", apart=15),
     _moving("memory_utilization_percent", "utilization/memory_util", apart=15),
     _moving("encoder_percent", "utilization/encoder_util", apart=15),
     _moving("decoder_percent", "utilization/decoder_util", apart=15),
+    _moving("jpeg_percent", "utilization/jpeg_util", apart=15),
     _moving("memory_used_bytes", "fb_memory_usage/used", scale=_MIB, apart=64 * _MIB),
     _moving("memory_total_bytes", "fb_memory_usage/total", scale=_MIB, apart=_MIB),
     _moving("bar1_used_bytes", "bar1_memory_usage/used", scale=_MIB, apart=16 * _MIB),
@@ -116,15 +117,16 @@ FIGURES: Final = (
     _moving("pcie_tx_bytes_per_second", "pci/tx_util", scale=1000, apart=1e9),
     _moving("remapped_corrected", "remapped_rows/remapped_row_corr"),
     _moving("remapped_uncorrected", "remapped_rows/remapped_row_unc"),
-    Figure("remap_pending", ("remapped_rows/remapped_row_pending",), _flag),
-    Figure("remap_failed", ("remapped_rows/remapped_row_failure",), _flag),
+    SmiFigure("remap_pending", ("remapped_rows/remapped_row_pending",), _flag),
+    SmiFigure("remap_failed", ("remapped_rows/remapped_row_failure",), _flag),
 )
-"""All that both can tell. What counts (violations, energy, NVLink, ECC) nvidia-smi tells otherwise or not."""
+"""All figures that both report. nvidia-smi lacks counters (violations, energy, NVLink, ECC) or counts
+differently."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """One figure of one GPU."""
+class SmiPair:
+    """The two values of one figure of one GPU."""
 
     gpu: int
     field: str
@@ -137,9 +139,9 @@ class Pair:
         return f"{sign}GPU {self.gpu} {self.field:28} {self.ours!s:>24} {self.theirs!s:>24}"
 
 
-def compare(devices: tuple[Device, ...], answer: str, later: str = "") -> Iterator[Pair]:
-    """Every figure that nvidia-smi's ``answer`` (XML) knows; with what it said ``later``, ours was read in
-    between and may lie there, too. Raises ValueError where a GPU is missing."""
+def compare(devices: tuple[Device, ...], answer: str, later: str = "") -> Iterator[SmiPair]:
+    """Yield every figure in nvidia-smi's ``answer`` (XML). With a second answer ``later``, a value that was
+    read in between may lie between the two. Raises ValueError if a GPU is missing."""
     answers = [_by_uuid(answer), *([_by_uuid(later)] if later else [])]
     for device in devices:
         if any(device.uuid not in theirs for theirs in answers):
@@ -148,7 +150,7 @@ def compare(devices: tuple[Device, ...], answer: str, later: str = "") -> Iterat
             told = [_told(theirs[device.uuid], figure) for theirs in answers]
             if None not in told:
                 ours = getattr(device, figure.field)
-                yield Pair(device.index, figure.field, ours, told[0], _agree(figure, ours, told))
+                yield SmiPair(device.index, figure.field, ours, told[0], _agree(figure, ours, told))
 
 
 def _by_uuid(answer: str) -> dict[str, Xml.Element]:
@@ -156,14 +158,14 @@ def _by_uuid(answer: str) -> dict[str, Xml.Element]:
 
 
 def processes(answer: str) -> dict[str, set[int]]:
-    """Process ids by the UUID of their GPU."""
+    """Return PIDs by the UUID of their GPU."""
     return {
         gpu.findtext("uuid", ""): {int(pid.text or 0) for pid in gpu.findall("processes/process_info/pid")}
         for gpu in Xml.fromstring(answer).findall("gpu")
     }
 
 
-def _told(gpu: Xml.Element, figure: Figure) -> Any:
+def _told(gpu: Xml.Element, figure: SmiFigure) -> Any:
     for path in figure.paths:
         text = (gpu.findtext(path) or "").strip()
         value = figure.read(text) if text else None
@@ -172,7 +174,7 @@ def _told(gpu: Xml.Element, figure: Figure) -> Any:
     return None
 
 
-def _agree(figure: Figure, ours: Any, theirs: list[Any]) -> bool:
+def _agree(figure: SmiFigure, ours: Any, theirs: list[Any]) -> bool:
     if ours is None or isinstance(theirs[0], (str, bool)):
         return ours in theirs
     apart = max(figure.apart, figure.share * max(abs(ours), *map(abs, theirs)))

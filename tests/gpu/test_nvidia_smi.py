@@ -1,11 +1,10 @@
-"""Every figure of every GPU against ``nvidia-smi``, asked at the same time; and what asking costs."""
+"""Compares every figure of every GPU with ``nvidia-smi``, and measures the cost of reading them."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import time
 
 import pytest
 
@@ -26,32 +25,27 @@ def asked() -> str:
     return done.stdout
 
 
+@pytest.mark.quiet_machine(reason="a figure may change between the two readings", tries=5)
 def test_every_figure_agrees_with_nvidia_smi(capsys: pytest.CaptureFixture[str]) -> None:
     reader = DeviceReader()
     try:
         wait_until(lambda: reader.read().devices, what="NVML's first answer")
-        worst: list[smi.Pair] = []
-        for _ in range(5):  # a figure that jumped in between agrees the next time
-            before = asked()
-            devices = reader.read().devices
-            pairs = list(smi.compare(devices, before, asked()))
-            worst = [pair for pair in pairs if not pair.agree]
-            if not worst:
-                break
-            time.sleep(1.0)
+        before = asked()
+        devices = reader.read().devices
+        pairs = list(smi.compare(devices, before, asked()))
     finally:
         reader.close()
     with capsys.disabled():
         print("", f"{'':36} {'read here':>24} {'nvidia-smi':>24}", *pairs, sep="\n")
         for device in devices:
             print(f"GPU {device.index}: {len(device.instances)} MIG devices, not read: {device.notes}")
-    assert worst == []
+    assert [pair for pair in pairs if not pair.agree] == []
     listed = smi.processes(asked())
     for device in devices:
         assert {process.pid for process in device.processes} >= listed[device.uuid] - {0}
 
 
-def test_what_asking_costs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cost_of_every_nvml_call_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     costs = nvml_costs()
     with capsys.disabled():
         print(text(costs, width=110))

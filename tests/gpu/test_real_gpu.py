@@ -1,4 +1,4 @@
-"""On a machine with a GPU: real calls counted to the call, and the GPU's own figures. ``./run-tests gpu``."""
+"""Tests calls and figures of a real GPU: ``./run-tests gpu``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_driver_gives_the_figures_of_every_gpu() -> None:
         assert device.pcie_width is not None
         assert device.pcie_width_max is not None
         assert 1 <= device.pcie_width <= device.pcie_width_max
-        assert device.pcie_replays == 0  # at the first look: nothing came since
+        assert device.pcie_replays == 0  # the first sample counts from itself
         assert device.power_held_ns in (0, None)
         assert device.thermal_held_ns in (0, None)
         assert device.ecc_uncorrected in (0, None)  # None: a board without ECC
@@ -72,7 +72,7 @@ def test_a_program_that_faults_is_reported_with_its_xid() -> None:
         if any(note.startswith("XIDs") for device in devices for note in device.notes):
             pytest.skip("this driver reports no XIDs here")
         done = subprocess.run([sys.executable, CALLER.with_name("faulty.py")], timeout=120, check=False)
-        assert done.returncode == 0, "the kernel was launched, and failed"
+        assert done.returncode == 0, "the CUDA kernel was not launched or did not fail"
         seen = wait_until(
             lambda: [xid for device in reader.read().devices for xid in device.xids], what="an XID"
         )
@@ -82,7 +82,7 @@ def test_a_program_that_faults_is_reported_with_its_xid() -> None:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES, ids=lambda path: path.name)
-def test_calls_on_a_gpu_are_counted_to_the_call(monitor: Monitor, runtime: Path) -> None:
+def test_calls_on_a_gpu_are_counted_exactly(monitor: Monitor, runtime: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, CALLER, runtime, str(ROUNDS)],
         stdin=subprocess.PIPE,
@@ -122,14 +122,14 @@ def test_calls_on_a_gpu_are_counted_to_the_call(monitor: Monitor, runtime: Path)
         if key.operation == "cudaDeviceSynchronize":
             assert window.rows.total_ns[i] <= waited_ns
     [use] = [use for use in window.evidence.processes if use.pid == process.pid]
-    # The context and the runtime allocate for themselves too, by driver calls of their own.
+    # The context and the runtime also allocate memory for themselves, by driver calls.
     assert use.allocations >= ROUNDS
     assert use.frees >= ROUNDS
     assert use.allocated_bytes - use.freed_bytes < ROUNDS * SIZE_BYTES
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
-def test_a_loop_of_pytorch_is_counted_to_the_call(monitor: Monitor) -> None:
+def test_a_loop_of_pytorch_is_counted_exactly(monitor: Monitor) -> None:
     process = subprocess.Popen(
         [sys.executable, CALLER.with_name("torch_loop.py"), str(ROUNDS)],
         stdin=subprocess.PIPE,
@@ -142,7 +142,7 @@ def test_a_loop_of_pytorch_is_counted_to_the_call(monitor: Monitor) -> None:
         assert process.stdout.readline() == "ready\n"
         maps = Path(f"/proc/{process.pid}/maps").read_text()
         runtimes = {line.split()[-1] for line in maps.splitlines() if "/libcudart" in line}
-        assert runtimes, "PyTorch has loaded a CUDA runtime"
+        assert runtimes, "PyTorch has not loaded a CUDA runtime"
         for runtime in runtimes:
             wait_until(lambda: traces(monitor.read(), Path(runtime)), what="its probes")  # noqa: B023
         monitor.read()
@@ -158,7 +158,7 @@ def test_a_loop_of_pytorch_is_counted_to_the_call(monitor: Monitor) -> None:
     assert found["cudaGraphLaunch"] == ROUNDS
     assert sum(n for name, n in found.items() if name.startswith("cudaMemcpy")) == ROUNDS
     assert found["cudaDeviceSynchronize"] == ROUNDS
-    assert found.get("cudaStreamSynchronize", 0) in (0, ROUNDS)  # of the copy to the host
+    assert found.get("cudaStreamSynchronize", 0) in (0, ROUNDS)  # the copy to the host may wait by this call
     assert window.lost == 0
 
 

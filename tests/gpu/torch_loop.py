@@ -1,12 +1,13 @@
-"""A loop of PyTorch on a GPU whose calls are known: ``torch_loop.py ROUNDS``; waits for two lines on stdin.
+"""Runs a loop of PyTorch with known calls on a GPU: ``torch_loop.py ROUNDS``.
 
-A round: one kernel, one graph of one kernel, a copy to the host (which waits), and a wait for the device.
+A round is one CUDA kernel, one CUDA graph of one kernel, a copy to the host (which waits), and a wait for the
+device. It waits for a line on stdin before the loop and for another before it ends.
 """
 
 import importlib
 import sys
 
-torch = importlib.import_module("torch")  # the type checker has none to look at
+torch = importlib.import_module("torch")  # mypy does not find torch, which may be missing
 ROUNDS = int(sys.argv[1])
 values = torch.zeros(1 << 16, device="cuda")
 values.add_(1.0)

@@ -1,4 +1,4 @@
-"""Processes that load libraries, call functions, fork and exec when told to; and small libraries."""
+"""Runs child processes that load libraries, call functions, fork and exec on command; compiles libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 DEADLINE_SECONDS = 60.0
-"""For whatever happens by itself in an instant: only a hung test waits so long."""
+"""Limit for things that happen at once; only a test that hangs reaches it."""
 
 _CHILD = """
 import ctypes, json, mmap, os, sys, threading
@@ -44,7 +44,7 @@ def map_writable(path):
         held.append(mmap.mmap(file.fileno(), size, mmap.MAP_PRIVATE,
                               mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC))
 
-def maps_unchanged(path):  # by nobody's probes
+def maps_unchanged(path):  # 1 if no probe changes the mapped code
     with open(path, "rb") as file:
         data = file.read()
         with mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC) as mapped:
@@ -61,7 +61,7 @@ def execute(*command):
 def serve():
     while line := sys.stdin.readline():
         name, *rest = json.loads(line)
-        if name == "fork":  # the child answers from now on; its parent waits for its end
+        if name == "fork":  # the forked child reads the next commands; its parent waits until it ends
             child = os.fork()
             if child:
                 os.waitpid(child, 0)
@@ -71,7 +71,7 @@ def serve():
             sys.stdout.write("null\\n")
             sys.stdout.flush()
             os._exit(0)
-        elif name == "end_first_thread":  # another one goes on
+        elif name == "end_first_thread":  # a new thread reads the next commands
             threading.Thread(target=serve).start()
             ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
         else:
@@ -85,7 +85,7 @@ serve()
 
 
 class Child:
-    """One such process; ends with its ``with`` block. ``before`` is a command that starts it."""
+    """A child process, which ends with its ``with`` block. ``before`` is a command that starts it."""
 
     def __init__(self, before: Sequence[str] = ()) -> None:
         self._process = subprocess.Popen(
@@ -95,15 +95,16 @@ class Child:
             text=True,
         )
         self.own_pid = self.do("pid")
-        """Its number in its own PID namespace."""
+        """The PID in the child's own PID namespace."""
 
     @property
     def pid(self) -> int:
-        """Its number here (that of ``before``, where that forks)."""
+        """The PID in this PID namespace (that of ``before``, if ``before`` forks)."""
         return self._process.pid
 
     def do(self, name: str, *arguments: object) -> int:
-        """Have it done; the result, or AssertionError where the process failed."""
+        """Run the function ``name`` in the child; return its result. Raises AssertionError if the child
+        ends."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([name, *map(_plain, arguments)]) + "\n")
@@ -120,7 +121,7 @@ class Child:
         return self.do("call", path, symbol, times, *arguments)
 
     def tell(self, name: str) -> None:
-        """Have something done that gives no answer."""
+        """Send a command that has no answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([name]) + "\n")
         self._process.stdin.flush()
@@ -162,7 +163,7 @@ def compile_library(source: str, path: Path, *options: str) -> Path:
 
 
 def until(condition: Callable[[], bool], act: Callable[[], object] = lambda: None) -> bool:
-    """Whether ``condition`` came true; ``act`` is done before each look."""
+    """Poll ``condition``, with a call of ``act`` before each; return whether it became true."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline:
         act()

@@ -1,4 +1,4 @@
-"""What the tests with real eBPF share."""
+"""Provides the fixtures of the tests with real eBPF."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.demo.build import Built, build
+from stalltop.demo.build import Built
 from stalltop.probes.cuda_devices import process_sight
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.harness import Workplace, workplace_in
 from tests.kernel.relays import compile_relay, tracing
-from tests.kernel.traced_program import FUNCTIONS, Program, compile_program, points
+from tests.kernel.traced_program import FUNCTIONS, TracedProgram, compile_program, points
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A machine that cannot trace says so itself; nowhere else is a test of this folder left out by that."""
+    """Skip these tests only if STALLTOP_TESTS_WITHOUT_EBPF=1, so that a broken host does not skip them."""
     if os.environ.get("STALLTOP_TESTS_WITHOUT_EBPF") == "1":
         for item in items:
             if item.path.is_relative_to(Path(__file__).resolve().parent):
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient() -> Iterator[None]:
-    """On a machine that has much else to do, looks at processes take their time; they are waited for."""
+    """Wait longer for the inspection of processes, which is slow on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process_sight, "PATIENCE_SECONDS", 30.0)
         yield
@@ -36,7 +36,7 @@ def patient() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program whose functions are traced, compiled; its library lies beside it."""
+    """Compile native/driver.c and, beside it, the library whose functions are traced."""
     return compile_program(tmp_path_factory.mktemp("native"))
 
 
@@ -47,16 +47,16 @@ class Traced:
     kernel: KernelSide
     driver: Path
 
-    def start(self) -> Program:
-        """A new process of the driver; what was counted and lost before is read off."""
+    def start(self) -> TracedProgram:
+        """Start a new process of the driver and discard earlier counts and losses."""
         self.kernel.read()
         self.kernel.losses()
-        return Program(self.driver)
+        return TracedProgram(self.driver)
 
 
 @pytest.fixture(scope="module", params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
 def traced(request: pytest.FixtureRequest, driver: Path) -> Iterator[Traced]:
-    """The driver's library traced, in both ways of attaching."""
+    """Trace the driver's library, in both ways of attaching."""
     kernel = KernelSide(way=request.param, slots=256, threads=64, functions=FUNCTIONS)
     library = driver.with_name("libtraced.so")
     attachment = kernel.attach(str(library), points(library))
@@ -68,27 +68,21 @@ def traced(request: pytest.FixtureRequest, driver: Path) -> Iterator[Traced]:
 
 @pytest.fixture(scope="session")
 def relay(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program whose processes wake and hinder each other, compiled."""
+    """Compile native/relay.c, whose processes wake and delay each other."""
     return compile_relay(tmp_path_factory.mktemp("relay"))
 
 
 @pytest.fixture
 def kernel(relay: Path) -> Iterator[KernelSide]:
-    """A kernel side of its own for each test, that traces the relay."""
+    """Give each test its own kernel side, which traces the relay."""
     kernel = tracing(relay)
     yield kernel
     kernel.close()
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The stand-in libraries and their caller."""
-    return build(tmp_path_factory.mktemp("standin"))
-
-
 @pytest.fixture
 def workplace(built: Built) -> Iterator[Workplace]:
-    """Starts callers, in cgroups if wanted, and ends all of them after the test."""
+    """Give the test a workplace and end all of its callers afterwards."""
     with workplace_in(built) as place:
         yield place
 
@@ -98,7 +92,7 @@ DISK_FILE_BYTES = 32 << 20
 
 @pytest.fixture(scope="session")
 def disk_folder() -> Iterator[Path]:
-    """A folder on a real disk."""
+    """Find a folder on a block device."""
     for place in (None, "/var/tmp", str(Path(__file__).resolve().parent)):
         with tempfile.TemporaryDirectory(dir=place, prefix="stalltop-test-") as name:
             device = os.stat(name).st_dev
@@ -110,7 +104,7 @@ def disk_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def disk_file(disk_folder: Path) -> Path:
-    """A file whose every block is on the disk."""
+    """Write a file of which every block is on the disk."""
     path = disk_folder / "file"
     with path.open("wb") as file:
         file.write(os.urandom(DISK_FILE_BYTES))

@@ -1,4 +1,4 @@
-"""For tests on real processes: callers in cgroups of their own, and waiting without guessing."""
+"""Helps tests on real processes: starts callers in cgroups and waits for conditions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from elftools.elf.elffile import ELFFile
 
 from stalltop.demo.build import Built
-from stalltop.demo.caller import Caller, Made
+from stalltop.demo.caller import Caller, CallsMade
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
 from stalltop.demo.latencies import Latency, write_table
 from stalltop.probes.operations import match
@@ -21,27 +21,27 @@ from stalltop.probes.tracer.kernel_side import KernelSide, Point
 
 T = TypeVar("T")
 
-DEADLINE_SECONDS = 40.0
-"""How long anything may take on a slow machine."""
+DEADLINE_SECONDS = 90.0
+"""How long a wait may take on a slow machine."""
 
 
 def wait_until(
     look: Callable[[], T], *, deadline: float = DEADLINE_SECONDS, step: float = 0.02, what: str = ""
 ) -> T:
-    """Call ``look`` until it gives something true, and return that. Fails after ``deadline`` seconds."""
+    """Call ``look`` until its result is true; return it. Raises AssertionError after ``deadline`` seconds."""
     end = time.monotonic() + deadline
     while True:
         found = look()
         if found:
             return found
         if time.monotonic() > end:
-            raise AssertionError(f"waited {deadline:g} s for {what or look} in vain; last seen: {found!r}")
+            raise AssertionError(f"waited {deadline:g} s for {what or look}; last result: {found!r}")
         time.sleep(step)
 
 
 @dataclass
 class Workplace:
-    """Starts callers and removes all that they leave. A fixture of the same name gives one for each test."""
+    """Starts callers and cgroups, and removes them. The fixture of the same name makes one per test."""
 
     built: Built
     cgroups: Cgroups
@@ -50,11 +50,11 @@ class Workplace:
     _tables: int = 0
 
     def cgroup(self, runtime: str = "docker", identity: str = "") -> Path:
-        """A new cgroup, as ``runtime`` would name it; ``identity`` is a container's id or a job's number."""
+        """Make a cgroup named as by ``runtime``; ``identity`` is the id of a container or number of a job."""
         return self.cgroups.make(container_path(runtime, identity or container_id()))
 
     def table(self, latencies: Mapping[str, Latency]) -> Path:
-        """A file of latencies for `Caller`."""
+        """Write a file of latencies for ``Caller``."""
         self._tables += 1
         return write_table(latencies, self.folder / f"{self._tables}.latencies")
 
@@ -67,7 +67,7 @@ class Workplace:
         name: str = "",
         load: str = "",
     ) -> Caller:
-        """A process that is ready for commands; ``load`` names functions whose libraries it maps at once."""
+        """Start a process that loads the libraries of the functions in ``load`` and waits for commands."""
         table = self.table(latencies) if latencies else None
         caller = self._open.enter_context(
             Caller(self.built, cgroup=cgroup, table=table, folder=folder, name=name)
@@ -85,7 +85,7 @@ class Workplace:
 
 @contextlib.contextmanager
 def workplace_in(built: Built) -> Iterator[Workplace]:
-    """A workplace for as long as the ``with`` block runs."""
+    """Make a workplace that lasts as long as the ``with`` block."""
     with tempfile.TemporaryDirectory(prefix="stalltop-test-") as folder:
         workplace = Workplace(built, Cgroups(), Path(folder))
         try:
@@ -95,7 +95,7 @@ def workplace_in(built: Built) -> Iterator[Workplace]:
 
 
 def probe(kernel: KernelSide, library: Path, layer: str) -> None:
-    """Probe every function of ``library`` that is traced in ``layer``, and fail where one cannot be."""
+    """Probe every function of ``library`` that is traced in ``layer``; fail if one cannot be probed."""
     with library.open("rb") as stream:
         elf = ELFFile(stream)
         dynsym: Any = elf.get_section_by_name(".dynsym")
@@ -110,6 +110,6 @@ def probe(kernel: KernelSide, library: Path, layer: str) -> None:
     assert not attachment.failed
 
 
-def total(reports: list[dict[str, Made]], symbol: str) -> int:
-    """Calls of ``symbol`` over several callers' reports."""
+def total(reports: list[dict[str, CallsMade]], symbol: str) -> int:
+    """Sum the calls of ``symbol`` over the reports of several callers."""
     return sum(report[symbol].calls for report in reports if symbol in report)

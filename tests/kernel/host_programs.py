@@ -1,6 +1,6 @@
-"""Programs that do to the host what `probes.host.events` tells of: run as ``python host_programs.py WHAT …``.
+"""Runs programs that cause the events of ``probes.host.events``: ``python host_programs.py WHAT …``.
 
-Each waits for a line on stdin before it begins, and says on stdout what it did.
+Each waits for a line on stdin before it begins, and prints a figure of what it did.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def read_direct(path: str, size: int, times: int) -> int:
-    """Read past the page cache; the bytes read."""
+    """Read without the page cache; return the number of bytes."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECT)
     buffer = mmap.mmap(-1, size)
     whole = os.fstat(file).st_size // size
@@ -21,7 +21,7 @@ def read_direct(path: str, size: int, times: int) -> int:
 
 
 def write_through(path: str, size: int, times: int) -> int:
-    """Write past the page cache; the bytes written."""
+    """Write without the page cache; return the number of bytes."""
     file = os.open(path, os.O_WRONLY | os.O_DIRECT)
     buffer = mmap.mmap(-1, size)
     buffer.write(b"x" * size)
@@ -29,7 +29,7 @@ def write_through(path: str, size: int, times: int) -> int:
 
 
 def read_cached(path: str, size: int, times: int) -> int:
-    """Read through the page cache, the file again and again; the bytes read."""
+    """Read the file ``times`` times through the page cache; return the number of bytes."""
     read = 0
     for _ in range(times):
         with open(path, "rb", buffering=0) as file:
@@ -39,7 +39,7 @@ def read_cached(path: str, size: int, times: int) -> int:
 
 
 def use_memory(path: str, size: int, times: int) -> int:
-    """Touch memory until killed, or until ``times`` pieces of ``size`` bytes are in use."""
+    """Use ``times`` pieces of ``size`` bytes of memory, or be killed before; return the number of bytes."""
     pieces = [b"x" * size for _ in range(times)]
     return sum(map(len, pieces))
 
@@ -52,8 +52,8 @@ WHAT = {
 }
 
 
-class Program:
-    """One of them, in cgroups of its own before it begins."""
+class HostProgram:
+    """Runs one of the programs above, in ``cgroups``; it waits for ``begin``."""
 
     def __init__(self, what: str, path: Path, size: int, times: int, cgroups: tuple[Path, ...] = ()) -> None:
         self.process = subprocess.Popen(
@@ -66,7 +66,7 @@ class Program:
         for cgroup in cgroups:
             (cgroup / "cgroup.procs").write_text(str(self.pid))
 
-    def __enter__(self) -> Program:
+    def __enter__(self) -> HostProgram:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,7 +79,7 @@ class Program:
         self.process.stdin.flush()
 
     def done(self) -> int:
-        """What it says it did, once it has."""
+        """Wait until the program is done and return its figure."""
         assert self.process.stdout is not None
         return int(self.process.stdout.readline())
 

@@ -1,4 +1,4 @@
-"""What a process holds in the kernel, so that a test can tell whether anything of it stays there."""
+"""Finds out whether BPF programs and links of a process stay in the kernel."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _GET_FD_BY_ID = {"prog": 13, "link": 30}
 
 
 class InKernel:
-    """The programs and links that a process holds in the kernel, noted while it runs."""
+    """The BPF programs and links that a process holds, recorded while it runs."""
 
     def __init__(self, pid: int) -> None:
         self.ids: set[tuple[str, int]] = set()
         for name in os.listdir(f"/proc/{pid}/fdinfo"):
             text = ""
-            with contextlib.suppress(OSError):  # closed since
+            with contextlib.suppress(OSError):  # closed meanwhile
                 text = Path(f"/proc/{pid}/fdinfo/{name}").read_text()
             fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
             for kind in _GET_FD_BY_ID:
@@ -33,12 +33,12 @@ class InKernel:
         return sum(kind == "link" for kind, _ in self.ids)
 
     def left(self) -> set[tuple[str, int]]:
-        """Those that exist now."""
+        """Return those that still exist."""
         return {known for known in self.ids if _exists(*known)}
 
     def until_gone(self) -> None:
-        """Wait until none exists: a link that a dead process held goes soon after it."""
-        wait_until(lambda: not self.left(), what="an end of all programs and links in the kernel")
+        """Wait until none exists: the kernel frees a link shortly after the process that held it ended."""
+        wait_until(lambda: not self.left(), what="the removal of all programs and links from the kernel")
 
 
 def _exists(kind: str, number: int) -> bool:

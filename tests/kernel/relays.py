@@ -1,4 +1,4 @@
-"""A program whose threads and processes wake and hinder each other, and what the kernel tells of them."""
+"""Runs native/relay.c, whose threads and processes wake and delay each other, and sums up what is counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stalltop.model.window import SPLITS
 from stalltop.probes.maps.raw import RawCharge
 from stalltop.probes.operations import BETWEEN_CALLS, Function
 from stalltop.probes.tracer.kernel_side import KernelSide
-from tests.kernel.traced_program import NATIVE, Program, points
+from tests.kernel.traced_program import NATIVE, TracedProgram, points
 
 FUNCTIONS = tuple(
     Function(number, symbol, 10 * number, "driver")
@@ -25,7 +25,7 @@ NAME |= {info.id: info.name for info in BETWEEN_CALLS}
 
 
 def compile_relay(into: Path) -> Path:
-    """Build native/relay.c."""
+    """Compile native/relay.c into the folder ``into``."""
     program = into / "relay"
     flags = [
         "-O1",
@@ -41,8 +41,8 @@ def compile_relay(into: Path) -> Path:
     return program
 
 
-class Relay(Program):
-    """A running relay, in ``cgroup`` and on ``cpu`` where they are given. Lines on its stdin let it go on."""
+class Relay(TracedProgram):
+    """A running relay, in ``cgroup`` and on ``cpu`` if given. It continues with each line on its stdin."""
 
     def __init__(
         self, path: Path, *words: object, cgroup: Path | None = None, cpu: int | None = None
@@ -62,8 +62,8 @@ class Relay(Program):
 
 
 @dataclass
-class Row:
-    """Sums of what was counted of one operation of one process."""
+class RelayRow:
+    """Sums of one operation of one process."""
 
     calls: int = 0
     total_ns: int = 0
@@ -71,23 +71,23 @@ class Row:
 
 
 @dataclass
-class Told:
-    """All that a kernel side has told so far."""
+class RelayTotals:
+    """Everything that a kernel side has reported so far."""
 
     kernel: KernelSide
-    rows: dict[tuple[int, str], Row] = field(default_factory=lambda: defaultdict(Row))
-    """By process and name, outermost calls only."""
+    rows: dict[tuple[int, str], RelayRow] = field(default_factory=lambda: defaultdict(RelayRow))
+    """By PID and function, outermost calls only."""
     charges: list[RawCharge] = field(default_factory=list)
 
     def read(self) -> Self:
-        """Add what was counted since the previous read. Checks that no split has a part too many."""
+        """Add what was counted since the previous read. Checks that the parts of each split add up."""
         counts = self.kernel.read()
         assert counts.split_ns is not None or not counts.keys
         for place, key in enumerate(counts.keys):
             assert counts.split_ns is not None
             parts, total = counts.split_ns[place].tolist(), int(counts.total_ns[place])
             assert sum(parts) == total
-            assert max(parts) <= total  # none is below 0: that would be a very large one
+            assert max(parts) <= total  # a negative part would wrap around to a huge one
             if key.nested:
                 continue
             row = self.rows[key.tgid, NAME[key.operation]]
@@ -99,7 +99,7 @@ class Told:
         return self
 
     def charged(self, tgid: int, part: str, operation: str | None = None) -> dict[int, int]:
-        """ns by culprit of what ``tgid`` lost to ``part``, in one operation or in all."""
+        """Return the ns that ``tgid`` lost to ``part``, by culprit, in one operation or in all."""
         found: dict[int, int] = defaultdict(int)
         for charge in self.charges:
             named = operation in (None, NAME[charge.operation])
@@ -108,12 +108,12 @@ class Told:
         return dict(found)
 
     def lost(self, tgid: int, part: str) -> int:
-        """ns that the rows of ``tgid`` lost to ``part``."""
+        """Return the ns that the rows of ``tgid`` lost to ``part``."""
         return sum(row.parts[part] for (own, _), row in self.rows.items() if own == tgid)
 
 
 def tracing(path: Path) -> KernelSide:
-    """A kernel side that traces the relay at ``path``."""
+    """Return a kernel side that traces the relay at ``path``."""
     kernel = KernelSide(slots=256, threads=256, functions=FUNCTIONS)
     assert kernel.no_splits is None
     assert not kernel.attach(str(path), points(path, FUNCTIONS)).failed

@@ -1,4 +1,4 @@
-"""When processes are active on devices: in the ticks in which they are in a call, by their own clock."""
+"""Tests that a process counts as active on devices in the ticks in which it is inside a call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FUNCTIONS = (
 )
 MS = 1_000_000
 SOON_NS = 200 * MS
-"""When a schedule begins: whoever is late for it makes its calls shorter."""
+"""Delay until a schedule begins: a program that starts late makes shorter calls."""
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +55,15 @@ def kernel(side: KernelSide) -> KernelSide:
 
 
 @dataclass
-class Seen:
-    """What a kernel side has told so far, in ticks of CLOCK_MONOTONIC."""
+class SeenTicks:
+    """The activity that a kernel side has reported so far, in ticks of CLOCK_MONOTONIC."""
 
     kernel: KernelSide
     ticks: dict[int, set[int]] = field(default_factory=dict)
     cgroups: dict[int, set[int]] = field(default_factory=dict)
     end: int = 0
     late: int = 0
-    """Ticks of which nothing is known: only where this machine stood still for seconds."""
+    """Ticks without data, which occur only if this machine stood still for seconds."""
 
     def look(self) -> None:
         told = self.kernel.activities()
@@ -77,20 +77,20 @@ class Seen:
             self.cgroups.setdefault(active.tgid, set()).add(active.cgroup_id)
 
     def look_until(self, ns: int) -> None:
-        """Look again and again, until what happened by ``ns`` is told."""
+        """Call ``look`` until the activity up to ``ns`` is reported."""
         while self.end * TICK_NS <= ns:
             self.look()
             time.sleep(0.05)
 
 
 def around(calls: list[int]) -> set[int]:
-    """The ticks of calls, by the caller's clock: the probes' times lie within."""
+    """Return the ticks of calls by the caller's clock; the times of the probes lie within them."""
     pairs = zip(calls[::2], calls[1::2], strict=True)
     return {tick for begin, end in pairs for tick in range(begin // TICK_NS, end // TICK_NS + 1)}
 
 
 def within(calls: list[int], slack_ns: int = 200 * MS) -> set[int]:
-    """Ticks that calls surely fill: a caller may be off the CPU between its clock and its call."""
+    """Return ticks that calls certainly fill: a caller may leave the CPU between its clock and its call."""
     pairs = zip(calls[::2], calls[1::2], strict=True)
     return {
         tick
@@ -100,7 +100,7 @@ def within(calls: list[int], slack_ns: int = 200 * MS) -> set[int]:
 
 
 def spent(kernel: KernelSide) -> dict[int, tuple[int, int]]:
-    """Calls that use the device, and their time in ns, by process."""
+    """Return the number of calls that use the device and their time in ns, by process."""
     counts = kernel.read().take(lambda key: key.operation == 10)
     return {
         key.tgid: (calls, total)
@@ -127,10 +127,10 @@ CASES = {
 
 
 @pytest.mark.parametrize("calls", CASES.values(), ids=CASES)
-def test_ticks_are_those_of_the_calls(
+def test_active_ticks_are_those_of_the_calls(
     kernel: KernelSide, program: Path, calls: tuple[list[tuple[int, int]], ...]
 ) -> None:
-    seen = Seen(kernel)
+    seen = SeenTicks(kernel)
     with contextlib.ExitStack() as stack:
         cgroups = stack.enter_context(contextlib.closing(Cgroups()))
         groups = [cgroups.make(container_path("docker", container_id())) for _ in calls]
@@ -148,18 +148,18 @@ def test_ticks_are_those_of_the_calls(
         number, total_ns = made[each.pid]
         assert number == len(own)
         assert ticks <= around(moments)
-        # A call touches at most two ticks that it does not fill.
+        # A call fills only part of at most two ticks.
         assert total_ns // TICK_NS - seen.late <= len(ticks) <= total_ns // TICK_NS + 2 * number
         assert seen.cgroups[each.pid] == {inode}
         kernel.release(each.pid)
     assert not lost(kernel)
 
 
-def test_a_call_that_is_open_for_long_is_told_at_every_look(kernel: KernelSide, program: Path) -> None:
-    seen = Seen(kernel)
+def test_a_long_open_call_is_active_in_every_sample(kernel: KernelSide, program: Path) -> None:
+    seen = SeenTicks(kernel)
     start = time.monotonic_ns() + SOON_NS
     with Relay(program) as one, Relay(program) as other:
-        one.send(schedule((0, 6000), start=start))  # longer than the programs remember
+        one.send(schedule((0, 6000), start=start))  # longer than the BPF programs remember
         other.send(schedule((0, 6000), start=start, name="idle"))
         seen.look_until(start + 3000 * MS)
         meanwhile = len(seen.ticks.get(one.pid, ()))
@@ -176,7 +176,7 @@ def test_a_call_that_is_open_for_long_is_told_at_every_look(kernel: KernelSide, 
     assert not lost(kernel)
 
 
-def test_what_nobody_looked_at_in_time_is_told_as_such(kernel: KernelSide, program: Path) -> None:
+def test_ticks_that_were_not_read_in_time_are_reported_as_late(kernel: KernelSide, program: Path) -> None:
     with Relay(program) as one:
         before = kernel.activities()
         start = time.monotonic_ns()
@@ -197,8 +197,8 @@ def test_what_nobody_looked_at_in_time_is_told_as_such(kernel: KernelSide, progr
     assert rest & within(said) <= found <= rest
 
 
-def test_a_process_that_is_killed_was_active_until_then(kernel: KernelSide, program: Path) -> None:
-    seen = Seen(kernel)
+def test_a_killed_process_is_active_until_its_end(kernel: KernelSide, program: Path) -> None:
+    seen = SeenTicks(kernel)
     start = time.monotonic_ns()
     with Relay(program) as one:
         one.send(schedule((0, 600_000), start=start))

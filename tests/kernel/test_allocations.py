@@ -1,4 +1,4 @@
-"""Device memory that processes hold: exact over threads, failures, ended programs and reused addresses."""
+"""Tests that the device memory of processes is exact over threads, errors, ends and reused addresses."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def kernel(built: Built) -> Iterator[KernelSide]:
 
 
 def of(kernel: KernelSide, pid: int) -> tuple[int, ...]:
-    """Allocations, frees, allocated and freed bytes since the previous read; held, and held bytes now."""
+    """Return allocations, frees and the bytes of both since the previous read, then pieces and bytes held."""
     rows = [tuple(row[2:]) for row in kernel.held() if row.tgid == pid]
     assert len(rows) <= 1
     return rows[0] if rows else (0,) * 6
 
 
 def pieces(kernel: KernelSide) -> int:
-    """Pieces of memory that the kernel's programs know of."""
+    """Return how many pieces of memory the BPF programs know."""
     keys, _ = look_at_all(kernel._programs.pieces, layout.PIECE, PIECE_BYTES)
     return len(keys)
 
@@ -58,10 +58,10 @@ def pieces(kernel: KernelSide) -> int:
         ("cuMemAllocAsync_ptsz", "1", 1, "cuMemFreeAsync_ptsz"),
         ("cuMemAllocPitch_v2", "100x7", 700, "cuMemFree_v2"),
         ("cuMemCreate", "2097152", 2 * MIB, "cuMemRelease"),
-        ("cuMemAlloc_v2", "64", 64, "cudaFree"),  # whichever layer has allocated it
+        ("cuMemAlloc_v2", "64", 64, "cudaFree"),  # one layer may free what another allocated
     ],
 )
-def test_what_is_allocated_and_not_freed_is_held(
+def test_memory_is_held_from_its_allocation_until_it_is_freed(
     kernel: KernelSide, workplace: Workplace, allocate: str, size: str, bytes_each: int, free: str
 ) -> None:
     caller = workplace.caller()
@@ -84,18 +84,18 @@ def test_memory_of_the_host_and_null_pointers_are_not_counted(
     assert of(kernel, caller.pid) == (0,) * 6
 
 
-def test_calls_that_fail_change_nothing(kernel: KernelSide, workplace: Workplace) -> None:
+def test_failed_calls_change_no_allocations(kernel: KernelSide, workplace: Workplace) -> None:
     caller = workplace.caller(latencies={"cudaMalloc": Latency(error_share=1.0, error_code=2)})
     caller.run("cudaMalloc:10:1024")
     assert of(kernel, caller.pid) == (0,) * 6
     caller = workplace.caller(latencies={"cudaFree": Latency(error_share=1.0, error_code=700)})
     caller.run("cudaMalloc:10:1024 cudaFree:4")
     assert of(kernel, caller.pid) == (10, 0, 10_240, 0, 10, 10_240)
-    caller.run("cuMemFree_v2:4")  # what could not be freed is still known
+    caller.run("cuMemFree_v2:4")  # memory whose free failed is still known
     assert of(kernel, caller.pid) == (0, 4, 0, 4096, 6, 6144)
 
 
-def test_threads_free_what_others_allocated(kernel: KernelSide, workplace: Workplace) -> None:
+def test_memory_may_be_freed_by_another_thread(kernel: KernelSide, workplace: Workplace) -> None:
     caller = workplace.caller()
     threads, cycles = 8, 1000
     caller.run(
@@ -113,18 +113,18 @@ def test_threads_free_what_others_allocated(kernel: KernelSide, workplace: Workp
     assert of(kernel, caller.pid) == (0, n, 0, held_bytes, 0, 0)
 
 
-def test_processes_and_cgroups_are_told_apart(kernel: KernelSide, workplace: Workplace) -> None:
+def test_processes_and_cgroups_are_counted_separately(kernel: KernelSide, workplace: Workplace) -> None:
     groups = [workplace.cgroup(), workplace.cgroup()]
     callers = [workplace.caller(cgroup=group) for group in groups]
     for caller, count in zip(callers, (2, 3), strict=True):
-        caller.run(f"cudaMalloc:{count}:100")  # at the same addresses: each process has its own
+        caller.run(f"cudaMalloc:{count}:100")  # at the same addresses, in each process's own address space
     found = {row.tgid: row for row in kernel.held()}
     for caller, group, count in zip(callers, groups, (2, 3), strict=True):
         expected = RawHeld(caller.pid, group.stat().st_ino, count, 0, 100 * count, 0, count, 100 * count)
         assert found[caller.pid] == expected
 
 
-def test_memory_that_was_there_before_is_not_counted_as_freed(kernel: KernelSide, built: Built) -> None:
+def test_freeing_memory_older_than_the_probes_counts_no_bytes(kernel: KernelSide, built: Built) -> None:
     with Child() as child:
         child.load(built.cudart)
         child.call(built.cudart, "cudaFree", 3, 0x1234000)
@@ -132,8 +132,8 @@ def test_memory_that_was_there_before_is_not_counted_as_freed(kernel: KernelSide
         assert child.pid in kernel.tgids()
 
 
-def test_an_address_that_is_given_out_again_was_freed(tmp_path: Path) -> None:
-    # In a way that has no probe: with its context, say.
+def test_an_address_that_is_allocated_again_counts_as_freed_before(tmp_path: Path) -> None:
+    # It was freed in a way without a probe, such as together with its context.
     source = "int cudaMalloc(void **to, unsigned long bytes) { *to = (void *)0x7000; return bytes == 0; }"
     library = compile_library(source, tmp_path / "libcudart.so.12")
     kernel = KernelSide(slots=64, threads=16)
@@ -152,7 +152,7 @@ for size in (100, 250, 7):
         kernel.close()
 
 
-def test_what_an_ended_process_held_is_forgotten(kernel: KernelSide, workplace: Workplace) -> None:
+def test_memory_of_an_ended_process_is_forgotten(kernel: KernelSide, workplace: Workplace) -> None:
     known = pieces(kernel)
     caller = workplace.caller()
     caller.run("cudaMalloc:500:4096")
@@ -167,7 +167,7 @@ def test_what_an_ended_process_held_is_forgotten(kernel: KernelSide, workplace: 
 
 
 @pytest.mark.parametrize("command", ["exec", "exec-thread"])
-def test_another_program_holds_nothing_of_the_one_before(
+def test_after_exec_a_process_holds_nothing_of_its_earlier_program(
     kernel: KernelSide, workplace: Workplace, command: str
 ) -> None:
     caller = workplace.caller()
@@ -181,7 +181,7 @@ def test_another_program_holds_nothing_of_the_one_before(
     assert pieces(kernel) == known + 3
 
 
-def test_more_pieces_than_can_be_known(kernel: KernelSide, workplace: Workplace) -> None:
+def test_pieces_beyond_the_limit_are_counted_as_lost(kernel: KernelSide, workplace: Workplace) -> None:
     kernel.losses()
     caller = workplace.caller()
     asked = layout.ALLOCATIONS + 1000

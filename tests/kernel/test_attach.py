@@ -1,4 +1,4 @@
-"""Probes come and go: what cannot be probed is told, what is closed counts no more, nothing stays behind."""
+"""Tests attaching and detaching: failures are reported, closed probes do not count, nothing is left."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stalltop.probes.programs import bpf_calls
 from stalltop.probes.tracer import calibrating, kernel_side
 from stalltop.probes.tracer.calibration import OwnFunction
 from stalltop.probes.tracer.kernel_side import KernelSide, Point, Way
-from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, points, wait_until
+from tests.kernel.traced_program import FUNCTIONS, TracedProgram, calls_of, lost, points, wait_until
 
 WAYS = ["multi", pytest.param("perf", marks=pytest.mark.perf)]
 
 
 def links() -> list[int]:
-    """Descriptors of probes and programs that this process holds."""
+    """Return the descriptors of BPF links, programs and maps that this process holds."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -34,7 +34,7 @@ def links() -> list[int]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_probes_of_a_running_process_come_and_go(driver: Path, way: Way) -> None:
+def test_probes_of_a_running_process_can_be_attached_and_detached(driver: Path, way: Way) -> None:
     library = driver.with_name("libtraced.so")
     chosen = [function for function in FUNCTIONS if function.symbol in ("plain", "outer")]
     before = links()
@@ -42,10 +42,10 @@ def test_probes_of_a_running_process_come_and_go(driver: Path, way: Way) -> None
     try:
         assert kernel.way == way
         assert kernel.probe_ns > 0
-        with Program(driver) as program:
+        with TracedProgram(driver) as program:
             program("call plain 5")
             assert calls_of(kernel, program.pid) == {}
-            with library.open("rb") as file:  # the path may be that of an open file
+            with library.open("rb") as file:  # the path may name an open file
                 attachment = kernel.attach(f"/proc/self/fd/{file.fileno()}", points(library, chosen))
             assert (attachment.count, attachment.failed) == (4, ())
             program("outer 5")
@@ -53,7 +53,7 @@ def test_probes_of_a_running_process_come_and_go(driver: Path, way: Way) -> None
             attachment.close()
             attachment.close()
 
-            def silent() -> bool:  # perf events are removed beside us
+            def silent() -> bool:  # another process removes perf events
                 kernel.read()
                 program("call plain 1")
                 return calls_of(kernel, program.pid) == {}
@@ -69,7 +69,7 @@ def test_probes_of_a_running_process_come_and_go(driver: Path, way: Way) -> None
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_cannot_be_probed_costs_only_itself(driver: Path, way: Way) -> None:
+def test_a_function_that_cannot_be_probed_does_not_affect_others(driver: Path, way: Way) -> None:
     library = driver.with_name("libtraced.so")
     good = points(library, FUNCTIONS[:4])
     bad = Point(library.stat().st_size + 4096, FUNCTIONS[5].id)
@@ -79,7 +79,7 @@ def test_what_cannot_be_probed_costs_only_itself(driver: Path, way: Way) -> None
         assert attachment.count == 8
         assert [point for point, _ in attachment.failed] == [bad]
         assert attachment.failed[0][1]
-        with Program(driver) as program:
+        with TracedProgram(driver) as program:
             for function in FUNCTIONS[:4]:
                 program(f"call {function.symbol} 2")
             assert calls_of(kernel, program.pid) == {
@@ -101,7 +101,7 @@ def test_a_function_probed_twice_is_counted_once(driver: Path, way: Way) -> None
     try:
         alias = chosen[0]._replace(cookie=FUNCTIONS[3].id)
         assert kernel.attach(str(library), [*chosen, alias]).count == 4
-        with Program(driver) as program:
+        with TracedProgram(driver) as program:
             program("call plain 3")
             assert calls_of(kernel, program.pid) == {("plain", False): 3}
             assert lost(kernel) == {}
@@ -114,7 +114,7 @@ def test_a_function_probed_twice_is_counted_once(driver: Path, way: Way) -> None
         kernel.close()
 
 
-def test_auto_takes_multi_where_the_kernel_has_it_and_perf_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_falls_back_from_multi_to_perf(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
     begin = KernelSide._begin
 
@@ -126,14 +126,14 @@ def test_auto_takes_multi_where_the_kernel_has_it_and_perf_elsewhere(monkeypatch
 
     monkeypatch.setattr(KernelSide, "_begin", without_multi)
     assert KernelSide(way="auto").way == "perf"
-    # Each with and without splitting the time of calls.
+    # ``multi`` with splits, then without, then ``perf``.
     assert tried == ["multi", "multi", "perf"]
     with pytest.raises(TracingError, match="no uprobe_multi"):
         KernelSide(way="multi")
     monkeypatch.setattr(KernelSide, "_begin", begin)
 
 
-def test_a_kernel_that_counts_wrongly_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_counts_wrongly_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     before = links()
     measure = OwnFunction.measure
 
@@ -150,7 +150,7 @@ def test_a_kernel_that_counts_wrongly_is_not_trusted(monkeypatch: pytest.MonkeyP
     assert links() == before
 
 
-def test_a_kernel_that_does_not_tell_of_ended_threads_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_does_not_report_ended_threads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     attach = bpf_calls.attach_raw_tracepoint
     monkeypatch.setattr(calibrating, "_THREAD_END_SECONDS", 0.05)
     monkeypatch.setattr(
@@ -161,7 +161,7 @@ def test_a_kernel_that_does_not_tell_of_ended_threads_is_not_trusted(monkeypatch
 
 
 @pytest.mark.perf
-def test_closing_perf_events_does_not_keep_anyone_waiting(driver: Path) -> None:
+def test_closing_perf_events_does_not_block(driver: Path) -> None:
     library = driver.with_name("libtraced.so")
     kernel = KernelSide(way="perf", slots=16, threads=16, functions=FUNCTIONS)
     kernel.attach(str(library), points(library, FUNCTIONS[:8]))
@@ -170,7 +170,7 @@ def test_closing_perf_events_does_not_keep_anyone_waiting(driver: Path) -> None:
     took = time.monotonic() - start
     helpers = kernel._attacher._closer._helpers  # type: ignore[attr-defined]
     assert len(helpers) == 1
-    helpers[0].wait(100)  # after those of the tests before
+    helpers[0].wait(100)  # it waits for the helpers of earlier tests
     removing = time.monotonic() - start
     assert took < removing
     assert helpers[0].returncode == 0
@@ -178,7 +178,7 @@ def test_closing_perf_events_does_not_keep_anyone_waiting(driver: Path) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_sandboxed_program_survives_its_probes(way: Way) -> None:
-    """What calibration tries: a child under a seccomp filter like a container's."""
+    """Calibration runs the same check: a child under a seccomp filter like that of a container."""
     function = OwnFunction()
     kernel = KernelSide(slots=8, threads=8, way=way)
     try:
@@ -193,7 +193,7 @@ def test_a_sandboxed_program_survives_its_probes(way: Way) -> None:
 
 
 def test_a_kernel_that_kills_sandboxed_programs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once: no other way of attaching is tried on it."""
+    """No other way of attaching is tried on such a kernel."""
     tried: list[int] = []
 
     def killed(function: OwnFunction) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""System calls on maps, on one that nothing else uses."""
+"""Tests the bpf() calls on maps, on a map of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAP_CREATE, _HASH = 0, 1
 
 @pytest.fixture
 def table() -> Iterator[int]:
-    """A hash of a thousand elements."""
+    """Make a hash map of a thousand elements."""
     descriptor = _bpf(_MAP_CREATE, struct.pack("=IIIII", _HASH, KEY.itemsize, VALUE.itemsize, 2000, 0))
     for key in keys(range(1000)):
         put(descriptor, key.tobytes(), b"\1" * 8)
@@ -41,7 +41,7 @@ def test_many_elements_are_removed_at_once(table: int) -> None:
     assert left(table) == [*range(10), *range(990, 1000)]
 
 
-def test_those_that_are_not_there_are_passed_over(table: int) -> None:
+def test_missing_elements_are_ignored(table: int) -> None:
     delete_all(table, keys(range(0, 1000, 2)))
     delete_all(table, keys(range(900)))
     assert left(table) == list(range(901, 1000, 2))
@@ -50,11 +50,11 @@ def test_those_that_are_not_there_are_passed_over(table: int) -> None:
     assert left(table) == list(range(901, 1000, 2))
 
 
-def test_every_second_of_an_array_is_its_own_key(table: int) -> None:
+def test_keys_may_be_a_strided_array(table: int) -> None:
     delete_all(table, keys(range(1000))[::2])
     assert left(table) == list(range(1, 1000, 2))
 
 
-def test_a_descriptor_that_is_no_map_is_told() -> None:
+def test_a_descriptor_that_is_no_map_raises_an_error() -> None:
     with open(os.devnull) as other, pytest.raises(OSError, match="Invalid argument"):
         delete_all(other.fileno(), keys(range(3)))

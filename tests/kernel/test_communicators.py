@@ -1,4 +1,4 @@
-"""Ranks of NCCL communicators: who is late, by how much, and who does not come at all."""
+"""Tests the ranks of NCCL communicators: which one is late, by how much, and which never comes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def reduce(comm, times=1):
     for _ in range(times):
         nccl.ncclAllReduce(None, None, ctypes.c_size_t(1), 7, 0, comm, None)
 """
-"""The start of a program that calls NCCL by hand."""
+"""The first lines of a program that calls NCCL through ctypes."""
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +44,12 @@ def kernel(built: Built) -> Iterator[KernelSide]:
 
 
 def ranks(kernel: KernelSide, *pids: int) -> list[RawRank]:
-    """Those of these processes, by rank."""
+    """Return the rows of these processes, by rank."""
     return sorted((row for row in kernel.ranks() if row.tgid in pids), key=lambda row: row.rank)
 
 
 def joined(workplace: Workplace, name: str, count: int, ranks: int = 0) -> list[Caller]:
-    """Processes that are the first ranks of a communicator, in a cgroup each."""
+    """Start processes that join a communicator as its first ranks, each in its own cgroup."""
     callers = [workplace.caller(cgroup=workplace.cgroup()) for _ in range(count)]
     for rank, caller in enumerate(callers):
         caller.do(f"join {name} {rank} {ranks or count}")
@@ -60,7 +60,7 @@ def run(built: Built, child: Child, program: str) -> None:
     child.do("run", PROGRAM.format(library=str(built.nccl)) + program)
 
 
-def test_a_late_rank_is_late_by_as_much_as_it_came_later(kernel: KernelSide, workplace: Workplace) -> None:
+def test_a_late_rank_is_late_by_its_delay(kernel: KernelSide, workplace: Workplace) -> None:
     callers = joined(workplace, "late", 3, ranks=8)
     pids = [caller.pid for caller in callers]
     least = most = 0
@@ -99,7 +99,9 @@ def test_a_rank_that_stops_is_behind(kernel: KernelSide, workplace: Workplace) -
     assert (second.behind, second.collectives, second.joined) == (7, 1, 1)
     assert second.since_entry_ns >= 7_000_000
     assert second.since_entry_ns > first.since_entry_ns
-    stopped.run(f"{STEP} ~1000", cycles=7)  # it comes after all: each entry is compared with its own
+    stopped.run(
+        f"{STEP} ~1000", cycles=7
+    )  # it catches up: each entry is compared with the one of the same number
     took = time.monotonic_ns() - stood
     first, second = ranks(kernel, going.pid, stopped.pid)
     assert (first.behind, second.behind) == (0, 0)
@@ -115,7 +117,7 @@ def test_a_rank_that_never_came_is_behind_since_it_joined(kernel: KernelSide, wo
     assert second.since_entry_ns >= 30_000_000
 
 
-def test_of_more_than_are_kept_the_last_ones_are_compared(kernel: KernelSide, workplace: Workplace) -> None:
+def test_only_the_last_collectives_are_compared(kernel: KernelSide, workplace: Workplace) -> None:
     callers = joined(workplace, "many", 2)
     pids = [caller.pid for caller in callers]
     for caller in callers:
@@ -128,8 +130,8 @@ def test_of_more_than_are_kept_the_last_ones_are_compared(kernel: KernelSide, wo
     assert (first.joined, second.joined, first.last, second.last) == (100, 100, 0, 100)
 
 
-def test_what_is_read_at_work_fits_together(kernel: KernelSide, workplace: Workplace) -> None:
-    # The second rank waits for nobody: it is ahead or behind, as it comes. Nothing is compared twice.
+def test_reads_while_collectives_run_are_consistent(kernel: KernelSide, workplace: Workplace) -> None:
+    # The ranks do not wait for each other, so either may be ahead. No collective is compared twice.
     callers = joined(workplace, "running", 2)
     pids = [caller.pid for caller in callers]
     cycles = 20_000
@@ -149,7 +151,7 @@ def test_what_is_read_at_work_fits_together(kernel: KernelSide, workplace: Workp
     assert totals[0][1] == totals[1][1] == totals[0][2] + totals[1][2] <= cycles
 
 
-def test_every_collective_counts_in_groups_too(kernel: KernelSide, workplace: Workplace) -> None:
+def test_every_collective_counts_also_inside_groups(kernel: KernelSide, workplace: Workplace) -> None:
     [caller] = joined(workplace, "all", 1)
     for symbol in ("AllReduce", "Reduce", "ReduceScatter", "AllGather", "Broadcast", "Bcast"):
         caller.run(f"nccl{symbol}:3:8:7")
@@ -159,8 +161,8 @@ def test_every_collective_counts_in_groups_too(kernel: KernelSide, workplace: Wo
     assert (row.collectives, row.local_ranks, row.joined) == (3, 1, 0)
 
 
-def test_communicators_are_told_apart(kernel: KernelSide, workplace: Workplace) -> None:
-    # Handles are the same in all these processes, ranks in two of them.
+def test_communicators_are_distinguished(kernel: KernelSide, workplace: Workplace) -> None:
+    # The handles are equal in all three processes, and two have the same rank.
     callers = joined(workplace, "one", 2) + joined(workplace, "other", 1)
     for count, caller in enumerate(callers, 1):
         caller.run(f"ncclAllReduce:{count}:8:7")
@@ -172,7 +174,9 @@ def test_communicators_are_told_apart(kernel: KernelSide, workplace: Workplace) 
     assert (one.joined, two.joined, other.joined) == (1, 1, 0)
 
 
-def test_a_communicator_that_cannot_be_made_is_none(kernel: KernelSide, workplace: Workplace) -> None:
+def test_a_communicator_that_cannot_be_created_is_not_counted(
+    kernel: KernelSide, workplace: Workplace
+) -> None:
     refused = Latency(error_share=1.0, error_code=3)
     caller = workplace.caller(latencies={"ncclCommInitRank": refused})
     with pytest.raises(CallerError):
@@ -181,15 +185,19 @@ def test_a_communicator_that_cannot_be_made_is_none(kernel: KernelSide, workplac
     assert kernel.losses()["no_communicator"] == 0
 
 
-def test_one_that_is_still_being_made_counts(kernel: KernelSide, workplace: Workplace) -> None:
-    pending = Latency(error_share=1.0, error_code=7)  # ncclInProgress, of a communicator that does not block
+def test_collectives_of_a_communicator_that_is_still_initializing_count(
+    kernel: KernelSide, workplace: Workplace
+) -> None:
+    pending = Latency(
+        error_share=1.0, error_code=7
+    )  # ncclInProgress, which non-blocking communicators return
     [caller] = [workplace.caller(latencies={"ncclAllReduce": pending})]
     caller.do("join pending 0 2")
     caller.run(STEP)
     assert [row.collectives for row in ranks(kernel, caller.pid)] == [1]
 
 
-def test_ways_to_make_a_communicator(kernel: KernelSide, built: Built) -> None:
+def test_every_way_to_create_a_communicator_is_known(kernel: KernelSide, built: Built) -> None:
     ways = (
         "nccl.ncclCommInitRankConfig(ctypes.byref(comm), 4, Id(b'ways'), 1, None)",
         "nccl.ncclCommInitRankScalable(ctypes.byref(comm), 4, 2, 1, ctypes.byref(Id(b'ways')), None)",
@@ -206,7 +214,7 @@ def test_ways_to_make_a_communicator(kernel: KernelSide, built: Built) -> None:
     assert len({row.communicator for row in found}) == 1
 
 
-def test_all_ranks_in_one_process(kernel: KernelSide, built: Built) -> None:
+def test_all_ranks_may_be_in_one_process(kernel: KernelSide, built: Built) -> None:
     program = """
 comms = (ctypes.c_void_p * 3)()
 nccl.ncclCommInitAll(comms, 3, None)
@@ -223,7 +231,7 @@ for _ in range(5):
     assert 0 == found[2].late_ns < found[0].late_ns < found[1].late_ns
 
 
-def test_parts_of_a_communicator(kernel: KernelSide, built: Built) -> None:
+def test_split_communicators_are_known(kernel: KernelSide, built: Built) -> None:
     program = """
 nccl.ncclCommInitRank(ctypes.byref(comm), 3, Id(b'whole'), {rank})
 part = ctypes.c_void_p()
@@ -237,7 +245,7 @@ reduce(part, {rank} + 1)
         found = ranks(kernel, first.pid, second.pid, third.pid)
     told = sorted((row.ranks, row.local_ranks, row.rank, row.collectives) for row in found)
     assert told == [
-        *((0, 2, 0, 0), (0, 2, 1, 0)),  # the part of colour 1: the third rank is in none
+        *((0, 2, 0, 0), (0, 2, 1, 0)),  # the split by colour 1, without the third rank
         *((0, 3, 0, 1), (0, 3, 1, 2), (0, 3, 2, 3)),
         *((3, 3, 0, 0), (3, 3, 1, 0), (3, 3, 2, 0)),
     ]
@@ -245,7 +253,7 @@ reduce(part, {rank} + 1)
 
 
 @pytest.mark.parametrize("leave", ["ncclCommDestroy", "ncclCommAbort"])
-def test_whoever_leaves_is_told_a_last_time(
+def test_a_rank_that_leaves_is_reported_once_more(
     kernel: KernelSide, built: Built, workplace: Workplace, leave: str
 ) -> None:
     [stays] = joined(workplace, f"left-by-{leave}", 1)
@@ -273,19 +281,19 @@ def test_ranks_of_ended_processes_and_programs_are_forgotten(
     kernel.release(ended.pid)
     assert ended.pid not in kernel.tgids()
     changed.do("exec")
-    assert len(ranks(kernel, changed.pid)) == 1  # a last time
+    assert len(ranks(kernel, changed.pid)) == 1  # once more
     stays.run(STEP)
     [left] = ranks(kernel, ended.pid, changed.pid, stays.pid)
     assert (left.tgid, left.local_ranks, left.behind) == (stays.pid, 1, 0)
 
 
-def test_communicators_older_than_the_probes_are_named_but_not_compared(
+def test_communicators_older_than_the_probes_are_listed_as_unknown(
     kernel: KernelSide, workplace: Workplace
 ) -> None:
     caller = workplace.caller()
     caller.do("join earlier 0 2")
     for index in (int(place) for place in (kernel._programs.members["tgid"] == caller.pid).nonzero()[0]):
-        kernel._communicators._free(index)  # as if nobody had seen it
+        kernel._communicators._free(index)  # as if the probes had not seen it
     caller.run("ncclAllReduce:5:8:7")
     assert ranks(kernel, caller.pid) == []
     assert caller.pid in kernel.unknown_communicators()
@@ -298,7 +306,7 @@ def test_communicators_older_than_the_probes_are_named_but_not_compared(
     assert caller.pid not in kernel.unknown_communicators()
 
 
-def test_more_ranks_than_can_be_known(kernel: KernelSide, built: Built) -> None:
+def test_ranks_beyond_the_limit_are_counted_as_lost(kernel: KernelSide, built: Built) -> None:
     kernel.losses()
     count = layout.MEMBERS + 10
     program = f"""

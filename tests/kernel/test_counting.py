@@ -1,4 +1,4 @@
-"""Calls are counted exactly: how many, how long, what they returned, how many bytes, in which direction."""
+"""Tests that calls are counted exactly: number, durations, errors, bytes and directions."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_threads_of_a_process_add_up_in_one_row(traced: Traced) -> None:
     with traced.start() as program:
         program("threads 8 plain 5000")
         assert calls_of(traced.kernel, program.pid) == {("plain", False): 40_000}
-        # Records of threads return as they end: far more threads than there are records come and go.
+        # A thread's record is free again when it ends, so far more threads than records can run.
         for _ in range(12):
             program("threads 16 pushing 10")
         assert calls_of(traced.kernel, program.pid) == {("pushing", False): 12 * 16 * 10}
     assert lost(traced.kernel) == {}
 
 
-def test_processes_are_told_apart(traced: Traced) -> None:
+def test_processes_are_counted_separately(traced: Traced) -> None:
     with traced.start() as one, traced.start() as other:
         one("call plain 10")
         other("call plain 20")
@@ -66,7 +66,7 @@ def test_errors_are_values_that_are_neither_success_nor_pending(traced: Traced) 
         assert by_function(traced.kernel, program.pid, of="errors") == {("failing", False): 0}
 
 
-def test_bytes_and_directions(traced: Traced) -> None:
+def test_bytes_and_directions_are_counted(traced: Traced) -> None:
     with traced.start() as program:
         program("sizes")
         counts = read_calls(traced.kernel)
@@ -92,13 +92,13 @@ def test_bytes_and_directions(traced: Traced) -> None:
     assert lost(traced.kernel) == {"unread_bytes": 2}
 
 
-def test_durations_are_those_of_the_callers_clock(traced: Traced) -> None:
+def test_durations_match_the_callers_clock(traced: Traced) -> None:
     with traced.start() as program:
         exact = np.sort(program("timed 400 20000"))
         counts = read_calls(traced.kernel)
     assert counts.calls.tolist() == [400]
     p50, p95, p99 = counts.histograms.percentiles([50, 95, 99])[0]
-    # The caller's time has the probes in it, the kernel's has not; neither is below what was waited for.
+    # The caller's time includes the probes, the kernel's does not; neither is shorter than the wait itself.
     for measured, percent in ((p50, 50), (p95, 95), (p99, 99)):
         by_caller = int(exact[int(percent / 100 * len(exact) + 0.5) - 1])
         assert measured <= by_caller * 1.008
@@ -109,7 +109,7 @@ def test_durations_are_those_of_the_callers_clock(traced: Traced) -> None:
     assert int(counts.total_ns[0]) >= 20 * 20_000 * sum(range(1, 21))
 
 
-def test_a_window_has_its_own_maximum(traced: Traced) -> None:
+def test_each_read_has_its_own_maximum(traced: Traced) -> None:
     with traced.start() as program:
         program("timed 20 100000")
         assert by_function(traced.kernel, program.pid, of="max_ns")["waiting", False] >= 2_000_000
@@ -121,7 +121,7 @@ def test_calls_longer_than_a_histogram_knows_are_clamped(traced: Traced) -> None
     with traced.start() as program:
         program("hang")
         wait_until(lambda: len(traced.kernel.open_calls()) == 1, "one call open")
-        # As if it had begun long ago: nobody waits for that in a test.
+        # Move its start far into the past, since a test cannot wait that long.
         threads = traced.kernel._programs.threads
         (record,) = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         threads["frames"]["start_ns"][record, 0] -= 1000 * 10**9
@@ -134,7 +134,7 @@ def test_calls_longer_than_a_histogram_knows_are_clamped(traced: Traced) -> None
     assert lost(traced.kernel) == {"clamped": 1}
 
 
-def test_what_was_read_adds_up_while_calls_go_on(traced: Traced) -> None:
+def test_reads_add_up_while_calls_continue(traced: Traced) -> None:
     with traced.start() as program:
         program.send("threads 4 plain 30000")
         total = 0
@@ -148,7 +148,7 @@ def test_what_was_read_adds_up_while_calls_go_on(traced: Traced) -> None:
         assert total == 120_000
 
 
-def test_a_process_is_counted_in_the_cgroup_it_is_in(traced: Traced, tmp_path: Path) -> None:
+def test_calls_count_for_the_current_cgroup_of_their_process(traced: Traced, tmp_path: Path) -> None:
     root = next((path for path in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup") if _is_v2(path)), None)
     if root is None:
         pytest.skip("no cgroup v2 hierarchy here")

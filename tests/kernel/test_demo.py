@@ -1,4 +1,4 @@
-"""Sample tenants run in real cgroups, are traced under their names, and leave nothing behind."""
+"""Tests that the demo's tenants run in real cgroups, are traced by name, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_running(pid: int) -> bool:
 
 
 def own_cgroups(root: Path) -> set[str]:
-    """The cgroups that this process has made and not removed."""
+    """Return the cgroups that this process has made and not removed."""
     found = set()
     for path, _, _ in os.walk(root):
         with contextlib.suppress(OSError):
@@ -74,7 +74,7 @@ def test_cgroups_are_removed_with_parents_and_processes(built: Built) -> None:
         (place / "cgroup.procs").write_text(str(sleeper.pid))
         with pytest.raises(StalltopError, match="File exists"):
             cgroups.make(str(place.relative_to(root)))
-        # Another's cgroup below the same parent keeps it in place.
+        # The parent stays, since it also holds a cgroup of another ``Cgroups``.
         with Cgroups() as others:
             others.make(f"/{parent}/other.scope")
         assert (root / parent).is_dir()
@@ -83,7 +83,7 @@ def test_cgroups_are_removed_with_parents_and_processes(built: Built) -> None:
     cgroups.close()
 
 
-def test_what_a_killed_maker_leaves_is_swept(built: Built) -> None:
+def test_cgroups_of_a_killed_maker_are_swept(built: Built) -> None:
     root = hierarchy()
     parent = root / f"stalltop-test-{os.getpid()}.slice"
     program = (
@@ -102,7 +102,7 @@ def test_what_a_killed_maker_leaves_is_swept(built: Built) -> None:
         left = parent / "inner/left.scope"
         assert left.is_dir()
         assert is_running(int(ended.stdout))
-        # Somebody else has come to use a parent that the killed one made: neither is touched.
+        # Another program uses a parent that the killed process made: neither is touched.
         other = subprocess.Popen(["sleep", "600"])
         used = parent / "inner/used.scope"
         used.mkdir()
@@ -121,7 +121,7 @@ def test_what_a_killed_maker_leaves_is_swept(built: Built) -> None:
     assert not parent.exists()
 
 
-def test_empty_cgroups_of_other_namespaces_are_swept_when_they_are_old(
+def test_old_empty_cgroups_of_other_pid_namespaces_are_swept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     root = hierarchy()
@@ -143,7 +143,7 @@ def test_empty_cgroups_of_other_namespaces_are_swept_when_they_are_old(
     assert sleeper.wait(30) == -signal.SIGKILL
 
 
-def test_tenants_run_as_written_and_leave_nothing(
+def test_tenants_run_as_their_scenario_says_and_leave_nothing(
     built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -163,7 +163,7 @@ def test_tenants_run_as_written_and_leave_nothing(
         tenants.close()
         took = time.monotonic() - began
     tenants.close()
-    assert took < 10  # a second on a machine with nothing else to do
+    assert took < 10  # takes a second on an idle machine
     assert not any(map(is_running, pids))
     assert own_cgroups(root) == set()
     assert list(tmp_path.iterdir()) == []
@@ -191,7 +191,7 @@ def test_a_failed_start_leaves_nothing(built: Built) -> None:
 
 
 def test_the_trio_is_traced_under_its_names() -> None:
-    """From the start of the tenants to rows: every habit of the scenario is seen in its container."""
+    """Every kind of call of the scenario appears in its container."""
     source = demo_source(load_scenario("trio"))
     assert isinstance(source, TracedTenants)
     wanted = {
@@ -252,8 +252,8 @@ def test_a_scenario_with_a_fault_is_diagnosed(name: str, cause: str, victim: str
     assert own_cgroups(hierarchy()) == set()
 
 
-def test_a_loading_loop_is_told_link_by_link() -> None:
-    """The time between calls is lost to a worker, the worker's to a disk, the disk's to another tenant."""
+def test_a_slow_disk_of_a_data_loader_is_diagnosed_link_by_link() -> None:
+    """The host gap is lost to a worker, the worker's time to a disk, the disk's to another tenant."""
     source = Diagnosed(demo_source(load_scenario("slow-disk")), Diagnosis(own_pid=os.getpid()))
     wanted = [
         (0, "effect", "bert-trainer", "train.py", False),
@@ -268,12 +268,14 @@ def test_a_loading_loop_is_told_link_by_link() -> None:
         window = source.read()
         names = {tenant.id: tenant.name for tenant in window.tenants.values()}
         for chain in window.chains:
-            # Where the disk is slow enough, what it loses most in may be a call that comes late for it.
+            # With a very slow disk the chain may be about a late call instead of the host gap.
             if (chain.cause, chain.operation) != ("loader_disk", HOST_GAP) or not chain.open:
                 continue
             steps = [link for link in chain.links if link.role != "factor"]
             told[:] = [f"{link.depth} {link.role} {link.text}" for link in steps]
-            first = {link.depth: link for link in reversed(steps)}  # those beside it say less
+            first = {
+                link.depth: link for link in reversed(steps)
+            }  # the first link of each depth explains most
             if [link.depth for link in steps] != sorted(link.depth for link in steps) or len(first) != 5:
                 continue
             links = [first[depth] for depth in sorted(first)]
@@ -293,7 +295,7 @@ def test_a_loading_loop_is_told_link_by_link() -> None:
         return False
 
     try:
-        wait_until(found, deadline=90, step=1.0, what="gap, worker, disk, and who loads it")
+        wait_until(found, deadline=90, step=1.0, what="gap, worker, disk and culprit")
     except AssertionError as error:
         raise AssertionError(f"{error}; the last chain: {told}") from None
     finally:
@@ -301,7 +303,7 @@ def test_a_loading_loop_is_told_link_by_link() -> None:
     assert own_cgroups(hierarchy()) == set()
 
 
-def test_where_tracing_fails_the_demo_is_simulated_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_tracing_the_demo_is_simulated_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     class Untraced(Monitor):
         def __init__(self, options: MonitorOptions | None = None) -> None:
             self.cannot_trace = TracingError("the kernel is too old", "upgrade it")

@@ -1,4 +1,4 @@
-"""Items of sample programs that have to reach a disk do, by the kernel's own accounts."""
+"""Tests that disk items of the demo's programs reach the disk, by the kernel's own counters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def caller(built: Built) -> Iterator[Caller]:
 
 
 def moved(pid: int, what: str) -> int:
-    """Bytes that a process had a disk read or write."""
+    """Return the bytes that a process made a disk read or write."""
     found = dict(line.split(": ", 1) for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     return int(found[what])
 
@@ -40,7 +40,7 @@ def major_faults(pid: int) -> int:
 def test_bytes_go_past_the_page_cache(caller: Caller, item: str, what: str) -> None:
     before = moved(caller.pid, what)
     caller.run(f"@{item}:data:65536:8", cycles=4)
-    # The same places again and again: each time from and to the disk.
+    # Each cycle goes to the disk again, although its offsets are the same.
     assert moved(caller.pid, what) - before == 4 * 8 * 65536
 
 
@@ -50,7 +50,7 @@ def test_cached_reads_stay_in_memory(caller: Caller) -> None:
     assert moved(caller.pid, "read_bytes") - before <= 4 * MIB
 
 
-def test_forgotten_pages_are_read_again(caller: Caller) -> None:
+def test_dropped_pages_are_read_again(caller: Caller) -> None:
     caller.run("@touch:data:16")
     before = major_faults(caller.pid)
     caller.run("@touch:data:16", cycles=10)

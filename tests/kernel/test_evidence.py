@@ -1,4 +1,4 @@
-"""A window's evidence on this host: what really happened, with the names and owners of all who took part."""
+"""Tests the evidence of a window against real events on this host, with the names of all processes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from stalltop.model.evidence import Charge, Evidence, ProcessUse
 from stalltop.model.window import Window
 from stalltop.probes.monitor import Monitor
 from tests.kernel.harness import Workplace
-from tests.kernel.host_programs import Program
-from tests.kernel.watched import Watched
+from tests.kernel.host_programs import HostProgram
+from tests.kernel.watched import WatchedMonitor
 
 CALL = "cuStreamSynchronize"
 SPIN_NS = 2_000_000
 
 
-class Seen(Watched):
-    """Keeps every window."""
+class SeenWindows(WatchedMonitor):
+    """Reads a monitor and keeps every window."""
 
     def __init__(self, monitor: Monitor) -> None:
         self.windows: list[Window] = []
@@ -39,7 +39,7 @@ class Seen(Watched):
         return [window.evidence for window in self.windows]
 
     def tenant_of(self, cgroup: Path) -> str:
-        """Id of the tenant in a cgroup; empty while no window knows it."""
+        """Return the id of the tenant in a cgroup, or '' while no window knows it."""
         found = {
             tenant.id
             for window in self.windows
@@ -61,15 +61,15 @@ class Seen(Watched):
 
 
 @pytest.fixture
-def seen() -> Iterator[Seen]:
+def seen() -> Iterator[SeenWindows]:
     monitor = Monitor()
     try:
-        yield Seen(monitor)
+        yield SeenWindows(monitor)
     finally:
         monitor.close()
 
 
-def test_culprits_have_names_owners_and_figures(workplace: Workplace, seen: Seen) -> None:
+def test_culprits_have_names_tenants_and_figures(workplace: Workplace, seen: SeenWindows) -> None:
     own, others = workplace.cgroup("docker"), workplace.cgroup("podman")
     caller = workplace.caller(
         cgroup=own, latencies={CALL: Latency("spin", ns=SPIN_NS)}, load=CALL, name="train"
@@ -83,7 +83,7 @@ def test_culprits_have_names_owners_and_figures(workplace: Workplace, seen: Seen
             os.sched_setaffinity(pid, {cpu})
         caller.start(CALL)
         seen.until(lambda: len(seen.charges(caller.pid, hog.pid)) >= 3, "the hog is charged")
-        seen.until(lambda: sum(use.cpu_ns for use in seen.uses(hog.pid)), "its CPU time is told")
+        seen.until(lambda: sum(use.cpu_ns for use in seen.uses(hog.pid)), "its CPU time is reported")
     finally:
         hog.kill()
         hog.wait()
@@ -106,21 +106,21 @@ def test_culprits_have_names_owners_and_figures(workplace: Workplace, seen: Seen
         use.cpu_ns for evidence in seen.evidence for use in evidence.tenants if use.tenant == last.tenant
     ]
     assert sum(spent) > 0
-    # Nobody can have used more of the one CPU than there was.
+    # Both processes share one CPU, so they cannot have used more time than the windows lasted.
     assert sum(spent) + sum(use.cpu_ns for use in seen.uses(hog.pid)) <= 1.1e9 * sum(
         window.seconds for window in seen.windows
     )
 
 
-def test_a_neighbour_that_calls_nothing_is_named_by_its_disk(
-    workplace: Workplace, seen: Seen, disk_file: Path
+def test_block_io_of_a_process_without_calls_is_reported_with_its_tenant(
+    workplace: Workplace, seen: SeenWindows, disk_file: Path
 ) -> None:
     caller = workplace.caller(latencies={CALL: Latency("spin", ns=SPIN_NS)}, load=CALL)
     seen.until(lambda: seen.traces(workplace.built.cuda), "the library is probed")
     seen.until(lambda: not seen.last.evidence.unknown, "the host's events are told")
     caller.start(CALL)
     cgroup = workplace.cgroup("containerd")
-    with Program("read-direct", disk_file, 256 * 1024, 64, (cgroup,)) as program:
+    with HostProgram("read-direct", disk_file, 256 * 1024, 64, (cgroup,)) as program:
         program.begin()
         read = program.done()
 
@@ -135,13 +135,13 @@ def test_a_neighbour_that_calls_nothing_is_named_by_its_disk(
                 if io.pid == program.pid and not io.write and io.tenant == seen.tenant_of(cgroup)
             )
 
-        seen.until(told, "all that it read is told")
+        seen.until(told, "everything it read is reported")
     names = {io.process for evidence in seen.evidence for io in evidence.block_io if io.pid == program.pid}
     assert any(name.startswith("python") for name in names)
     assert seen.tenant_of(cgroup)
 
 
-def test_nothing_of_a_process_s_last_second_is_lost(workplace: Workplace, seen: Seen) -> None:
+def test_the_last_second_of_a_process_is_counted(workplace: Workplace, seen: SeenWindows) -> None:
     cgroup = workplace.cgroup("docker")
     caller = workplace.caller(
         cgroup=cgroup, latencies={CALL: Latency("sleep", ns=1_000_000)}, load=CALL, name="short"

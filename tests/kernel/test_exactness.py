@@ -1,4 +1,4 @@
-"""The main promise: of ten million calls, each is counted once, and where it belongs."""
+"""Tests that each of ten million calls is counted once, in the right row."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ TRACED = {operation.split()[0] for operation, _ in A_CYCLE} | {"cudaStreamSynchr
 
 
 @dataclass
-class Told:
-    """Everything that a monitor's windows told, added up."""
+class WindowTotals:
+    """Sums of everything in a monitor's windows."""
 
     monitor: Monitor
     calls: dict[RowKey, int] = field(default_factory=lambda: defaultdict(int))
@@ -70,7 +70,7 @@ class Told:
 
 
 class FewFunctions(KernelSide):
-    """Probes only what this test calls: removing perf events takes the kernel long."""
+    """Probes only the functions that this test calls: the kernel takes long to remove perf events."""
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
         traced = {function.id for function in self.functions if function.symbol in TRACED}
@@ -78,22 +78,22 @@ class FewFunctions(KernelSide):
 
 
 @pytest.fixture(params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
-def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[WindowTotals]:
     way: Way = request.param
     if way == "perf":
         monkeypatch.setattr(monitor_module, "KernelSide", FewFunctions)
     monitor = Monitor(MonitorOptions(attach=way))
     try:
         assert monitor.cannot_trace is None, str(monitor.cannot_trace)
-        yield Told(monitor)
+        yield WindowTotals(monitor)
     finally:
         monitor.close()
 
 
 def start(
-    workplace: Workplace, told: Told, n: int, latencies: dict[str, Latency] | None = None
+    workplace: Workplace, told: WindowTotals, n: int, latencies: dict[str, Latency] | None = None
 ) -> list[Caller]:
-    """Callers in ``n`` cgroups, traced from their first call on."""
+    """Start callers in ``n`` cgroups and wait until they are traced, before their first call."""
     callers = [
         workplace.caller(
             cgroup=workplace.cgroup(),
@@ -115,7 +115,7 @@ def start(
 
 
 @pytest.mark.timeout(300)
-def test_ten_million_calls_are_counted_to_the_call(told: Told, workplace: Workplace) -> None:
+def test_ten_million_calls_are_counted_exactly(told: WindowTotals, workplace: Workplace) -> None:
     callers = start(workplace, told, len(THREADS))
     for caller, threads in zip(callers, THREADS, strict=True):
         caller.tell(f"burst {threads} {CYCLES} {ITEMS}")
@@ -136,7 +136,7 @@ def test_ten_million_calls_are_counted_to_the_call(told: Told, workplace: Workpl
     own = {key: calls for key, calls in told.calls.items() if key.pid in pids and key.layer != HOST_LAYER}
     found = {(key.pid, key.operation, key.nested): (calls, told.bytes[key]) for key, calls in own.items()}
     assert found == expected
-    # Between the calls of a thread there is one gap less than there are calls.
+    # A thread has one gap less than calls.
     outermost = {
         pid: sum(calls for (own, _, nested), (calls, _) in expected.items() if own == pid and not nested)
         for pid in pids
@@ -149,25 +149,23 @@ def test_ten_million_calls_are_counted_to_the_call(told: Told, workplace: Workpl
     assert {name: count for name, count in told.loss.items() if name in UNCOUNTED and count} == {}
 
 
-def test_percentiles_are_those_of_the_callers_clock(told: Told, workplace: Workplace) -> None:
+def test_percentiles_match_the_callers_clock(told: WindowTotals, workplace: Workplace) -> None:
     latencies = {"cuStreamSynchronize": Latency("spin", "lognormal", 60_000, 0.5)}
-    percents = [50, 95, 99]
-    for _ in range(4):
-        (caller,) = start(workplace, told, 1, latencies)
-        caller.run("cuStreamSynchronize", cycles=3000)
-        told.read()
-        own = [item for item in told.histograms.items() if item[0].pid == caller.pid and item[0].outermost]
-        ((key, parts),) = own
-        counted = Histograms.concatenate(parts).grouped(np.zeros(len(parts), np.int64), 1)
-        exact = caller.report()["cuStreamSynchronize"].histogram()
-        assert (key.operation, counted.totals().tolist()) == ("cuStreamSynchronize", [3000])
-        assert exact.totals().tolist() == [3000]
-        measured, real = counted.percentiles(percents)[0], exact.percentiles(percents)[0]
-        # The caller's clock runs while the probes do, the kernel's does not; either counter stands for 0.8 %.
-        probe_ns = told.monitor.read().coverage.probe_ns
-        assert probe_ns > 0
-        assert (measured <= real * 1.008).all()
-        if (measured >= real * 0.984 - 3 * probe_ns).all():
-            return
-        # On a crowded machine a call may be held up between the caller's clock and the probe.
-    raise AssertionError((measured, real, probe_ns))
+    percents = [50.0, 95.0, 99.0]
+    (caller,) = start(workplace, told, 1, latencies)
+    caller.run("cuStreamSynchronize", cycles=3000)
+    told.read()
+    own = [item for item in told.histograms.items() if item[0].pid == caller.pid and item[0].outermost]
+    ((key, parts),) = own
+    counted = Histograms.concatenate(parts).grouped(np.zeros(len(parts), np.int64), 1)
+    exact = caller.report()["cuStreamSynchronize"].histogram()
+    assert (key.operation, counted.totals().tolist()) == ("cuStreamSynchronize", [3000])
+    assert exact.totals().tolist() == [3000]
+    measured = counted.percentiles(percents)[0]
+    # The caller's time includes the probes, the kernel's does not; a histogram bucket is 0.8 % wide.
+    assert (measured <= exact.percentiles(percents)[0] * 1.008).all()
+    probe_ns = told.monitor.read().coverage.probe_ns
+    assert probe_ns > 0
+    # Up to 15 of the calls may have been delayed between the caller's clock and the probe.
+    least = exact.percentiles([percent - 0.5 for percent in percents])[0]
+    assert (measured >= least * 0.984 - 3 * probe_ns).all(), (measured, least, probe_ns)

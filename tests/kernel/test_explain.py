@@ -1,4 +1,4 @@
-"""The command that explains, on tenants that are really traced, and two stalltops at the same time."""
+"""Tests ``stalltop explain`` on tenants that are really traced, beside another stalltop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def started(*arguments: str, state: Path) -> subprocess.Popen[str]:
 
 
 def looks(state: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What two commands tell that look at the same time."""
+    """Run ``explain`` and ``once`` at the same time and return their documents."""
     lookers = [started(command, "--json", "--seconds", "2", state=state) for command in ("explain", "once")]
     told = [looker.communicate(timeout=100) for looker in lookers]
     assert [looker.returncode for looker in lookers] == [0, 0], told
@@ -41,9 +41,10 @@ def looks(state: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return explained, window
 
 
+@pytest.mark.beside
 @pytest.mark.timeout(400)
-def test_sample_tenants_are_explained_and_what_is_normal_is_kept(tmp_path: Path) -> None:
-    """Sample tenants go on until all who look at them are done: nothing here depends on speed."""
+def test_demo_tenants_are_explained_and_a_baseline_is_stored(tmp_path: Path) -> None:
+    """The demo runs until both commands are done, so that the test does not depend on speed."""
     path = normals_path(socket.gethostname(), tmp_path / "stalltop")
     tenants = started("demo", "--once", "--seconds", "600", state=tmp_path / "demo")
     deadline = time.monotonic() + 300
@@ -63,10 +64,10 @@ def test_sample_tenants_are_explained_and_what_is_normal_is_kept(tmp_path: Path)
     faults = [chain for chain in explained["chains"] if chain["severity"] != "info"]
     assert explained["healthy"] is (not faults)
     assert all(chain["summary"] and chain["title"] for chain in explained["chains"])
-    # Gaps are operations with parts that add up, and every process that calls is told of.
+    # Host gaps are operations whose parts add up, and processes that call are listed.
     assert gaps
     assert all(sum(row["split_ns"].values()) == row["total_ns"] for row in gaps)
     callers = {row["pid"] for row in window["operations"] if row["layer"] != "host"}
     assert callers & {use["pid"] for use in window["process_use"] if use["link"] == 0}
     assert read_normals(path) is not None
-    assert not (tmp_path / "demo").exists(), "sample tenants teach nothing about this host"
+    assert not (tmp_path / "demo").exists(), "the demo stores no baseline of this host"

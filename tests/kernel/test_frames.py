@@ -1,4 +1,4 @@
-"""Calls inside calls, and calls that never return: each is counted once, as what it was."""
+"""Tests that nested calls and calls that never return are counted once, as such."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_calls_inside_a_call_are_nested(traced: Traced) -> None:
     assert lost(traced.kernel) == {}
 
 
-def test_a_function_that_ends_in_a_jump_to_another(traced: Traced) -> None:
+def test_a_tail_call_is_counted_as_nested(traced: Traced) -> None:
     with traced.start() as program:
         program("call jumping 50")
         assert calls_of(traced.kernel, program.pid) == {("jumping", False): 50, ("plain", True): 50}
@@ -34,12 +34,14 @@ def test_a_function_that_ends_in_a_jump_to_another(traced: Traced) -> None:
 
 @pytest.mark.parametrize(
     ("depth", "counted"),
-    [(1, 1), (16, 16), (17, 16), (40, 16), (80, 16)],  # the kernel itself gives up at 64
+    [(1, 1), (16, 16), (17, 16), (40, 16), (80, 16)],  # the Linux kernel itself gives up at 64
 )
-def test_recursion_down_to_what_a_record_holds(traced: Traced, depth: int, counted: int) -> None:
+def test_recursion_is_counted_up_to_the_depth_of_a_thread_record(
+    traced: Traced, depth: int, counted: int
+) -> None:
     with traced.start() as program:
         program(f"recursive {depth}")
-        program("call plain 1")  # not disturbed by what was before
+        program("call plain 1")  # later calls are not affected
         expected = {("recursive", False): 1, ("plain", False): 1}
         if counted > 1:
             expected["recursive", True] = counted - 1
@@ -50,17 +52,17 @@ def test_recursion_down_to_what_a_record_holds(traced: Traced, depth: int, count
 @pytest.mark.parametrize(
     ("command", "expected", "abandoned"),
     [
-        # One longjmp leaves one frame, which the next call finds; the last is found by what comes after.
+        # Each longjmp leaves a frame that the next call detects; ``call plain 1`` below detects the last.
         ("longjmp 5", {("plain", False): 1}, 5),
         ("longjmp_deeper 5", {("plain", False): 1}, 10),
-        # The call after the jump has the stack pointer of the call that was left.
+        # The call after the jump has the same stack pointer as the call that was left.
         ("longjmp_then_call 5", {("plain", False): 6}, 5),
         ("exit_thread_inside", {("plain", False): 1}, 1),
         ("exec_inside", {("plain", False): 1}, 1),
         ("exec_thread_inside", {("plain", False): 1}, 1),
     ],
 )
-def test_calls_left_without_returning(
+def test_calls_that_never_return_are_counted_as_abandoned(
     traced: Traced, command: str, expected: dict[tuple[str, bool], int], abandoned: int
 ) -> None:
     with traced.start() as program:
@@ -71,7 +73,7 @@ def test_calls_left_without_returning(
     assert lost(traced.kernel) == {"abandoned": abandoned}
 
 
-def test_a_process_that_ends_inside_a_call(traced: Traced) -> None:
+def test_a_call_inside_which_a_process_ends_is_abandoned(traced: Traced) -> None:
     with traced.start() as program:
         program("call plain 2")
         program.send("exit_inside")
@@ -81,7 +83,7 @@ def test_a_process_that_ends_inside_a_call(traced: Traced) -> None:
     assert lost(traced.kernel) == {"abandoned": 1}
 
 
-def test_a_killed_process(traced: Traced) -> None:
+def test_the_open_call_of_a_killed_process_is_reported_once_as_ended(traced: Traced) -> None:
     with traced.start() as program:
         program("call plain 2")
         program("hang")
@@ -98,14 +100,14 @@ def test_a_killed_process(traced: Traced) -> None:
         (ended,) = traced.kernel.ended_calls()
         assert ended._replace(ended_ns=0) == call
         assert before <= ended.ended_ns <= after
-        assert not traced.kernel.ended_calls(), "it is told once"
+        assert not traced.kernel.ended_calls(), "it is reported once"
     assert lost(traced.kernel) == {"abandoned": 1}
 
 
 @pytest.mark.parametrize(
     ("command", "own"), [("fork 7", {}), ("fork_inside 7", {("calling_back", False): 1})]
 )
-def test_a_forked_child_is_a_process_of_its_own(
+def test_a_forked_child_is_counted_as_another_process(
     traced: Traced, command: str, own: dict[tuple[str, bool], int]
 ) -> None:
     with traced.start() as program:
@@ -120,7 +122,7 @@ def test_a_forked_child_is_a_process_of_its_own(
     assert lost(traced.kernel) == {}
 
 
-def test_an_open_call_shows_until_it_returns(traced: Traced) -> None:
+def test_an_open_call_is_reported_until_it_returns(traced: Traced) -> None:
     with traced.start() as program:
         program("hang")
         found: list[RawOpenCall] = []
@@ -144,7 +146,7 @@ def test_an_open_call_shows_until_it_returns(traced: Traced) -> None:
     assert lost(traced.kernel) == {}
 
 
-def test_an_open_call_shows_while_calls_inside_it_come_and_go(traced: Traced) -> None:
+def test_an_open_call_is_reported_while_nested_calls_return(traced: Traced) -> None:
     with traced.start() as program:
         program.send("outer 1000000000")
         wait_until(lambda: bool(traced.kernel.open_calls()), "a call open")

@@ -1,4 +1,4 @@
-"""The time between calls: all of it, by the caller's own clock, whatever happens to the thread meanwhile."""
+"""Tests that host gaps are complete by the caller's clock, whatever happens to the thread meanwhile."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import pytest
 
 from stalltop.model.evidence import HOST_GAP
 from stalltop.probes.tracer.kernel_side import KernelSide
-from tests.kernel.relays import Relay, Told
+from tests.kernel.relays import Relay, RelayTotals
 from tests.kernel.traced_program import lost, wait_until
 
-MILLION = 1_000_000
+OUTER_CALLS = 200_000
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 HELD_SECONDS = 0.05
 
 
 @pytest.mark.parametrize(("calls", "us"), [(20_000, 0), (500, 200)])
-def test_gaps_are_what_the_callers_clock_says(kernel: KernelSide, relay: Path, calls: int, us: int) -> None:
+def test_gaps_match_the_callers_clock(kernel: KernelSide, relay: Path, calls: int, us: int) -> None:
     with Relay(relay, "gaps", calls, us) as program:
         in_calls, between, wall = program("")
-        told = Told(kernel).read()
+        told = RelayTotals(kernel).read()
     gap, inner = told.rows[program.pid, HOST_GAP], told.rows[program.pid, "inner"]
     assert (gap.calls, inner.calls) == (calls - 1, calls)
-    # The probes lie between the two clocks: what they take is in the caller's calls, and in neither of ours
-    # or in the gap after the call.
+    # The probes run between the two clocks: their time is in the caller's calls, and either in none of our
+    # rows or in the gap after the call.
     assert between <= gap.total_ns <= between + in_calls - inner.total_ns
     assert gap.total_ns + inner.total_ns <= wall
     assert gap.parts["running"] + gap.parts["runqueue"] >= 0.99 * gap.total_ns
@@ -37,7 +37,7 @@ def test_gaps_are_what_the_callers_clock_says(kernel: KernelSide, relay: Path, c
 
 
 class Disturbed(threading.Thread):
-    """Moves, stops and signals a process until it is told to stop."""
+    """Moves, stops and signals a process until ``ending`` is set."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(name="disturber")
@@ -57,14 +57,14 @@ class Disturbed(threading.Thread):
                 os.kill(self.pid, signal.SIGCONT)
 
 
-def test_calls_and_gaps_are_all_the_time_there_is(kernel: KernelSide, relay: Path) -> None:
-    with Relay(relay, "many", MILLION // 2) as program:
-        told = Told(kernel)
+def test_calls_and_gaps_add_up_to_the_whole_time(kernel: KernelSide, relay: Path) -> None:
+    with Relay(relay, "many", OUTER_CALLS) as program:
+        told = RelayTotals(kernel)
         disturber = Disturbed(program.pid)
         disturber.start()
         try:
             program.send("")
-            while told.read().rows[program.pid, "outer"].calls < MILLION // 2:
+            while told.read().rows[program.pid, "outer"].calls < OUTER_CALLS:
                 assert program.process.poll() is None
                 assert disturber.is_alive()
                 time.sleep(0.05)
@@ -76,15 +76,15 @@ def test_calls_and_gaps_are_all_the_time_there_is(kernel: KernelSide, relay: Pat
         told.read()
     rows = [told.rows[program.pid, name] for name in ("outer", "inner", HOST_GAP)]
     calls = sum(row.calls for row in rows[:2])
-    assert rows[0].calls == MILLION // 2
+    assert rows[0].calls == OUTER_CALLS
     assert rows[2].calls == calls - 1
     counted = sum(row.total_ns for row in rows)
-    # Each split adds up to its row's time, which read() has checked; rows, to the time that has passed.
+    # ``read`` checked that each split adds up to its row; here the rows add up to the elapsed time.
     assert wall - 1000 * calls <= counted <= wall
     assert not lost(kernel)
 
 
-def test_a_stop_by_a_debugger_is_in_the_split(kernel: KernelSide, relay: Path) -> None:
+def test_a_stop_by_a_debugger_is_in_the_part_other(kernel: KernelSide, relay: Path) -> None:
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     with Relay(relay, "spin", 400, 1) as program:
@@ -96,18 +96,18 @@ def test_a_stop_by_a_debugger_is_in_the_split(kernel: KernelSide, relay: Path) -
         time.sleep(HELD_SECONDS)
         assert ptrace(PTRACE_DETACH, program.pid, None, None) == 0
         program._answer()
-        row = Told(kernel).read().rows[program.pid, "spin"]
+        row = RelayTotals(kernel).read().rows[program.pid, "spin"]
     assert row.calls == 1
     assert row.parts["other"] >= HELD_SECONDS * 1e9
 
 
-def test_a_process_that_is_killed_in_a_call_leaves_whole_sums(kernel: KernelSide, relay: Path) -> None:
-    told = Told(kernel)
+def test_sums_stay_exact_when_a_process_is_killed_in_a_call(kernel: KernelSide, relay: Path) -> None:
+    told = RelayTotals(kernel)
     for _ in range(5):
         with Relay(relay, "spin", 20, 1000) as program:
             program.send("")
             wait_until(lambda: told.read().rows[program.pid, "spin"].calls > 2, "calls counted")
-        told.read()  # which checks the sums
+        told.read()  # ``read`` checks the sums
         assert told.rows[program.pid, HOST_GAP].calls >= told.rows[program.pid, "spin"].calls - 1
         kernel.release(program.pid)
     assert set(lost(kernel)) <= {"abandoned"}

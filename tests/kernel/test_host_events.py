@@ -1,4 +1,4 @@
-"""What the kernel tells of the host, held against what programs did to it."""
+"""Tests the kernel's events of the host against what programs really did."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants
 from tests.kernel.conftest import DISK_FILE_BYTES
 from tests.kernel.harness import wait_until
-from tests.kernel.host_programs import Program
+from tests.kernel.host_programs import HostProgram
 
 MIB = 1 << 20
 
 
-class Host:
-    """The events of this host, kept as they come."""
+class HostLog:
+    """Collects the events of this host."""
 
     def __init__(self, parts: tuple[Part, ...] = PARTS) -> None:
         self.events = HostEvents(parts)
@@ -43,7 +43,7 @@ class Host:
         self.uses: list[RawUse] = []
         self.victims: list[RawVictim] = []
         self.retransmits = Counter[tuple[int, int]]()
-        """Segments by inode of the socket and family."""
+        """Retransmitted segments by inode of the socket and address family."""
         self.events.begin()
         wait_until(lambda: self.events.loaded, what="the programs to be loaded")
 
@@ -70,8 +70,8 @@ class Host:
 
 
 @pytest.fixture(scope="module")
-def host() -> Iterator[Host]:
-    host = Host()
+def host() -> Iterator[HostLog]:
+    host = HostLog()
     assert host.events.unknown == ()
     yield host
     host.events.close()
@@ -79,7 +79,7 @@ def host() -> Iterator[Host]:
 
 @dataclass(frozen=True)
 class Limited:
-    """The cgroups of a container, with limits, and a look at them."""
+    """The cgroups of a container with limits, and the reader of their pressure."""
 
     path: str
     unified: Path
@@ -88,11 +88,11 @@ class Limited:
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """The cgroups that its processes have to join."""
+        """Return the cgroups that the container's processes have to join."""
         return self.unified, *self.limits.places
 
-    def look(self, tenant: str, program: Program) -> Pressed:
-        """What it used since the previous look."""
+    def look(self, tenant: str, program: HostProgram) -> Pressed:
+        """Return the pressure since the previous call."""
         return self.pressures.look({tenant: (f"/{self.path}", [program.pid])})[tenant]
 
 
@@ -107,8 +107,10 @@ def limited(runtime: str, controller: str) -> Iterator[Limited]:
 
 
 @pytest.mark.parametrize(("what", "write"), [("read-direct", False), ("write-through", True)])
-def test_every_byte_of_a_process_is_told(host: Host, disk_file: Path, what: str, write: bool) -> None:
-    with Program(what, disk_file, 64 * 1024, 200) as program:
+def test_every_byte_that_a_process_moves_is_reported(
+    host: HostLog, disk_file: Path, what: str, write: bool
+) -> None:
+    with HostProgram(what, disk_file, 64 * 1024, 200) as program:
         host.io(program.pid, write=write)
         before = {io.device: io.bytes for io in host.io(program.pid, write=write)}
         earlier_ns = sum(io.service_ns for io in host.io(program.pid, write=write))
@@ -120,23 +122,23 @@ def test_every_byte_of_a_process_is_told(host: Host, disk_file: Path, what: str,
         device = max(found, key=lambda io: io.bytes).device
         of_device = [io for io in found if io.device == device]
     assert moved == 200 * 64 * 1024
-    # What starts the program may read too, before and after.
+    # The start of the program may read as well, before and after.
     assert moved <= sum(io.bytes for io in of_device) <= moved + before.get(device, 0) + 4 * MIB
     requests = sum(io.requests for io in of_device)
     assert requests >= 200
-    # It waits for every read by itself. Of a file that lies in pieces, each of a page at least, a read is
-    # several requests at the same time.
+    # The program waits for each read. If the file is fragmented, one read is several requests at the same
+    # time, each of at least a page.
     at_once = 1 if requests < 1.5 * 200 else 64 // 4
     assert 0 < sum(io.service_ns for io in of_device) <= earlier_ns + took * at_once
     assert 0 < max(io.max_ns for io in of_device) <= took
     assert f"{device >> 20}:{device & 0xFFFFF}" == disk_of(disk_file.parent)
 
 
-def test_who_asked_for_what_a_limit_held_back(host: Host, disk_file: Path) -> None:
-    """The kernel tells of such a request when it lets it through, as one of its own."""
+def test_requests_delayed_by_a_limit_belong_to_their_process(host: HostLog, disk_file: Path) -> None:
+    """The kernel issues such a request later, from a kernel thread."""
     with limited("docker", "blkio") as cell, contextlib.closing(Tenants()) as tenants:
         cell.limits.read_rate(disk_of(disk_file.parent), MIB)
-        with Program("read-direct", disk_file, 64 * 1024, 32, cell.places) as program:
+        with HostProgram("read-direct", disk_file, 64 * 1024, 32, cell.places) as program:
             owners = Owners(tenants, ProcessNames())
             owners.begin(set())
             owner = owners.of(program.pid)
@@ -154,20 +156,20 @@ def test_who_asked_for_what_a_limit_held_back(host: Host, disk_file: Path) -> No
             own = [io for io in records if io.pid == program.pid and not io.write]
     assert [io.tenant for io in own] == [owner.tenant]
     assert own[0].bytes >= 2 * MIB
-    # Two MiB at one MiB/s take two seconds, less what may pass at once. How long they were held is taken from
-    # when the cgroup had nothing under way: a little of that may be from before they were asked for.
+    # Two MiB at one MiB/s take two seconds, less an initial burst. The delay is the time in which the cgroup
+    # had no request in flight, a little of which may precede the program's requests.
     assert 0.5e9 < own[0].queued_ns <= 1.1 * took
     assert own[0].queued_ns > 5 * own[0].service_ns
     assert not [io for io in records if io.tenant == owner.tenant and not io.pid and not io.write]
 
 
-def test_reclaim_under_a_limit_is_the_process_s_own(host: Host, disk_file: Path) -> None:
-    with open(disk_file, "rb") as file:  # what is cached already is charged to whoever read it first
+def test_reclaim_under_a_limit_is_counted_for_the_process(host: HostLog, disk_file: Path) -> None:
+    with open(disk_file, "rb") as file:  # cached pages are charged to the first reader, so drop them
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     with limited("podman", "memory") as cell:
         cell.limits.memory(16 * MIB)
-        with Program("read-cached", disk_file, MIB, 4, cell.places) as program:
+        with HostProgram("read-cached", disk_file, MIB, 4, cell.places) as program:
             cell.look("a", program)
             program.begin()
             began = time.monotonic_ns()
@@ -182,10 +184,10 @@ def test_reclaim_under_a_limit_is_the_process_s_own(host: Host, disk_file: Path)
     assert 0 < used["reclaim_ns"] <= took
 
 
-def test_a_kill_for_lack_of_memory(host: Host, disk_file: Path) -> None:
+def test_an_oom_kill_is_reported_with_its_victim_and_limit(host: HostLog, disk_file: Path) -> None:
     with limited("containerd", "memory") as cell:
         cell.limits.memory(32 * MIB)
-        with Program("use-memory", disk_file, MIB, 256, cell.places) as program:
+        with HostProgram("use-memory", disk_file, MIB, 256, cell.places) as program:
             assert cell.look("a", program).memory_limit_bytes == 32 * MIB
             began = time.monotonic_ns()
             program.begin()
@@ -219,7 +221,7 @@ def drop_all(receiver: socket.socket) -> None:
 
 
 def sent_again(sender: socket.socket) -> int:
-    """By the kernel's own books."""
+    """Return the retransmitted segments that the kernel counted for the socket."""
     info = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     return int(struct.unpack_from("=I", info, TOTAL_RETRANSMITS_AT)[0])
 
@@ -229,7 +231,9 @@ def sent_again(sender: socket.socket) -> int:
     [("127.0.0.1", "127.0.0.1", 4), ("::1", "::1", 6), ("::", "::ffff:127.0.0.1", 4)],
     ids=["v4", "v6", "v4 by a v6 socket"],
 )
-def test_segments_sent_again_are_the_socket_s(host: Host, bound: str, to: str, family: int) -> None:
+def test_retransmitted_segments_belong_to_their_socket(
+    host: HostLog, bound: str, to: str, family: int
+) -> None:
     kind = socket.AF_INET6 if ":" in bound else socket.AF_INET
     with socket.socket(kind) as listener, socket.socket(kind) as sender:
         listener.bind((bound, 0))
@@ -239,19 +243,19 @@ def test_segments_sent_again_are_the_socket_s(host: Host, bound: str, to: str, f
         with receiver:
             drop_all(receiver)
             sender.send(b"x")
-            wait_until(lambda: sent_again(sender) >= 3, what="segments to be sent again")
+            wait_until(lambda: sent_again(sender) >= 3, what="three retransmitted segments")
             inode = os.fstat(sender.fileno()).st_ino
 
             def told() -> bool:
                 host.read()
                 return host.retransmits[inode, family] == sent_again(sender)
 
-            wait_until(told, what="as many as the kernel has in its own books")
+            wait_until(told, what="as many retransmits as the kernel counts")
             assert SocketOwners().look({inode}, {os.getpid()}) == {inode: os.getpid()}
     assert not host.retransmits[inode, 10 - family]
 
 
-def test_lives_are_counted_exactly(host: Host) -> None:
+def test_forks_execs_and_exits_are_counted_exactly(host: HostLog) -> None:
     with Cgroups() as cgroups:
         cgroup = cgroups.make(container_path("docker", container_id()))
         script = f"read go; echo $$ > {cgroup}/cgroup.procs; for i in 1 2 3 4 5 6 7; do /bin/true; done"
@@ -266,10 +270,10 @@ def test_lives_are_counted_exactly(host: Host) -> None:
         of_children = host.used(0, cgroup.stat().st_ino)
     assert of_shell["forks"] == 7
     assert of_children["execs"] == 7
-    assert of_children["exits"] == 8, "the shell itself ends there too"
+    assert of_children["exits"] == 8, "the shell itself ends there as well"
 
 
-def test_threads_are_no_processes(host: Host) -> None:
+def test_new_threads_do_not_count_as_forks(host: HostLog) -> None:
     program = "import threading; [threading.Thread(target=int).start() for _ in range(9)]"
     process = subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     assert process.returncode == 0
@@ -280,45 +284,45 @@ def test_threads_are_no_processes(host: Host) -> None:
     assert host.used(os.getpid())["forks"] == before + 1
 
 
-def test_a_part_that_the_kernel_refuses_costs_only_itself() -> None:
-    lost = Part("what nobody has", "WITH_NOTHING", {"task_struct": ("no_such_member",)}, {})
-    nowhere = Part("what never happens", "WITH_RECLAIM", {}, {"reclaim_begins": ("no_such_tracepoint",)})
+def test_a_part_that_the_kernel_refuses_does_not_affect_others() -> None:
+    lost = Part("unknown member", "WITH_NOTHING", {"task_struct": ("no_such_member",)}, {})
+    nowhere = Part("unknown tracepoint", "WITH_RECLAIM", {}, {"reclaim_begins": ("no_such_tracepoint",)})
     lives = next(part for part in PARTS if part.flag == "WITH_LIVES")
-    host = Host((lost, nowhere, lives))
+    host = HostLog((lost, nowhere, lives))
     try:
         what = [line.partition(":")[0] for line in host.events.unknown]
-        assert "what nobody has" in what
-        assert "what never happens" in what
+        assert "unknown member" in what
+        assert "unknown tracepoint" in what
         subprocess.run(["/bin/true"], check=True, timeout=60)
         assert host.used(os.getpid())["forks"] == 1
     finally:
         host.events.close()
 
 
-def test_programs_that_cannot_be_compiled_are_said_and_the_others_run() -> None:
-    broken = Part("what is broken", "WITH_BLOCK", {}, {})  # without the offsets that this part needs
+def test_a_part_that_cannot_be_compiled_is_reported_and_the_others_run() -> None:
+    broken = Part("broken part", "WITH_BLOCK", {}, {})  # the part lacks the offsets that its program needs
     lives = next(part for part in PARTS if part.flag == "WITH_LIVES")
-    host = Host((broken, lives))
+    host = HostLog((broken, lives))
     try:
-        assert [line.partition(":")[0] for line in host.events.unknown] == ["what is broken"]
+        assert [line.partition(":")[0] for line in host.events.unknown] == ["broken part"]
         subprocess.run(["/bin/true"], check=True, timeout=60)
         assert host.used(os.getpid())["forks"] == 1
     finally:
         host.events.close()
 
 
-def test_closing_while_it_loads_leaves_nothing() -> None:
+def test_closing_the_events_while_they_load_leaves_nothing() -> None:
     before = bpf_descriptors()
     events = HostEvents()
     events.begin()
     events.close()
-    wait_until(lambda: events.loaded, what="the attempt to end")
+    wait_until(lambda: events.loaded, what="the end of the loading")
     assert events.read() == ([], [], [], [], 0)
     assert bpf_descriptors() == before
 
 
 def bpf_descriptors() -> int:
-    """Programs, maps and links that this process holds."""
+    """Return how many BPF programs, maps and links this process holds."""
     found = 0
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):

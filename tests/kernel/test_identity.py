@@ -1,4 +1,4 @@
-"""Calls that the kernel counted, given to the tenants that made them: real processes in real cgroups."""
+"""Tests that counted calls go to the tenants that made them, with real processes in real cgroups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stalltop.probes.readiness.surroundings import this_host
 from stalltop.probes.tenants.cgroups import layout
 from stalltop.probes.tenants.tenants import Tenants
 from stalltop.probes.tracer.kernel_side import KernelSide
-from tests.kernel.traced_program import FUNCTIONS, Program, points, read_calls, wait_until
+from tests.kernel.traced_program import FUNCTIONS, TracedProgram, points, read_calls, wait_until
 
 pytestmark = pytest.mark.beside
 
@@ -37,7 +37,7 @@ def cgroups() -> Iterator[Cgroups]:
 
 
 def joining(*places: Path) -> Callable[[], None]:
-    """What a new process does first: enter these cgroups."""
+    """Return a function with which a new process enters these cgroups."""
 
     def join() -> None:
         for place in places:
@@ -47,7 +47,7 @@ def joining(*places: Path) -> Callable[[], None]:
 
 
 def counted(kernel: KernelSide, tenants: Tenants) -> dict[str, int]:
-    """Calls since the previous read, by tenant."""
+    """Return the calls since the previous read, by tenant."""
     counts = read_calls(kernel)
     result: dict[str, int] = {}
     for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
@@ -59,7 +59,7 @@ def counted(kernel: KernelSide, tenants: Tenants) -> dict[str, int]:
 def test_each_call_goes_to_the_tenant_that_made_it(
     kernel: KernelSide, driver: Path, cgroups: Cgroups
 ) -> None:
-    tenants = Tenants()  # before there is any of the cgroups
+    tenants = Tenants()  # created before any of the cgroups
     ids = {runtime: container_id() for runtime in ("docker", "podman", "containerd", "cri-o")}
     paths = {f"{runtime}:{full}": container_path(runtime, full) for runtime, full in ids.items()}
     job = str(10**8 + os.getpid())
@@ -69,10 +69,10 @@ def test_each_call_goes_to_the_tenant_that_made_it(
     places[f"cgroup:{own.stat().st_ino}"] = own
     expected = {}
     for number, (tenant, place) in enumerate(places.items(), 1):
-        with Program(driver, joining(place)) as program:
+        with TracedProgram(driver, joining(place)) as program:
             program(f"call plain {number}")
             expected[tenant] = number
-    # All the processes are gone by now; their cgroups are not.
+    # All processes have ended by now; their cgroups still exist.
     assert counted(kernel, tenants) == expected
 
 
@@ -83,7 +83,7 @@ def test_a_tenant_keeps_its_name_after_its_process_and_cgroup_are_gone(
     place = cgroups.make(container_path("docker", full))
     inode = place.stat().st_ino
     tenants = Tenants()
-    with Program(driver, joining(place)) as program:
+    with TracedProgram(driver, joining(place)) as program:
         program("call plain 3")
     wait_until(lambda: "populated 0" in (place / "cgroup.events").read_text(), "the cgroup is empty")
     cgroups.close()
@@ -103,20 +103,20 @@ def test_a_tenant_keeps_its_name_after_its_process_and_cgroup_are_gone(
     tenants.forget(program.pid)
 
 
-def test_a_process_that_changes_its_cgroup_counts_for_both(
+def test_a_process_that_changes_its_cgroup_counts_for_both_tenants(
     kernel: KernelSide, driver: Path, cgroups: Cgroups
 ) -> None:
     one, other = container_id(), container_id()
     places = [cgroups.make(container_path("docker", full)) for full in (one, other)]
     tenants = Tenants()
-    with Program(driver, joining(places[0])) as program:
+    with TracedProgram(driver, joining(places[0])) as program:
         program("call plain 5")
         (places[1] / "cgroup.procs").write_text(str(program.pid))
         program("call plain 7")
         assert counted(kernel, tenants) == {f"docker:{one}": 5, f"docker:{other}": 7}
 
 
-def test_a_container_that_only_cgroup_v1_knows(kernel: KernelSide, driver: Path) -> None:
+def test_a_container_known_only_by_cgroup_v1_is_a_tenant(kernel: KernelSide, driver: Path) -> None:
     if layout().kind != "hybrid":
         pytest.skip("this host has no cgroup v1")
     controllers = ("memory", "pids", "cpu", "freezer")
@@ -128,7 +128,7 @@ def test_a_container_that_only_cgroup_v1_knows(kernel: KernelSide, driver: Path)
     place.mkdir(parents=True)
     try:
         tenants = Tenants()
-        with Program(driver, joining(place)) as program:
+        with TracedProgram(driver, joining(place)) as program:
             program("call plain 4")
             assert counted(kernel, tenants) == {f"docker:{full}": 4}
             assert tenants.find(program.pid, 0).cgroup_path == f"/docker/{full}"
@@ -139,11 +139,11 @@ def test_a_container_that_only_cgroup_v1_knows(kernel: KernelSide, driver: Path)
             place.parent.rmdir()
 
 
-def test_a_process_in_no_container_goes_by_its_name(kernel: KernelSide, driver: Path) -> None:
+def test_a_process_without_a_container_is_a_tenant_by_its_name(kernel: KernelSide, driver: Path) -> None:
     tenants = Tenants()
     root = layout().unified
     assert root is not None
-    with Program(driver, joining(root.point)) as program:
+    with TracedProgram(driver, joining(root.point)) as program:
         program("call plain 2")
         [(tenant, calls)] = counted(kernel, tenants).items()
         assert calls == 2
@@ -151,7 +151,7 @@ def test_a_process_in_no_container_goes_by_its_name(kernel: KernelSide, driver: 
         assert tenants.find(program.pid, 1).name == "driver"
 
 
-def test_the_readiness_check_traces_for_real(kernel: KernelSide) -> None:
+def test_the_readiness_check_traces_calls_of_its_own(kernel: KernelSide) -> None:
     findings = check(this_host())
     [trial] = [finding for finding in findings if finding.name == "trial"]
     assert trial.verdict == "ok"

@@ -1,4 +1,4 @@
-"""Slow calls are kept one by one with all that is known of them, within limits; what is not is counted."""
+"""Tests captured calls: slow ones and a random sample, within limits, and the count of the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stalltop.probes.maps import kept_calls
 from stalltop.probes.maps.raw import RawKeptCall
 from stalltop.probes.operations import Function
 from stalltop.probes.tracer.kernel_side import KernelSide
-from tests.kernel.traced_program import NATIVE, Program, points, wait_until
+from tests.kernel.traced_program import NATIVE, TracedProgram, points, wait_until
 
 pytestmark = pytest.mark.beside
 
@@ -33,8 +33,8 @@ QUICK_NS, SLOW_NS = 2_000, 3_000_000
 MOST = 20
 
 
-class Made(NamedTuple):
-    """A slow call by the program's own clock."""
+class SlowCall(NamedTuple):
+    """A slow call, timed by the program's own clock."""
 
     tid: int
     before_ns: int
@@ -43,8 +43,8 @@ class Made(NamedTuple):
 
 
 @dataclass
-class Watched:
-    """A kernel side that traces the program, and what it told so far."""
+class CaptureReader:
+    """A kernel side that traces the program, and the captured calls that it reported so far."""
 
     kernel: KernelSide
     path: Path
@@ -53,7 +53,7 @@ class Watched:
     passed_over: int = 0
 
     def read(self) -> None:
-        """One tick."""
+        """Read the counts and captured calls since the previous read."""
         counts = self.kernel.read()
         self.calls += sum(
             calls
@@ -75,14 +75,14 @@ class Watched:
         return [call for call in self.kept if not call.slow]
 
     def threshold(self, pid: int, operation: int) -> int:
-        """What the kernel takes for slow in calls of ``operation`` of a process, ns."""
+        """Return from how many ns on a call of ``operation`` of a process counts as slow."""
         programs = self.kernel._programs
         owners = programs.owners
         slots = np.flatnonzero((owners["operation"] == operation) & (owners["tgid"] == pid))
         return int(programs.slots["slow_ns"][slots].max())
 
     def call_slow_from(self, ns: int, *, most: int = 1000) -> None:
-        """Until the next read, what takes so long is slow, and ``most`` of that is kept in a second."""
+        """Until the next read, capture calls of at least ``ns``, at most ``most`` per second."""
         self.forget()
         programs = self.kernel._programs
         used = np.flatnonzero(programs.owners["operation"])
@@ -111,23 +111,23 @@ def kernel_side(request: pytest.FixtureRequest, slow_program: Path) -> Iterator[
 
 
 @pytest.fixture
-def watched(kernel_side: KernelSide, slow_program: Path) -> Watched:
-    """Each test has a process, and so slots, of its own; the limits are those of the program again."""
+def watched(kernel_side: KernelSide, slow_program: Path) -> CaptureReader:
+    """Give each test the default limits; its process has slots of its own."""
     keeping = kernel_side._programs.keeping
     keeping["most_slow"], keeping["most_of_slot"] = kept_calls.SLOW_A_SECOND, kept_calls.MOST_OF_SLOT
     keeping["slow"] = keeping["samples"] = 0
-    watched = Watched(kernel_side, slow_program)
+    watched = CaptureReader(kernel_side, slow_program)
     watched.forget()
     kernel_side.losses()
     return watched
 
 
-def made(answer: list[int]) -> list[Made]:
-    return [Made(*answer[at : at + 4]) for at in range(0, len(answer), 4)]
+def made(answer: list[int]) -> list[SlowCall]:
+    return [SlowCall(*answer[at : at + 4]) for at in range(0, len(answer), 4)]
 
 
-def test_every_call_of_a_slow_minority_is_kept(watched: Watched) -> None:
-    with Program(watched.path) as program:
+def test_every_call_of_a_slow_minority_is_captured(watched: CaptureReader) -> None:
+    with TracedProgram(watched.path) as program:
         program(f"mixed 4000 0 {QUICK_NS} 0 1")
         watched.call_slow_from(SLOW_NS)
         calls = made(program(f"mixed 4000 500 {QUICK_NS} {SLOW_NS} 1"))
@@ -148,8 +148,8 @@ def test_every_call_of_a_slow_minority_is_kept(watched: Watched) -> None:
         assert not kept.nested
 
 
-def test_where_the_time_of_a_kept_call_went_is_told(watched: Watched) -> None:
-    with Program(watched.path) as program:
+def test_captured_calls_have_splits(watched: CaptureReader) -> None:
+    with TracedProgram(watched.path) as program:
         program("rest 4 8000000")
         watched.read()
         counts = watched.slow(REST) + [call for call in watched.kept if call.operation == REST]
@@ -162,8 +162,8 @@ def test_where_the_time_of_a_kept_call_went_is_told(watched: Watched) -> None:
         assert parts["running"] > 0
 
 
-def test_calls_inside_others_are_kept_as_such(watched: Watched) -> None:
-    with Program(watched.path) as program:
+def test_nested_calls_are_captured_as_nested(watched: CaptureReader) -> None:
+    with TracedProgram(watched.path) as program:
         program("around 1 5000000")
         watched.read()
     (outer,) = [call for call in watched.kept if call.operation == AROUND]
@@ -173,7 +173,7 @@ def test_calls_inside_others_are_kept_as_such(watched: Watched) -> None:
     for call in inner:
         assert outer.start_ns < call.start_ns
         assert call.start_ns + call.duration_ns < outer.start_ns + outer.duration_ns
-    # Each has its own arguments, though calls inside used the registers for theirs.
+    # Each call has its own arguments, although nested calls reuse the registers.
     assert {call.arguments[0] for call in (outer, *inner)} == {5_000_000}
     assert outer.split_ns is not None
     asleep = next(call for call in inner if call.operation == REST)
@@ -182,8 +182,8 @@ def test_calls_inside_others_are_kept_as_such(watched: Watched) -> None:
     assert outer.split_ns[sleep] >= asleep.split_ns[sleep] > 0
 
 
-def test_every_thread_has_its_own_slow_calls(watched: Watched) -> None:
-    with Program(watched.path) as program:
+def test_slow_calls_of_every_thread_are_captured(watched: CaptureReader) -> None:
+    with TracedProgram(watched.path) as program:
         program(f"mixed 4000 0 {QUICK_NS} 0 1")
         watched.call_slow_from(SLOW_NS)
         calls = made(program(f"mixed 1000 500 {QUICK_NS} {SLOW_NS} 4"))
@@ -196,8 +196,8 @@ def test_every_thread_has_its_own_slow_calls(watched: Watched) -> None:
     )
 
 
-def test_a_storm_loses_no_count_and_keeps_to_its_limits(watched: Watched) -> None:
-    with Program(watched.path) as program:
+def test_a_million_slow_calls_are_counted_and_captured_within_limits(watched: CaptureReader) -> None:
+    with TracedProgram(watched.path) as program:
         program(f"mixed 100 0 {QUICK_NS} 0 1")
         watched.call_slow_from(1, most=MOST)
         began = time.monotonic()
@@ -207,18 +207,18 @@ def test_a_storm_loses_no_count_and_keeps_to_its_limits(watched: Watched) -> Non
         lost = watched.kernel.losses()
     assert watched.calls == 1_000_000
     assert len(watched.slow()) + watched.passed_over == 1_000_000
-    # By the second: the first and the last one may be begun only; two CPUs may look at the limit at once.
+    # Limits hold per second: the first and last may be partial, and two CPUs may check a limit at once.
     assert MOST <= len(watched.slow()) <= (MOST + 2) * (took + 2)
     assert not any(lost[name] for name in ("no_ring", "no_slot", "no_thread", "missed"))
 
 
-def test_a_ring_that_is_full_is_told_and_filled_again(slow_program: Path) -> None:
+def test_a_full_ring_is_counted_as_loss_and_used_again(slow_program: Path) -> None:
     kernel = KernelSide(way="multi", slots=64, threads=64, functions=FUNCTIONS, ring_bytes=mmap.PAGESIZE)
-    watched = Watched(kernel, slow_program)
+    watched = CaptureReader(kernel, slow_program)
     room = mmap.PAGESIZE // (KEPT_CALL.itemsize + 8)
     try:
         assert not kernel.attach(str(slow_program), points(slow_program, FUNCTIONS)).failed
-        with Program(slow_program) as program:
+        with TracedProgram(slow_program) as program:
             program(f"mixed 100 0 {QUICK_NS} 0 1")
             watched.call_slow_from(1, most=10_000)
             calls = room + 80
@@ -227,7 +227,7 @@ def test_a_ring_that_is_full_is_told_and_filled_again(slow_program: Path) -> Non
             lost = kernel.losses()["no_ring"]
             assert room - 1 <= len(watched.slow()) <= room
             assert len(watched.slow()) + lost == len(watched.slow()) + watched.passed_over == calls
-            # Round the ring's end and on, nothing is cut, doubled or left out.
+            # Beyond the end of the ring no record is cut, doubled or left out.
             for _ in range(20):
                 watched.call_slow_from(1)
                 slow_calls = made(program("mixed 15 1 0 1000 1"))
@@ -239,9 +239,11 @@ def test_a_ring_that_is_full_is_told_and_filled_again(slow_program: Path) -> Non
         kernel.close()
 
 
-def test_thresholds_follow_what_a_row_does(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thresholds_follow_the_durations_of_a_row(
+    watched: CaptureReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kept_calls, "MEMORY_SECONDS", 0.2)
-    with Program(watched.path) as program:
+    with TracedProgram(watched.path) as program:
 
         def threshold_after(line: str) -> int:
             program(line)
@@ -254,22 +256,22 @@ def test_thresholds_follow_what_a_row_does(watched: Watched, monkeypatch: pytest
         wait_until(lambda: threshold_after(quick) < 300_000, "a threshold for quick calls again")
 
 
-def test_some_calls_are_taken_at_random(watched: Watched) -> None:
-    with Program(watched.path) as program:
+def test_some_calls_are_captured_at_random(watched: CaptureReader) -> None:
+    with TracedProgram(watched.path) as program:
 
         def taken() -> bool:
             program("mixed 3000 0 2000 0 1")
             watched.read()
             return len(watched.samples()) >= 8
 
-        wait_until(taken, "eight calls taken at random")
+        wait_until(taken, "eight randomly captured calls")
     samples = watched.samples()
     assert len({call.start_ns for call in samples}) == len(samples)
     assert all(call.arguments[0] == QUICK_NS for call in samples)
 
 
-def test_calls_are_told_in_the_window_that_they_end_in(watched: Watched) -> None:
-    with Program(watched.path) as program:
+def test_calls_are_reported_in_the_window_in_which_they_end(watched: CaptureReader) -> None:
+    with TracedProgram(watched.path) as program:
         program("rest 1 1000000")
         watched.kernel.read()
         assert watched.kernel.kept_calls(0) == []
@@ -283,11 +285,11 @@ def test_calls_are_told_in_the_window_that_they_end_in(watched: Watched) -> None
     assert watched.kernel.kept_calls(time.monotonic_ns()) == []
 
 
-def test_without_splits_calls_are_kept_too(slow_program: Path) -> None:
+def test_calls_are_captured_without_splits_too(slow_program: Path) -> None:
     kernel = KernelSide(way="multi", slots=64, threads=64, functions=FUNCTIONS, splits=False)
     try:
         assert not kernel.attach(str(slow_program), points(slow_program, FUNCTIONS)).failed
-        with Program(slow_program) as program:
+        with TracedProgram(slow_program) as program:
             program("rest 1 1000000")
             kernel.read()
             (call,) = kernel.kept_calls(time.monotonic_ns())

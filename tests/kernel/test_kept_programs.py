@@ -1,4 +1,4 @@
-"""Whatever lies where compiled programs are kept: tracing begins, and what cannot be used is made anew."""
+"""Tests the cache of compiled BPF programs: tracing starts whatever it holds, and bad files are replaced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.beside
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of compiled programs, on a file system of its own."""
+    """Use an empty folder as the cache of compiled programs."""
     place = tmp_path / "kept"
     monkeypatch.setenv("STALLTOP_CACHE_DIR", str(place))
     return place
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
-    """What was prepared by the starts of a test, in their order."""
+    """Record what each start of a test prepares."""
     seen: list[Prepared] = []
 
     def noted(
@@ -45,7 +45,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
 
 
 def start() -> None:
-    """Load everything, trace a function of our own, compare the counts: see KernelSide."""
+    """Load all programs; ``KernelSide`` then traces a function of its own and checks the counts."""
     kernel = KernelSide(slots=8, threads=8)
     try:
         assert kernel.no_splits is None
@@ -64,12 +64,12 @@ def test_the_second_start_needs_no_compiler(
 
 
 def cut(path: Path) -> None:
-    """Without its end."""
+    """Cut the end of the file off."""
     path.write_bytes(path.read_bytes()[:5000])
 
 
 def scramble(path: Path) -> None:
-    """Some bytes are others."""
+    """Change some bytes."""
     data, source = bytearray(path.read_bytes()), random.Random(1)
     for _ in range(20):
         data[source.randrange(len(data))] ^= 0xFF
@@ -77,12 +77,12 @@ def scramble(path: Path) -> None:
 
 
 def give_away(path: Path) -> None:
-    """It is another user's."""
+    """Give the file to another user."""
     os.chown(path, 65534, 65534)
 
 
 def refuse(path: Path) -> None:
-    """Whole, but with a program that no kernel takes: it reads what it has not written."""
+    """Put in a program that the verifier refuses: it reads a register before it writes it."""
     compiled = Compiled.from_bytes(path.read_bytes(), path.stem)
 
     def spoilt(program: CompiledProgram) -> CompiledProgram:
@@ -93,14 +93,14 @@ def refuse(path: Path) -> None:
 
 
 def replace_by_another(path: Path) -> None:
-    """Whole, but compiled from something else."""
+    """Replace the file by one that was compiled from another recipe."""
     prepare(tracing((), ()))
     (other,) = set(path.parent.glob("*.programs")) - {path}
     other.rename(path)
 
 
 @pytest.mark.parametrize("spoil", [cut, scramble, give_away, refuse, replace_by_another])
-def test_a_file_that_cannot_be_used_is_made_anew(
+def test_a_file_that_cannot_be_used_is_compiled_again(
     spoil: Callable[[Path], None], folder: Path, prepared: list[Prepared]
 ) -> None:
     start()
@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_used_is_made_anew(
 
 @pytest.fixture(params=["full", "read-only"])
 def no_room(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
-    """The folder lies on a disk that takes nothing."""
+    """Mount a file system without space or without write access on the cache."""
     folder.mkdir(mode=0o700)
     options = "size=4k,mode=700" if request.param == "full" else "ro,mode=700"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", folder], check=True)
@@ -126,7 +126,7 @@ def no_room(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
         subprocess.run(["umount", folder], check=True)
 
 
-def test_a_disk_that_takes_nothing_costs_time_alone(
+def test_tracing_starts_when_the_cache_cannot_be_written(
     no_room: str, folder: Path, prepared: list[Prepared]
 ) -> None:
     for _ in range(2):

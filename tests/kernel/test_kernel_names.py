@@ -1,4 +1,4 @@
-"""Launches are counted by kernel, to the launch, under the names that programs and their symbols tell."""
+"""Tests that launches are counted exactly by CUDA kernel, with names from registrations or symbols."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ LAUNCH, DRIVER_LAUNCH = "cudaLaunchKernel", "cuLaunchKernel"
 
 
 @dataclass
-class Told:
-    """What a monitor's windows told of kernels, added up."""
+class LaunchTotals:
+    """Sums of the launches in a monitor's windows."""
 
     monitor: Monitor
     launches: Counter[tuple[int, str, str]] = field(default_factory=Counter)
-    """By process, operation and kernel."""
+    """By PID, operation and CUDA kernel."""
     errors: Counter[tuple[int, str, str]] = field(default_factory=Counter)
     rows: Counter[tuple[int, str]] = field(default_factory=Counter)
     tenants: dict[int, set[str]] = field(default_factory=dict)
     loss: Counter[str] = field(default_factory=Counter)
     kept: Counter[tuple[int, str, str]] = field(default_factory=Counter)
-    """Calls kept one by one, as ``launches``."""
+    """Captured calls, by the same key as ``launches``."""
 
     def read(self) -> Window:
         window = self.monitor.read()
@@ -80,13 +80,13 @@ class Told:
         }
 
     def check_kept(self, caller: Caller, operation: str = LAUNCH) -> None:
-        """Launches that were kept one by one are of the kernels that were counted, and no more of each."""
+        """Check that captured launches are of CUDA kernels that were counted, and not more of each."""
         kept = {what[2]: n for what, n in self.kept.items() if what[:2] == (caller.pid, operation)}
         assert kept
         assert all(n <= self.of(caller, operation).get(kernel, 0) for kernel, n in kept.items())
 
     def see(self, caller: Caller, operation: str, calls: int) -> None:
-        """Read until so many calls were told."""
+        """Read until ``calls`` calls are counted."""
 
         def told() -> bool:
             self.read()
@@ -97,22 +97,22 @@ class Told:
 
 @pytest.fixture(autouse=True)
 def _wait_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else names in the first windows may be mangled."""
+    """Wait for the demangler: names in the first windows may otherwise be mangled."""
     monkeypatch.setattr(demangler, "WAIT_SECONDS", 30.0)
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
+def told() -> Iterator[LaunchTotals]:
     monitor = Monitor()
     try:
         assert monitor.cannot_trace is None, str(monitor.cannot_trace)
-        yield Told(monitor)
+        yield LaunchTotals(monitor)
     finally:
         monitor.close()
 
 
-def traced(workplace: Workplace, told: Told, n: int = 1, first: int = 0) -> list[Caller]:
-    """Callers in ``n`` cgroups, traced before their first launch."""
+def traced(workplace: Workplace, told: LaunchTotals, n: int = 1, first: int = 0) -> list[Caller]:
+    """Start callers in ``n`` cgroups and wait until they are traced, before their first launch."""
     callers = [
         workplace.caller(cgroup=workplace.cgroup(), load=f"{LAUNCH} {DRIVER_LAUNCH}", name=f"caller{i}")
         for i in range(n)
@@ -129,14 +129,16 @@ def traced(workplace: Workplace, told: Told, n: int = 1, first: int = 0) -> list
 
 
 def stripped_caller(workplace: Workplace) -> Built:
-    """The sample program without symbols."""
+    """Copy the demo's caller and strip its symbols."""
     folder = workplace.folder / "stripped"
     shutil.copytree(workplace.built.folder, folder)
     subprocess.run(["strip", "--strip-all", str(folder / "caller")], check=True, timeout=60)
     return Built(folder)
 
 
-def test_launches_of_several_processes_are_counted_by_kernel(told: Told, workplace: Workplace) -> None:
+def test_launches_of_several_processes_are_counted_by_cuda_kernel(
+    told: LaunchTotals, workplace: Workplace
+) -> None:
     callers = traced(workplace, told, 3)
     for number, caller in enumerate(callers, 1):
         caller.tell(f"burst {number} 4000 {LAUNCH}:3:0 {LAUNCH}:2:1 {LAUNCH}_ptsz:1:8 {DRIVER_LAUNCH}:1")
@@ -148,7 +150,7 @@ def test_launches_of_several_processes_are_counted_by_kernel(told: Told, workpla
         told.see(caller, LAUNCH, number * 24_000)
         once = number * 4000
         assert told.of(caller) == {GEMM: 3 * once, ATTENTION: 2 * once, SCALE: once}
-        # A null handle is no kernel at all: its launches are in their row alone.
+        # A null handle is no CUDA kernel: its launches count in their row only.
         assert told.of(caller, DRIVER_LAUNCH) == {}
         assert told.rows[caller.pid, DRIVER_LAUNCH] == once
     assert len(set.union(*(told.tenants[caller.pid] for caller in callers))) == 3
@@ -157,8 +159,9 @@ def test_launches_of_several_processes_are_counted_by_kernel(told: Told, workpla
     } == {}
 
 
-def test_a_program_that_starts_later_tells_its_own_names(told: Told, workplace: Workplace) -> None:
-    """Without symbols there is nothing but what it tells."""
+def test_a_stripped_program_that_starts_later_registers_its_names(
+    told: LaunchTotals, workplace: Workplace
+) -> None:
     stripped = stripped_caller(workplace)
     (older,) = traced(workplace, told)
     older.run(f"{LAUNCH}:5:1")
@@ -171,7 +174,9 @@ def test_a_program_that_starts_later_tells_its_own_names(told: Told, workplace: 
         assert told.of(later) == {SCALE: 7, HISTOGRAM: 2}
 
 
-def test_names_of_functions_that_were_looked_up(told: Told, workplace: Workplace) -> None:
+def test_names_of_functions_that_the_driver_looked_up_are_known(
+    told: LaunchTotals, workplace: Workplace
+) -> None:
     (caller,) = traced(workplace, told)
     caller.do("kernels _Z5scalePffi not_mangled")
     caller.run(f"{DRIVER_LAUNCH}:3:0 {DRIVER_LAUNCH}:4:1 {DRIVER_LAUNCH}Ex:2:1")
@@ -181,10 +186,10 @@ def test_names_of_functions_that_were_looked_up(told: Told, workplace: Workplace
     assert told.of(caller, f"{DRIVER_LAUNCH}Ex") == {"not_mangled": 2}
 
 
-def test_a_function_that_becomes_another_kernel_s_is_counted_as_that(
-    told: Told, workplace: Workplace
+def test_an_address_that_is_used_for_another_cuda_kernel_gets_its_name(
+    told: LaunchTotals, workplace: Workplace
 ) -> None:
-    """Another module's kernel gets the handle of one that is gone, another library's the address."""
+    """A later module reuses the handle of an unloaded one, a later library the address."""
     (caller,) = traced(workplace, told)
     for name, calls in (("first", 30), ("second", 20), ("first", 5)):
         caller.do(f"kernels {name}")
@@ -200,7 +205,7 @@ def test_a_function_that_becomes_another_kernel_s_is_counted_as_that(
 
 
 def at_fixed_addresses(workplace: Workplace) -> Built:
-    """The sample program without symbols, and with its functions at the same addresses whenever it runs."""
+    """Build the demo's caller without symbols and with its functions always at the same addresses."""
     folder = workplace.folder / "fixed"
     shutil.copytree(workplace.built.folder, folder)
     sources = [str(NATIVE / f"{name}.c") for name in ("caller", "calls", "host", "kernels", "memory")]
@@ -211,8 +216,8 @@ def at_fixed_addresses(workplace: Workplace) -> Built:
 
 
 @pytest.mark.parametrize("read_between", [True, False])
-def test_another_program_of_a_process_has_other_kernels_at_the_same_addresses(
-    told: Told, workplace: Workplace, read_between: bool
+def test_after_exec_the_same_addresses_are_other_cuda_kernels(
+    told: LaunchTotals, workplace: Workplace, read_between: bool
 ) -> None:
     traced(workplace, told)
     fixed = at_fixed_addresses(workplace)
@@ -230,8 +235,8 @@ def test_another_program_of_a_process_has_other_kernels_at_the_same_addresses(
         told.check_kept(caller)
 
 
-def test_a_process_that_takes_the_number_of_another_has_kernels_of_its_own(
-    told: Told, workplace: Workplace
+def test_a_process_with_a_reused_pid_has_its_own_cuda_kernels(
+    told: LaunchTotals, workplace: Workplace
 ) -> None:
     traced(workplace, told)
     fixed = at_fixed_addresses(workplace)
@@ -243,7 +248,7 @@ def test_a_process_that_takes_the_number_of_another_has_kernels_of_its_own(
         early.do("rename one two")
         early.run(f"{LAUNCH}:11:0 {LAUNCH}:12:1")
         early.kill()
-    for _ in range(1000):  # others start processes too
+    for _ in range(1000):  # other programs take PIDs as well
         Path("/proc/sys/kernel/ns_last_pid").write_text(str(early.pid - 1))
         with Caller(fixed, cgroup=cgroup, folder=workplace.built.folder) as later:
             if later.pid != early.pid:
@@ -257,10 +262,10 @@ def test_a_process_that_takes_the_number_of_another_has_kernels_of_its_own(
             told.see(later, LAUNCH, 23 + 28)
             assert told.of(later) == {"one": 11, "two": 12, GEMM: 14, ATTENTION: 14}
             return
-    pytest.fail("its number was never free")
+    pytest.fail("the PID was never free")
 
 
-def test_long_names_are_read_whole_or_said_to_be_cut(told: Told, workplace: Workplace) -> None:
+def test_long_names_are_read_completely(told: LaunchTotals, workplace: Workplace) -> None:
     (caller,) = traced(workplace, told)
     long, short = "k" * 700, "k" * 255
     caller.do(f"rename {long} {short}")
@@ -269,7 +274,9 @@ def test_long_names_are_read_whole_or_said_to_be_cut(told: Told, workplace: Work
     assert told.of(caller) == {long: 2, short: 3}
 
 
-def test_failed_launches_are_counted_by_kernel(told: Told, workplace: Workplace) -> None:
+def test_launches_of_a_looked_up_function_without_errors_count_none(
+    told: LaunchTotals, workplace: Workplace
+) -> None:
     (caller,) = traced(workplace, told)
     caller.do("kernels broken")
     caller.run(f"{DRIVER_LAUNCH}:4:0")
@@ -277,8 +284,9 @@ def test_failed_launches_are_counted_by_kernel(told: Told, workplace: Workplace)
     assert not told.errors[caller.pid, DRIVER_LAUNCH, "broken"]
 
 
-def test_a_program_that_forks_before_it_launches(told: Told, workplace: Workplace) -> None:
-    """Its parent has told the names, and the child has them in its memory."""
+def test_a_forked_child_has_the_names_that_its_parent_registered(
+    told: LaunchTotals, workplace: Workplace
+) -> None:
     (_,) = traced(workplace, told)
     stripped = stripped_caller(workplace)
     with Caller(stripped, cgroup=workplace.cgroup(), folder=workplace.built.folder) as parent:
@@ -297,8 +305,8 @@ def test_a_program_that_forks_before_it_launches(told: Told, workplace: Workplac
         wait_until(both, what="all launches of the child")
 
 
-def test_more_kernels_than_there_is_room_for(workplace: Workplace) -> None:
-    """What finds no record is counted in its row all the same; records are free again after the process."""
+def test_cuda_kernels_beyond_the_limit_are_counted_in_their_row_only(workplace: Workplace) -> None:
+    """The records are free again after the process has ended."""
     kernel = KernelSide(splits=False)
     try:
         probe(kernel, workplace.built.cudart, "runtime")
@@ -326,7 +334,7 @@ for number in range(1, {layout.KERNELS} + 11):
                 kernel.read()
                 return pid not in kernel.tgids() and not kernel.kernels_in_use()
 
-            wait_until(given_back, what="records given back")
+            wait_until(given_back, what="free records")
     finally:
         kernel.close()
 
@@ -334,12 +342,14 @@ for number in range(1, {layout.KERNELS} + 11):
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=pytest.mark.skipif(path is None, reason="not fetched"), id=name)
+        pytest.param(path, marks=pytest.mark.skipif(path is None, reason=f"{name} was not fetched"), id=name)
         for name, path in [("libcudart 12", CUDART12), ("libcudart 13", CUDART13)]
     ],
 )
-def test_the_real_runtime_is_told_of_a_kernel(told: Told, path: Path) -> None:
-    """As a constructor does it. Without a GPU the launch fails, and is counted under its name."""
+def test_launches_of_a_kernel_registered_with_nvidia_s_runtime_are_named(
+    told: LaunchTotals, path: Path
+) -> None:
+    """The program registers a CUDA kernel as nvcc's constructors do. Without a GPU its launches fail."""
     program = f"""
 import ctypes, sys
 runtime = ctypes.CDLL({str(path)!r})
@@ -365,8 +375,7 @@ sys.held = binary, wrapper, name
         assert told.errors[child.pid, LAUNCH, SCALE] == 5
 
 
-def test_a_library_without_symbols_that_told_its_names_long_ago(workplace: Workplace) -> None:
-    """Its code still says what it told."""
+def test_names_registered_before_tracing_are_read_from_the_code_of_a_library(workplace: Workplace) -> None:
     path = library(workplace.folder)
     runtime = workplace.built.cudart
     with Child() as child:
@@ -374,7 +383,7 @@ def test_a_library_without_symbols_that_told_its_names_long_ago(workplace: Workp
         child.load(path)
         monitor = Monitor()
         try:
-            told = Told(monitor)
+            told = LaunchTotals(monitor)
             wait_until(
                 lambda: any(row.path == str(runtime) for row in told.read().coverage.libraries),
                 what="the runtime traced",

@@ -1,4 +1,4 @@
-"""The real program, ended in every way: nothing of it stays in the kernel, and the terminal is put right."""
+"""Tests every way to end the real program: nothing stays in the kernel, and the terminal is restored."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from stalltop.demo.build import Built
 from tests.kernel.harness import wait_until
 from tests.kernel.in_kernel import InKernel
 from tests.kernel.walker import walking
-from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, ROOT, Terminal
+from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, ROOT, PseudoTerminal
 
 pytestmark = pytest.mark.beside
 
 LEAVING_SECONDS = 10.0
-"""How long leaving may take on a machine that is busy with other things; it takes about half a second."""
+"""How long leaving may take on a busy machine; on an idle one it takes half a second."""
 FAILED, INTERRUPTED = 1, 130
 LINKS = 4
-"""At least so many are there once libraries are probed: two tracepoints, entries and returns."""
+"""Minimum of links once libraries are probed: two tracepoints, entries and returns."""
 LIVE = ("-m", "stalltop", "live")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def walker(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A process that calls all the time, and shows on the screen."""
+    """Run a process that always calls, and that the screen therefore shows."""
     with walking(built, tmp_path_factory.mktemp("walker")):
         yield
 
@@ -40,8 +40,8 @@ def held_by(pid: int) -> InKernel:
     return held
 
 
-def leaves(terminal: Terminal, end: Callable[[], object]) -> tuple[int, str]:
-    """End the program, and check all that must hold then; gives its status, and what it wrote at last."""
+def leaves(terminal: PseudoTerminal, end: Callable[[], object]) -> tuple[int, str]:
+    """Call ``end``, check that nothing is left, and return the exit code and the output after the screen."""
     held = held_by(terminal.process.pid)
     began = time.monotonic()
     end()
@@ -56,7 +56,7 @@ def leaves(terminal: Terminal, end: Callable[[], object]) -> tuple[int, str]:
     return status, last
 
 
-WAYS: dict[str, tuple[Callable[[Terminal], object], int]] = {
+WAYS: dict[str, tuple[Callable[[PseudoTerminal], object], int]] = {
     "the key q": (lambda terminal: terminal.press("q"), 0),
     "Ctrl-C": (lambda terminal: terminal.press("\x03"), INTERRUPTED),
     "SIGINT": (lambda terminal: terminal.signal(SIGINT), INTERRUPTED),
@@ -66,17 +66,17 @@ WAYS: dict[str, tuple[Callable[[Terminal], object], int]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_on_request(way: str) -> None:
+def test_keys_and_signals_end_the_screen(way: str) -> None:
     end, code = WAYS[way]
-    with Terminal(*LIVE, size=(120, 40)) as terminal:
+    with PseudoTerminal(*LIVE, size=(120, 40)) as terminal:
         terminal.sees("walker")
         status, last = leaves(terminal, lambda: end(terminal))
         assert status == code
-        assert "walker" in last, "the last table stays on the terminal"
+        assert "walker" in last, "the last table is printed"
 
 
-def test_the_connection_is_lost() -> None:
-    with Terminal(*LIVE) as terminal:
+def test_a_lost_terminal_ends_the_screen() -> None:
+    with PseudoTerminal(*LIVE) as terminal:
         terminal.sees("walker")
         held = held_by(terminal.process.pid)
         terminal.hang_up()
@@ -84,29 +84,29 @@ def test_the_connection_is_lost() -> None:
         held.until_gone()
 
 
-def test_the_line_has_stalled() -> None:
-    """Nobody takes what the program writes, so that it hangs in writing."""
-    with Terminal(*LIVE, size=(200, 60), NO_COLOR="") as terminal:
+def test_a_signal_ends_the_screen_while_its_terminal_is_not_read() -> None:
+    """The program blocks in a write, since nobody reads its output."""
+    with PseudoTerminal(*LIVE, size=(200, 60), NO_COLOR="") as terminal:
         terminal.sees("walker")
         held = held_by(terminal.process.pid)
         for key in "?\x1bcopl" * 8:
             terminal.press(key)
-        wait_until(lambda: terminal.unread() >= 3072, what="a full line")
+        wait_until(lambda: terminal.unread() >= 3072, what="a full terminal buffer")
         terminal.signal(SIGTERM)
         assert terminal.process.wait(LEAVING_SECONDS) == INTERRUPTED
         held.until_gone()
 
 
-def test_before_there_is_data() -> None:
-    with Terminal(*LIVE) as terminal:
+def test_a_signal_ends_the_screen_before_its_first_window() -> None:
+    with PseudoTerminal(*LIVE) as terminal:
         terminal.until(lambda: ALTERNATE_ON in terminal.raw, "a screen")
         terminal.signal(SIGTERM)
         assert terminal.wait() == INTERRUPTED
         assert terminal.restored()
 
 
-def test_killed() -> None:
-    with Terminal(*LIVE) as terminal:
+def test_a_killed_screen_leaves_nothing_in_the_kernel() -> None:
+    with PseudoTerminal(*LIVE) as terminal:
         terminal.sees("walker")
         held = held_by(terminal.process.pid)
         terminal.signal(SIGKILL)
@@ -115,7 +115,8 @@ def test_killed() -> None:
 
 
 def breaking(place: str, name: str, sign: Path, action: str) -> tuple[str, ...]:
-    """The program, with a function that does ``action`` once the file ``sign`` is there."""
+    """Return arguments of Python that run stalltop; the function ``name`` of the module ``place`` does
+    ``action`` once the file ``sign`` exists."""
     code = f"""
 import os, sys, threading
 from {place} import {name.partition(".")[0]}
@@ -140,10 +141,12 @@ sys.exit(main())
     ],
     ids=["reading", "discovery", "screen"],
 )
-def test_something_breaks(place: str, name: str, tmp_path: Path) -> None:
+def test_an_exception_in_any_part_ends_the_screen_with_a_message(
+    place: str, name: str, tmp_path: Path
+) -> None:
     sign = tmp_path / "now"
     program = breaking(place, name, sign, 'raise RuntimeError("a part has broken")')
-    with Terminal(*program, size=(120, 40)) as terminal:
+    with PseudoTerminal(*program, size=(120, 40)) as terminal:
         terminal.sees("walker")
         status, last = leaves(terminal, sign.touch)
         assert status == FAILED
@@ -151,10 +154,10 @@ def test_something_breaks(place: str, name: str, tmp_path: Path) -> None:
         assert "a part has broken" in last
 
 
-def test_a_read_hangs(tmp_path: Path) -> None:
+def test_a_hung_read_does_not_block_leaving(tmp_path: Path) -> None:
     sign = tmp_path / "now"
     hang = f"open({str(tmp_path / 'hanging')!r}, 'w').close(); threading.Event().wait()"
-    with Terminal(*breaking("stalltop.probes.monitor", "Monitor.read", sign, hang)) as terminal:
+    with PseudoTerminal(*breaking("stalltop.probes.monitor", "Monitor.read", sign, hang)) as terminal:
         terminal.sees("walker")
         sign.touch()
         wait_until((tmp_path / "hanging").exists, what="a read that hangs")
@@ -163,7 +166,7 @@ def test_a_read_hangs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM, SIGHUP], ids=lambda number: number.name)
-def test_once(number: Signals) -> None:
+def test_signals_end_the_once_command_without_output(number: Signals) -> None:
     with once() as process:
         wait_until(lambda: InKernel(process.pid).links() >= LINKS, what="probes")
         held = InKernel(process.pid)
@@ -176,7 +179,7 @@ def test_once(number: Signals) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 0.1, 0.2, 0.4])
-def test_interrupted_while_it_starts(seconds: float) -> None:
+def test_an_interrupt_during_the_start_prints_no_traceback(seconds: float) -> None:
     with once() as process:
         maps = Path(f"/proc/{process.pid}/maps")
         wait_until(lambda: "numpy" in maps.read_text(), step=0.002, what="the program being loaded")
@@ -188,7 +191,7 @@ def test_interrupted_while_it_starts(seconds: float) -> None:
 
 
 def once() -> subprocess.Popen[str]:
-    """The program without a terminal, tracing for long; signals do what they do by themselves."""
+    """Start ``stalltop once`` for a long window, without a terminal and with default signal actions."""
     return subprocess.Popen(
         [
             *("env", "--default-signal=HUP,INT,TERM"),

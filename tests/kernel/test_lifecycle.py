@@ -1,4 +1,4 @@
-"""Processes that are killed, fork, run other programs, change cgroups, come, go: nothing is lost or kept."""
+"""Tests that no call is lost and no state is kept when processes fork, exec, change cgroups and end."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from stalltop.demo.latencies import Latency
 from stalltop.probes.monitor import ENDED_CALL_NS, Monitor
 from stalltop.probes.options import MonitorOptions
 from tests.kernel.harness import Workplace, wait_until
-from tests.kernel.watched import Watched
+from tests.kernel.watched import WatchedMonitor
 
 pytestmark = pytest.mark.beside
 
 SLOTS = 1024
 LAUNCH, INNER = "cudaLaunchKernel", "cuLaunchKernel"
-"""A function of the runtime, and the driver's that it calls."""
+"""A function of the runtime, and the driver's function that it calls."""
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +30,10 @@ def monitor(built: Built) -> Iterator[Monitor]:
     monitor = Monitor(MonitorOptions(slots=SLOTS, threads=256))
     try:
         assert monitor.cannot_trace is None, str(monitor.cannot_trace)
-        # Somebody who keeps the libraries in use: whoever comes later is traced from its first call on.
+        # The keeper keeps the libraries probed, so that later processes are traced from their first call on.
         with Caller(built, name="keeper") as keeper:
             keeper.do(f"load {LAUNCH} {INNER}")
-            watched = Watched(monitor)
+            watched = WatchedMonitor(monitor)
             watched.until(lambda: watched.traces(built.cudart, built.cuda), "both libraries are probed")
             yield monitor
     finally:
@@ -41,19 +41,19 @@ def monitor(built: Built) -> Iterator[Monitor]:
 
 
 @pytest.fixture
-def watched(monitor: Monitor) -> Watched:
-    return Watched(monitor)
+def watched(monitor: Monitor) -> WatchedMonitor:
+    return WatchedMonitor(monitor)
 
 
 def held(workplace: Workplace) -> dict[str, Latency]:
-    """Latencies with which a synchronisation never returns."""
+    """Return latencies with which a synchronization never returns."""
     hold = workplace.folder / "hold"
     hold.touch()
     return {"cuCtxSynchronize": Latency("hold", path=hold)}
 
 
 def watches_of_the_dead() -> int:
-    """Descriptors of this process that stand for processes that are gone."""
+    """Return how many pidfds of this process belong to ended processes."""
     count = 0
     for info in Path("/proc/self/fdinfo").iterdir():
         with contextlib.suppress(OSError):
@@ -61,7 +61,9 @@ def watches_of_the_dead() -> int:
     return count
 
 
-def test_killed_inside_a_call(workplace: Workplace, watched: Watched) -> None:
+def test_calls_inside_which_a_process_is_killed_are_reported_once(
+    workplace: Workplace, watched: WatchedMonitor
+) -> None:
     caller = workplace.caller(latencies=held(workplace))
     caller.run(f"{LAUNCH}:100", threads=3, cycles=10)
     caller.start("cudaDeviceSynchronize", threads=2)
@@ -69,7 +71,7 @@ def test_killed_inside_a_call(workplace: Workplace, watched: Watched) -> None:
     watched.until(lambda: watched.open_calls(caller.pid) == both, "both threads hang")
     watched.until(
         lambda: min(call.age_ns for call in watched.hung(caller.pid)) > ENDED_CALL_NS,
-        "long enough to be named",
+        "long enough to be reported",
     )
     hung = {(call.tid, call.operation): call for call in watched.hung(caller.pid)}
     caller.kill()
@@ -77,7 +79,7 @@ def test_killed_inside_a_call(workplace: Workplace, watched: Watched) -> None:
     for _ in range(2):
         watched.read()
     ended = [call for call in watched.ended if call.pid == caller.pid]
-    assert sorted(call.operation for call in ended) == sorted(both), "each is told once"
+    assert sorted(call.operation for call in ended) == sorted(both), "each is reported once"
     for call in ended:
         before = hung.pop((call.tid, call.operation))
         assert call == replace(before, age_ns=call.age_ns, ended=True)
@@ -88,7 +90,9 @@ def test_killed_inside_a_call(workplace: Workplace, watched: Watched) -> None:
     assert not watched.uncounted()
 
 
-def test_killed_while_it_calls(workplace: Workplace, watched: Watched) -> None:
+def test_a_process_killed_while_it_calls_keeps_its_counts(
+    workplace: Workplace, watched: WatchedMonitor
+) -> None:
     caller = workplace.caller()
     caller.run(LAUNCH, cycles=1000)
     caller.start(LAUNCH, threads=4)
@@ -106,12 +110,14 @@ def test_killed_while_it_calls(workplace: Workplace, watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("command", ["exec", "exec-thread"])
-def test_another_program(workplace: Workplace, watched: Watched, command: str) -> None:
+def test_exec_ends_open_calls_and_loses_none(
+    workplace: Workplace, watched: WatchedMonitor, command: str
+) -> None:
     caller = workplace.caller(latencies=held(workplace))
     caller.run(f"{LAUNCH}:7", threads=2, cycles=10)
     caller.start("cudaDeviceSynchronize")
     watched.until(lambda: len(watched.open_calls(caller.pid)) == 2, "a thread hangs")
-    assert caller.do(command) == [str(caller.pid)], "the new program greets"
+    assert caller.do(command) == [str(caller.pid)], "the new program is ready"
     watched.read()
     assert not watched.open_calls(caller.pid)
     caller.run(f"{LAUNCH}:9", threads=2, cycles=10)
@@ -121,7 +127,7 @@ def test_another_program(workplace: Workplace, watched: Watched, command: str) -
     assert not watched.uncounted()
 
 
-def test_forks(workplace: Workplace, watched: Watched) -> None:
+def test_calls_of_forked_children_are_counted(workplace: Workplace, watched: WatchedMonitor) -> None:
     cgroup = workplace.cgroup()
     caller = workplace.caller(cgroup=cgroup)
     caller.run(f"{LAUNCH}:5")
@@ -134,23 +140,25 @@ def test_forks(workplace: Workplace, watched: Watched) -> None:
     assert not watched.uncounted()
 
 
-def test_two_thousand_processes(workplace: Workplace, watched: Watched) -> None:
+def test_two_thousand_processes_reuse_slots_and_are_forgotten(
+    workplace: Workplace, watched: WatchedMonitor
+) -> None:
     cgroup = workplace.cgroup()
     caller = workplace.caller(cgroup=cgroup)
-    # Each takes two slots: all of them together four times as many as there are.
+    # Each process takes two slots: in total four times as many as exist.
     for _ in range(20):
         caller.do(f"children 100 1 {LAUNCH}:3")
         watched.read()
         watched.read()
     assert not watched.uncounted()
     assert watched.calls(LAUNCH, cgroup) == watched.calls(INNER, cgroup) == 6000
-    assert len(watched.pids(cgroup)) > 1900, "few of them took the number of another"
-    caller.leave()  # it calls nothing, but is followed for its children, which it wakes
+    assert len(watched.pids(cgroup)) > 1900, "few PIDs were reused"
+    caller.leave()  # it calls nothing, but is followed because it wakes its children
     watched.until(lambda: not watched.remembers(cgroup), "all are forgotten")
-    watched.until(lambda: watches_of_the_dead() == 0, "none is watched any more")
+    watched.until(lambda: watches_of_the_dead() == 0, "none is watched")
 
 
-def test_short_programs(workplace: Workplace, watched: Watched) -> None:
+def test_calls_of_short_programs_are_counted(workplace: Workplace, watched: WatchedMonitor) -> None:
     commands = workplace.folder / "commands"
     commands.write_text(f"burst 1 5 {LAUNCH}\nburst 2 1 {LAUNCH}\n")
     loop = """
@@ -168,7 +176,7 @@ def test_short_programs(workplace: Workplace, watched: Watched) -> None:
     assert not watched.uncounted()
 
 
-def test_its_cgroup_is_removed(workplace: Workplace, watched: Watched) -> None:
+def test_calls_count_for_a_cgroup_that_was_removed(workplace: Workplace, watched: WatchedMonitor) -> None:
     first, later = workplace.cgroup(), workplace.cgroup("podman")
     caller = workplace.caller(cgroup=first)
     caller.run(f"{LAUNCH}:100")
@@ -183,7 +191,9 @@ def test_its_cgroup_is_removed(workplace: Workplace, watched: Watched) -> None:
     assert not watched.uncounted()
 
 
-def test_its_cgroup_went_before_it_was_seen(workplace: Workplace, watched: Watched) -> None:
+def test_calls_of_a_process_whose_cgroup_was_removed_unseen_are_counted(
+    workplace: Workplace, watched: WatchedMonitor
+) -> None:
     folder = workplace.cgroup()
     caller = workplace.caller(cgroup=folder)
     caller.run(f"{LAUNCH}:50")
@@ -195,14 +205,14 @@ def test_its_cgroup_went_before_it_was_seen(workplace: Workplace, watched: Watch
     assert not watched.uncounted()
 
 
-def test_its_number_is_taken_by_another(workplace: Workplace, watched: Watched) -> None:
+def test_a_reused_pid_is_counted_and_forgotten(workplace: Workplace, watched: WatchedMonitor) -> None:
     last_number = Path("/proc/sys/kernel/ns_last_pid")
     cgroup = workplace.cgroup()
     early = workplace.caller(cgroup=cgroup, name="early")
     early.run(f"{LAUNCH}:100")
     early.kill()
     later = None
-    for _ in range(1000):  # others start processes too
+    for _ in range(1000):  # other programs take PIDs as well
         last_number.write_text(str(early.pid - 1))
         later = Caller(workplace.built, cgroup=cgroup, name="later")
         if later.pid == early.pid:
@@ -213,7 +223,9 @@ def test_its_number_is_taken_by_another(workplace: Workplace, watched: Watched) 
         assert later.pid == early.pid
         later.run(f"{LAUNCH}:10")
         watched.read()
-        assert watched.calls(LAUNCH, early.pid) == 110, "nothing tells the two apart before the first look"
+        assert watched.calls(LAUNCH, early.pid) == 110, (
+            "before the first read the two processes cannot be distinguished"
+        )
         later.run(f"{LAUNCH}:1")
         watched.read()
         assert watched.calls(LAUNCH, later.pid) == 111
@@ -221,8 +233,10 @@ def test_its_number_is_taken_by_another(workplace: Workplace, watched: Watched) 
     assert not watched.uncounted()
 
 
-def test_its_first_thread_has_ended(workplace: Workplace, watched: Watched) -> None:
-    """Such a process has no memory map of its own to look at, and looks dead at first sight."""
+def test_a_process_whose_first_thread_has_ended_is_traced(
+    workplace: Workplace, watched: WatchedMonitor
+) -> None:
+    """Such a process has an empty /proc/PID/maps and looks like a zombie."""
     program = workplace.folder / "leaderless"
     source = Path(__file__).resolve().parent / "native" / "leaderless.c"
     subprocess.run([*compiler(), "-o", program, source, "-lpthread", "-ldl"], check=True, timeout=60)

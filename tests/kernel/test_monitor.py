@@ -1,4 +1,4 @@
-"""The monitor's own part: where windows begin, who is forgotten, whose what is missing is."""
+"""Tests the monitor: where windows begin, which processes are forgotten, whose coverage is missing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import pytest
 from stalltop.demo.latencies import Latency
 from stalltop.model.window import Missing
 from stalltop.probes import monitor as monitor_module
+from stalltop.probes.libraries import discovery
 from stalltop.probes.libraries.discovery import Libraries
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.tracer.attach import Point
 from stalltop.probes.tracer.attach_perf import PerfAttacher
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.harness import Workplace
-from tests.kernel.watched import Watched
+from tests.kernel.watched import WatchedMonitor
+
+pytestmark = pytest.mark.beside
 
 SPIN_NS = 200_000
 
@@ -35,6 +38,7 @@ def test_the_first_window_begins_with_the_first_probe(
             caller.run("cuStreamSynchronize", cycles=500)
 
     monkeypatch.setattr(monitor_module, "Libraries", CalledMeanwhile)
+    monkeypatch.setattr(discovery, "START_SECONDS", 60.0)  # a busy machine finds the caller, too
     monitor = Monitor()
     try:
         window = monitor.read()
@@ -42,7 +46,7 @@ def test_the_first_window_begins_with_the_first_probe(
         monitor.close()
     own = np.array([key.pid == caller.pid and key.outermost for key in window.rows.keys])
     assert int(window.rows.calls[own].sum()) == 500
-    # One thread made them one after the other: they cannot have taken longer than the window lasted.
+    # One thread made the calls in sequence, so they cannot take longer than the window.
     assert SPIN_NS * 500 <= int(window.rows.total_ns[own].sum()) <= window.seconds * 1e9
 
 
@@ -51,7 +55,7 @@ def test_a_process_that_ends_in_its_first_call_is_forgotten(workplace: Workplace
     hold.touch()
     monitor = Monitor()
     try:
-        watched = Watched(monitor)
+        watched = WatchedMonitor(monitor)
         cgroup = workplace.cgroup()
         caller = workplace.caller(
             cgroup=cgroup,
@@ -70,7 +74,9 @@ def test_a_process_that_ends_in_its_first_call_is_forgotten(workplace: Workplace
         monitor.close()
 
 
-def test_whose_it_is_that_is_not_traced(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_coverage_names_the_tenant_of_its_process(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cgroup = workplace.cgroup()
     caller = workplace.caller(cgroup=cgroup)
     gaps = (Missing("/a", "is odd", pid=caller.pid), Missing("/b", "is odd"))
@@ -86,7 +92,7 @@ def test_whose_it_is_that_is_not_traced(workplace: Workplace, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
-def test_a_start_that_is_broken_off_leaves_nothing(
+def test_an_interrupted_start_closes_the_kernel_side(
     monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
 ) -> None:
     def fail(_: Libraries) -> None:
@@ -106,7 +112,7 @@ def test_a_start_that_is_broken_off_leaves_nothing(
     assert len(closed) == 1
 
 
-def test_attaching_by_perf_that_is_broken_off_closes_what_is_attached(
+def test_interrupted_attaching_by_perf_closes_its_probes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     numbers = iter((11, 12, 13))

@@ -1,24 +1,28 @@
-"""The monitor tells kept calls with the names, the times and the arguments that a person looks for."""
+"""Tests that the monitor reports captured calls with tenants, times and readable arguments."""
 
 from __future__ import annotations
+
+import pytest
 
 from stalltop.demo.latencies import Latency
 from stalltop.model.calls import KeptCall
 from stalltop.probes.monitor import Monitor
 from tests.kernel.harness import Workplace, wait_until
-from tests.kernel.watched import Watched
+from tests.kernel.watched import WatchedMonitor
+
+pytestmark = pytest.mark.beside
 
 SPIN_NS = 3_000_000
 
 
-def test_calls_of_two_tenants(workplace: Workplace) -> None:
+def test_calls_of_two_tenants_are_captured_with_their_arguments(workplace: Workplace) -> None:
     latencies = {
         name: Latency("spin", ns=SPIN_NS)
         for name in ("cudaMemcpyAsync", "cuStreamSynchronize", "cudaLaunchKernel")
     }
     monitor = Monitor()
     try:
-        watched = Watched(monitor)
+        watched = WatchedMonitor(monitor)
         callers = [
             workplace.caller(
                 cgroup=workplace.cgroup(), latencies=latencies, load="cudaLaunchKernel cuStreamSynchronize"
@@ -43,10 +47,10 @@ def test_calls_of_two_tenants(workplace: Workplace) -> None:
                 for caller in callers
             )
 
-        wait_until(all_kept, what="a kept call of every operation of both")
+        wait_until(all_kept, what="a captured call of every operation of both callers")
     finally:
         monitor.close()
-    assert len({call.tenant for calls in kept.values() for call in calls}) == 2
+    assert len({call.tenant for caller in callers for call in kept[caller.pid]}) == 2
     for caller in callers:
         of = {call.operation: call for call in kept[caller.pid]}
         copy = of["cudaMemcpyAsync HtoD"]

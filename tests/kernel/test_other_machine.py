@@ -1,4 +1,4 @@
-"""The programs for aarch64, compiled on this machine: what the compiler makes of them, not run."""
+"""Tests the instructions of the BPF programs compiled for aarch64, without running them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ pytestmark = pytest.mark.beside
 ATOMIC = (0xC3, 0xDB)
 """BPF_STX | BPF_ATOMIC of 32 and 64 bits (linux/bpf.h)."""
 FETCH = 0x01
-"""In the immediate: the operation gives the old value, and is a full barrier (Documentation/atomic_t.txt)."""
+"""BPF_FETCH in the immediate: the operation returns the old value and is a full barrier
+(Documentation/atomic_t.txt)."""
 PUBLISHING = {"call_begins", "call_returns", "choosing_returns", "thread_ends", "program_begins"}
-"""Programs that write what the monitor reads in an order of its own."""
+"""Programs whose writes the monitor must see in order."""
 
 
 def publishing(monkeypatch: pytest.MonkeyPatch, machine: str, release: str) -> set[str]:
-    """Programs with a barrier, compiled for this machine and this kernel."""
+    """Compile for ``machine`` and kernel ``release``; return the names of the programs with a barrier."""
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(platform, "release", lambda: release)
     programs = prepare(tracing(list(task_offsets().values()), ()), anew=True).compiled.programs
@@ -32,25 +33,25 @@ def publishing(monkeypatch: pytest.MonkeyPatch, machine: str, release: str) -> s
 
 
 def barriers(code: bytes) -> int:
-    """Atomic operations with a result."""
+    """Return the number of atomic operations with a result."""
     steps = [code[at : at + 8] for at in range(0, len(code), 8)]
     return sum(step[0] in ATOMIC and bool(step[4] & FETCH) for step in steps)
 
 
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing of another test is found, and nothing is left."""
+    """Give each test an empty cache of compiled programs."""
     monkeypatch.setenv("STALLTOP_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def test_what_the_monitor_reads_is_published_by_real_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_for_aarch64_use_full_barriers_where_order_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     assert publishing(monkeypatch, "aarch64", "6.1.0") >= PUBLISHING
     assert publishing(monkeypatch, "aarch64", "5.15.0") == set()
     assert publishing(monkeypatch, "x86_64", "6.1.0") == set()
 
 
-def test_a_setting_for_building_other_kernels_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_arch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCH", "arm64")
-    kernel = KernelSide(slots=64, threads=64)  # refuses to start where its own calls are not counted
+    kernel = KernelSide(slots=64, threads=64)  # it would refuse to start if its own calls were not counted
     assert kernel.probe_ns > 0
     kernel.close()

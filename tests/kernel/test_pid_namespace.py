@@ -1,4 +1,4 @@
-"""In a PID namespace of its own, as in a container, processes have the numbers that they have there."""
+"""Tests tracing from inside a PID namespace, as in a container: processes have the PIDs of that namespace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import (
     DEADLINE_SECONDS,
     FUNCTIONS,
-    Program,
+    TracedProgram,
     lost,
     points,
     read_calls,
@@ -22,13 +22,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def inside(driver: Path) -> None:
-    """Trace from here, once told to; what was found wrong ends the program."""
+    """Trace from inside the namespace after a line on stdin; a failed assertion ends the program."""
     kernel = KernelSide(slots=16, threads=16, functions=FUNCTIONS)
     library = driver.with_name("libtraced.so")
     assert not kernel.attach(str(library), points(library)).failed
     print("ready", flush=True)
     sys.stdin.readline()
-    with Program(driver) as program:
+    with TracedProgram(driver) as program:
         assert program.pid < 100
         program("call plain 5")
         program("hang")
@@ -41,14 +41,14 @@ def inside(driver: Path) -> None:
         counts = read_calls(kernel)
         calls = [(key.tgid, n) for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)]
         assert sorted(calls) == sorted([(program.pid, 5), (program.pid, 1), (program.pid, 1), (own, 2)])
-        # This process may be followed too: it wakes the program.
+        # This process may also be followed, since it wakes the program.
         assert kernel.tgids() - {os.getpid()} == {program.pid, own}
     assert not lost(kernel)
     kernel.close()
     print("done", flush=True)
 
 
-def test_processes_of_a_pid_namespace(driver: Path) -> None:
+def test_pids_are_those_of_the_tracer_s_pid_namespace(driver: Path) -> None:
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-c"]
     script = "import sys; from pathlib import Path; from tests.kernel.test_pid_namespace import inside; "
     with subprocess.Popen(
@@ -60,7 +60,7 @@ def test_processes_of_a_pid_namespace(driver: Path) -> None:
     ) as tracing:
         assert tracing.stdout is not None
         assert tracing.stdout.readline() == "ready\n"
-        with Program(driver) as stranger:  # of a process outside nothing is known there
+        with TracedProgram(driver) as stranger:  # a process outside the namespace is not visible inside
             stranger("call plain 3")
             said, _ = tracing.communicate("go\n", timeout=2 * DEADLINE_SECONDS)
         assert (said, tracing.returncode) == ("done\n", 0)

@@ -1,4 +1,4 @@
-"""Rows of a window say on which GPU of the host their calls were made."""
+"""Tests that rows of a window name the GPU of the host on which their calls were made."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def work(ordinal=None, times=3):
     thread.start()
     thread.join()
 """
-"""The start of a program whose threads work on devices."""
+"""The first lines of a program whose threads use devices."""
 
 Placed = Counter[tuple[str, str, bool]]
-"""Calls by operation, device and whether they are nested."""
+"""Calls by operation, device and nesting."""
 
 
-class Looks:
-    """Reads a monitor, and adds up what each process did."""
+class CallReader:
+    """Reads a monitor and adds up the calls of each process."""
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
@@ -45,7 +45,7 @@ class Looks:
         wait_until(lambda: len(monitor.read().devices.devices) == len(UUIDS), what="all GPUs")
 
     def until(self, child: Child, calls: int) -> Placed:
-        """What ``child`` did, once so many of its own calls are counted."""
+        """Read until ``calls`` calls of ``child`` are counted, and return them."""
 
         def counted() -> bool:
             rows = self._monitor.read().rows
@@ -59,24 +59,24 @@ class Looks:
 
 
 def own(placed: Placed) -> dict[str, int]:
-    """The calls that the program made itself, by device."""
+    """Return the calls that the program made itself, by device."""
     return {device: calls for (name, device, _), calls in placed.items() if name == "cudaDeviceSynchronize"}
 
 
 def devices_of(placed: Placed) -> set[str]:
-    """Of all rows, but that of threads which make no calls."""
+    """Return the devices of all rows except host work, whose threads make no calls."""
     return {device for name, device, _ in placed if name != HOST_WORK}
 
 
 @contextmanager
-def looking(built: Built, folder: Path) -> Iterator[Looks]:
-    """A monitor on a host with four GPUs."""
+def looking(built: Built, folder: Path) -> Iterator[CallReader]:
+    """Run a monitor on a stand-in host with four GPUs."""
     scenario = folder / "gpus"
     scenario.write_text("\n".join([f"devices={len(UUIDS)}", *(f"{n}.uuid={u}" for n, u in enumerate(UUIDS))]))
     library = {"LD_LIBRARY_PATH": str(built.folder), "NVML_STANDIN_SCENARIO": str(scenario)}
     monitor = Monitor(MonitorOptions(nvml_environment=library))
     try:
-        yield Looks(monitor)
+        yield CallReader(monitor)
     finally:
         monitor.close()
 
@@ -85,7 +85,7 @@ def run(child: Child, built: Built, text: str, *, before: str = "") -> None:
     child.do("run", before + PROGRAM.format(cudart=str(built.cudart), cuda=str(built.cuda)) + text)
 
 
-def test_rows_say_on_which_gpu_they_were(built: Built, tmp_path: Path) -> None:
+def test_rows_name_the_gpu_on_which_their_calls_were_made(built: Built, tmp_path: Path) -> None:
     def started(*variables: str) -> Child:
         return Child(("env", *variables))
 
@@ -98,7 +98,7 @@ def test_rows_say_on_which_gpu_they_were(built: Built, tmp_path: Path) -> None:
     ):
         run(older, built, "work(0)")
         with looking(built, tmp_path) as looks:
-            # Sees one device: no row of it is ever anywhere else, whatever is known of its threads.
+            # The process sees one device, so all of its rows are there, whatever is known about its threads.
             run(
                 older,
                 built,
@@ -111,7 +111,7 @@ def test_rows_say_on_which_gpu_they_were(built: Built, tmp_path: Path) -> None:
             placed = looks.until(two, 9)
             assert (own(placed), devices_of(placed)) == ({"3": 6, "1": 3}, {"3", "1"})
             nested = {device: calls for (_, device, inside), calls in placed.items() if inside}
-            assert nested == {"3": 6, "1": 3}, "the driver's calls are where the runtime's are"
+            assert nested == {"3": 6, "1": 3}, "the driver's calls are on the runtime's device"
 
             environ = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '2,1'\n"
             run(changed, built, "work(1, 3)", before=environ)
@@ -122,13 +122,15 @@ def test_rows_say_on_which_gpu_they_were(built: Built, tmp_path: Path) -> None:
                 built,
                 "cuda.cuDeviceGetUuid_v2(ctypes.create_string_buffer(16), 0)\nwork(0, 2)\nwork(1, 1)",
             )
-            assert own(looks.until(asks, 3)) == {"3": 2, "0": 1}, "what the driver told goes before"
+            assert own(looks.until(asks, 3)) == {"3": 2, "0": 1}, "UUIDs from the driver have priority"
 
             run(every, built, "for each in range(4): work(each, each + 1)")
             assert own(looks.until(every, 10)) == {str(each): each + 1 for each in range(4)}
 
 
-def test_an_older_process_is_nowhere_until_it_chooses(built: Built, tmp_path: Path) -> None:
+def test_a_process_older_than_the_probes_has_no_device_until_it_chooses_one(
+    built: Built, tmp_path: Path
+) -> None:
     with Child() as child:
         run(child, built, "assert runtime.cudaSetDevice(2) == 0\nassert runtime.cudaDeviceSynchronize() == 0")
         with looking(built, tmp_path) as looks:

@@ -1,4 +1,4 @@
-"""Queries of a recording of real tracing find the calls that were made: exact counts, and their time."""
+"""Tests queries of a recording of real tracing: they find the exact number of calls and their time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stalltop.demo.caller import Caller, Made
+from stalltop.demo.caller import Caller, CallsMade
 from stalltop.demo.latencies import Latency
 from stalltop.model.window import UNCOUNTED, Window
 from stalltop.probes.monitor import Monitor
@@ -34,7 +34,7 @@ LATENCIES = {
 
 @pytest.fixture(autouse=True)
 def _wait_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else names in the first windows may be mangled."""
+    """Wait for the demangler: names in the first windows may otherwise be mangled."""
     monkeypatch.setattr(demangler, "WAIT_SECONDS", 30.0)
 
 
@@ -50,8 +50,8 @@ def monitor() -> Iterator[Monitor]:
 
 def traffic(
     monitor: Monitor, workplace: Workplace
-) -> tuple[list[Window], list[tuple[Caller, dict[str, Made]]]]:
-    """Windows of three callers, each in a cgroup of its own, and what they made by their own books."""
+) -> tuple[list[Window], list[tuple[Caller, dict[str, CallsMade]]]]:
+    """Return windows of three callers, each in its own cgroup, and the callers with their own reports."""
     callers = [
         workplace.caller(cgroup=workplace.cgroup(), latencies=LATENCIES, load=f"{LAUNCH} {REDUCE}")
         for _ in CYCLES
@@ -73,35 +73,39 @@ def traffic(
     return windows, [(caller, caller.report()) for caller in callers]
 
 
-def test_both_queries_find_what_three_containers_did(
+def test_two_queries_find_the_exact_calls_of_three_containers(
     monitor: Monitor, workplace: Workplace, tmp_path: Path
 ) -> None:
-    for attempt in range(4):
-        windows, made = traffic(monitor, workplace)
-        path = write_file(tmp_path / f"{attempt}.stalltop", windows)
-        names = dict(
-            asked(path, "SELECT pid, container_id FROM operations JOIN containers USING (cgroup_id)")
-        )
-        names = {caller.pid: names[caller.pid] for caller, _ in made}
-        assert len(set(names.values())) == len(CYCLES)
-        of_kernels = {row[:2]: row[2:] for row in asked(path, LAUNCHES)}
-        of_nccl = {row[:2]: row[2:] for row in asked(path, NCCL)}
-        close = []
-        for (caller, report), cycles in zip(made, CYCLES, strict=True):
-            name = names[caller.pid]
-            assert of_kernels[name, GEMM][0] == 3 * cycles
-            assert of_kernels[name, ATTENTION][0] == 2 * cycles
-            total_ms = of_kernels[name, GEMM][1] + of_kernels[name, ATTENTION][1]
-            close.append(total_ms == pytest.approx(report[LAUNCH].total_ns / 1e6, rel=0.01))
-            for operation, calls in ((REDUCE, cycles), (GATHER, 2 * cycles)):
-                counted, mean_ms, most_ms = of_nccl[name, operation]
-                assert counted == calls
-                close.append(mean_ms * calls == pytest.approx(report[operation].total_ns / 1e6, rel=0.01))
-                assert most_ms <= report[operation].max_ns / 1e6
-        if all(close):
-            return
-        # On a crowded machine a call may be held up between the caller's clock and the probe.
-    raise AssertionError((of_kernels, of_nccl, [report for _, report in made]))
+    windows, made = traffic(monitor, workplace)
+    path = write_file(tmp_path / "recorded.stalltop", windows)
+    names = dict(asked(path, "SELECT pid, container_id FROM operations JOIN containers USING (cgroup_id)"))
+    names = {caller.pid: names[caller.pid] for caller, _ in made}
+    assert len(set(names.values())) == len(CYCLES)
+    of_kernels = {row[:2]: row[2:] for row in asked(path, LAUNCHES)}
+    of_nccl = {row[:2]: row[2:] for row in asked(path, NCCL)}
+    for (caller, report), cycles in zip(made, CYCLES, strict=True):
+        name = names[caller.pid]
+        assert of_kernels[name, GEMM][0] == 3 * cycles
+        assert of_kernels[name, ATTENTION][0] == 2 * cycles
+        total_ms = of_kernels[name, GEMM][1] + of_kernels[name, ATTENTION][1]
+        assert total_ms == pytest.approx(counted_ms(windows, caller, LAUNCH))
+        assert total_ms <= report[LAUNCH].total_ns / 1e6
+        for operation, calls in ((REDUCE, cycles), (GATHER, 2 * cycles)):
+            counted, mean_ms, most_ms = of_nccl[name, operation]
+            assert counted == calls
+            assert mean_ms * calls == pytest.approx(counted_ms(windows, caller, operation))
+            assert mean_ms * calls <= report[operation].total_ns / 1e6
+            assert most_ms <= report[operation].max_ns / 1e6
+
+
+def counted_ms(windows: list[Window], caller: Caller, operation: str) -> float:
+    """Returns the time, in ms, of the outermost calls of ``operation`` in the windows."""
+    return sum(
+        int(window.rows.total_ns[place]) / 1e6
+        for window in windows
+        for place, key in enumerate(window.rows.keys)
+        if (key.pid, key.operation) == (caller.pid, operation) and key.outermost
+    )
 
 
 def asked(path: Path, sql: str) -> list[tuple[Any, ...]]:

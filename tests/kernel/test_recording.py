@@ -1,4 +1,4 @@
-"""A recorder on real tracing: killed at some moment, started again, and ended in order."""
+"""Tests a recorder on real tracing: killed, started again, and ended in order."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_SECONDS = 120.0
-"""To compile, to attach, and to count the first call."""
+"""Time to compile, to attach, and to count the first call."""
 
-pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.beside,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"),
+    pytest.mark.timeout(600),
+]
 
 
 @contextmanager
 def recorder(path: Path, state: Path) -> Iterator[subprocess.Popen[str]]:
-    """``stalltop record`` to ``path``."""
+    """Run ``stalltop record --to path``."""
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "stalltop", "record", "--to", str(path)],
         cwd=ROOT,
@@ -44,7 +48,7 @@ def recorder(path: Path, state: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def callers(windows: list[Window]) -> set[int]:
-    """Processes that calls are recorded of."""
+    """Return the PIDs of processes with recorded calls."""
     return {
         key.pid
         for window in windows
@@ -54,7 +58,7 @@ def callers(windows: list[Window]) -> set[int]:
 
 
 def read(path: Path) -> list[Window]:
-    """What is in the file now, while it may be written."""
+    """Return the windows in the file, which may be written meanwhile."""
     if not path.exists() or not Path(f"{path}-wal").exists():
         return []
     with open_file(path) as recorded:
@@ -72,9 +76,7 @@ def found(recorded: Recorded) -> list[Window]:
     return windows
 
 
-def test_what_real_tenants_did_is_there_after_a_kill_and_after_another_start(
-    built: Built, tmp_path: Path
-) -> None:
+def test_recorded_calls_survive_a_kill_and_another_start(built: Built, tmp_path: Path) -> None:
     path = tmp_path / "recording.stalltop"
     with DemoTenants("trio", built=built) as tenants:
         pids = set(tenants.pids)
@@ -102,7 +104,7 @@ def test_what_real_tenants_did_is_there_after_a_kill_and_after_another_start(
         windows = found(recorded)
     assert len(windows) >= len(after) + 3
     assert np.all(np.diff(moments.start) > 0)
-    # One window ends where the next one begins, but for the time in which nobody recorded.
+    # Each window begins where the previous one ended, except after the time without a recorder.
     pauses = moments.start[1:] - moments.end[:-1]
     assert np.sum(np.abs(pauses) > 0.5) == 1
     assert callers(windows[: len(after)]) >= pids

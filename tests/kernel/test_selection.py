@@ -1,4 +1,4 @@
-"""On which of its devices a thread's calls are counted: what it chose by the runtime, the driver and NCCL."""
+"""Tests that calls count for the device that their thread chose through the runtime, the driver or NCCL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROGRAM = """
 import ctypes, threading
 cuda, runtime, nccl = (ctypes.CDLL(path) for path in {libraries!r})
 cuda.cuInit(0)
-def on(function, *arguments):  # in a thread of its own, from its start to its end
+def on(function, *arguments):  # run in a new thread
     thread = threading.Thread(target=function, args=arguments)
     thread.start()
     thread.join()
@@ -48,7 +48,7 @@ def retained(ordinal):
 def pop():
     assert cuda.cuCtxPopCurrent_v2(None) == 0
 """
-"""The start of a program that calls CUDA by hand."""
+"""The first lines of a program that calls CUDA through ctypes."""
 
 CALLS = {"cudaDeviceSynchronize", "cuCtxSynchronize", "ncclAllReduce", "ncclSend", "ncclRecv"}
 
@@ -68,7 +68,7 @@ def program(built: Built, text: str) -> str:
 
 
 def devices(kernel: KernelSide, *pids: int) -> dict[int, int]:
-    """Outermost calls since the previous read, by device, as ``SlotKey`` has it."""
+    """Return outermost calls since the previous read by device, numbered as in ``SlotKey``."""
     counts = kernel.read()
     found = Counter[int]()
     for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
@@ -84,7 +84,7 @@ def devices(kernel: KernelSide, *pids: int) -> dict[int, int]:
         pytest.param(
             "launch(1)\nset_device(3)\nlaunch(4)\nset_device(0)\nlaunch(2)", {1: 3, 4: 4}, id="runtime"
         ),
-        pytest.param("runtime.cudaSetDevice(99)\nlaunch(2)", {1: 2}, id="a device that there is not"),
+        pytest.param("runtime.cudaSetDevice(99)\nlaunch(2)", {1: 2}, id="a device that does not exist"),
         pytest.param(
             "set_device(2)\non(launch, 3)\nlaunch(1)", {1: 3, 3: 1}, id="each thread chooses for itself"
         ),
@@ -133,7 +133,7 @@ def devices(kernel: KernelSide, *pids: int) -> dict[int, int]:
             "context = made(1)\ndrive(1)\n"
             "cuda.cuCtxSetCurrent(ctypes.c_void_p(context.value + 16))\ndrive(2)",
             {2: 1, UNKNOWN_DEVICE: 2},
-            id="a context that nobody saw made",
+            id="a context from before the probes",
         ),
     ],
 )
@@ -145,7 +145,7 @@ def test_calls_go_to_the_device_that_their_thread_chose(
         assert devices(kernel, child.pid) == expected
 
 
-def test_the_time_between_calls_is_of_the_device_too(kernel: KernelSide, built: Built) -> None:
+def test_host_gaps_count_for_the_device_too(kernel: KernelSide, built: Built) -> None:
     with Child() as child:
         child.do("run", program(built, "set_device(2)\nlaunch(4)\nset_device(1)\nlaunch(3)"))
         counts = kernel.read()
@@ -157,7 +157,7 @@ def test_the_time_between_calls_is_of_the_device_too(kernel: KernelSide, built: 
     assert gaps == {3: 3, 2: 3}
 
 
-def test_an_open_call_tells_its_device(kernel: KernelSide, workplace: Workplace, tmp_path: Path) -> None:
+def test_an_open_call_has_its_device(kernel: KernelSide, workplace: Workplace, tmp_path: Path) -> None:
     held = tmp_path / "held"
     held.touch()
     caller = workplace.caller(latencies={"cudaDeviceSynchronize": Latency("hold", path=held)})
@@ -170,7 +170,7 @@ def test_an_open_call_tells_its_device(kernel: KernelSide, workplace: Workplace,
     caller.do("wait")
 
 
-def test_what_uses_a_communicator_goes_to_its_device(kernel: KernelSide, built: Built) -> None:
+def test_nccl_calls_count_for_the_device_of_their_communicator(kernel: KernelSide, built: Built) -> None:
     text = """
 comms = (ctypes.c_void_p * 3)()
 nccl.ncclCommInitAll(comms, 3, (ctypes.c_int * 3)(5, 3, 1))
@@ -194,7 +194,7 @@ for function in (nccl.ncclSend, nccl.ncclRecv):
         assert devices(kernel, child.pid) == {6: 1 + 2, 4: 2, 2: 3 + 5, 1: 4, 8: 6 + 7}
 
 
-def test_forked_and_executed_programs_choose_anew(
+def test_the_choice_does_not_survive_fork_and_exec(
     kernel: KernelSide, built: Built, workplace: Workplace
 ) -> None:
     with Child() as child:
@@ -212,8 +212,7 @@ def test_forked_and_executed_programs_choose_anew(
     assert kernel.program_of(caller.pid).born_ns > born.born_ns
 
 
-def test_a_process_that_is_older_is_on_no_device_until_it_chooses(built: Built) -> None:
-    """Whatever is seen of it first."""
+def test_a_process_older_than_the_probes_has_no_device_until_it_chooses_one(built: Built) -> None:
     with Child() as child, Child() as other, Child() as fresh:
         for each in (child, other):
             each.do("run", program(built, "import sys\nsys.of_test = made(3)\nset_device(2)\nlaunch(1)"))
@@ -227,7 +226,7 @@ def test_a_process_that_is_older_is_on_no_device_until_it_chooses(built: Built) 
         try:
             for library, layer in ((built.cuda, DRIVER), (built.cudart, RUNTIME)):
                 probe(side, library, layer)
-            # In a new thread, the runtime makes the first device's context current.
+            # In a new thread the runtime makes the context of the first device current.
             assert run(child, "launch(2)\non(launch, 3)") == {0: 2, 1: 3}
             assert run(child, "cuda.cuInit(0)\ncuda.cuCtxSynchronize()") == {0: 1}
             assert not side.program_of(child.pid).watched
@@ -236,7 +235,7 @@ def test_a_process_that_is_older_is_on_no_device_until_it_chooses(built: Built) 
                 5: 2,
                 UNKNOWN_DEVICE: 1,
             }
-            # Libraries that come later make CUDA ready once more.
+            # Libraries that are loaded later initialize CUDA again.
             assert run(other, "cuda.cuInit(0)\nlaunch(2)") == {0: 2}
             assert not side.program_of(other.pid).watched
             assert run(fresh, "cuda.cuInit(0)\nlaunch(2)") == {1: 2}
@@ -245,7 +244,7 @@ def test_a_process_that_is_older_is_on_no_device_until_it_chooses(built: Built) 
             side.close()
 
 
-def test_a_program_goes_on_after_its_first_thread(kernel: KernelSide, built: Built) -> None:
+def test_contexts_stay_known_after_the_first_thread_has_ended(kernel: KernelSide, built: Built) -> None:
     with Child() as child:
         text = "import sys\nsys.of_test = made(3)\npop()\nlaunch(1)"
         child.do("run", program(built, text))
@@ -261,7 +260,7 @@ def test_a_program_goes_on_after_its_first_thread(kernel: KernelSide, built: Bui
         assert kernel.program_of(child.pid) == before
 
 
-def test_calls_that_choose_are_told(kernel: KernelSide, built: Built) -> None:
+def test_calls_that_choose_a_device_are_counted(kernel: KernelSide, built: Built) -> None:
     kernel.choices()
     with Child() as child:
         child.do(
@@ -273,7 +272,7 @@ def test_calls_that_choose_are_told(kernel: KernelSide, built: Built) -> None:
     assert kernel.choices() == 0
 
 
-def test_uuids_that_a_program_asks_for_are_known(kernel: KernelSide, built: Built) -> None:
+def test_uuids_that_a_program_queries_are_known(kernel: KernelSide, built: Built) -> None:
     uuids = [str(uuid.UUID(int=0x1234_5678_9ABC_DEF0_1122_3344_5566_7788 + number)) for number in range(3)]
     given = ",".join(("GPU-", "MIG-", "GPU-")[number] + each for number, each in enumerate(uuids))
     text = "for each in (2, 1): cuda.cuDeviceGetUuid_v2(ctypes.create_string_buffer(16), each)"
@@ -287,7 +286,9 @@ def test_uuids_that_a_program_asks_for_are_known(kernel: KernelSide, built: Buil
         )
         child.do("run", program(built, whole))
         assert kernel.program_of(child.pid).uuids == dict(enumerate(uuids)), (
-            "the GPU's says less than its part's"
+            "the UUID of a MIG instance has priority over that of its GPU"
         )
     wait_until(lambda: not is_alive(child.pid))
-    assert kernel.program_of(child.pid).uuids == dict(enumerate(uuids)), "what it saw outlives it"
+    assert kernel.program_of(child.pid).uuids == dict(enumerate(uuids)), (
+        "UUIDs stay known after the process has ended"
+    )

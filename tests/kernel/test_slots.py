@@ -1,4 +1,4 @@
-"""Histograms and thread records come back from whoever ended, and running out of them is counted."""
+"""Tests that slots and thread records of ended processes are reused, and that a lack of them is counted."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from pathlib import Path
 import pytest
 
 from stalltop.probes.tracer.kernel_side import KernelSide
-from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, points, read_calls, wait_until
+from tests.kernel.traced_program import (
+    FUNCTIONS,
+    TracedProgram,
+    calls_of,
+    lost,
+    points,
+    read_calls,
+    wait_until,
+)
 
 pytestmark = pytest.mark.beside
 
 
 @pytest.fixture
 def small(request: pytest.FixtureRequest, driver: Path) -> Iterator[KernelSide]:
-    """A kernel side with few slots and thread records: the marker's (slots, threads)."""
+    """Make a kernel side with few slots and thread records, given by the parameter (slots, threads)."""
     slots, threads = request.param
-    # Without splits nobody is followed: every slot and record is one that the test has taken.
+    # Without splits no thread is followed, so the test alone takes slots and records.
     kernel = KernelSide(way="auto", slots=slots, threads=threads, functions=FUNCTIONS, splits=False)
     library = driver.with_name("libtraced.so")
     assert not kernel.attach(str(library), points(library)).failed
@@ -26,10 +34,10 @@ def small(request: pytest.FixtureRequest, driver: Path) -> Iterator[KernelSide]:
 
 
 @pytest.mark.parametrize("small", [(5, 64)], indirect=True)
-def test_slots_of_ended_processes_serve_others(small: KernelSide, driver: Path) -> None:
+def test_slots_of_ended_processes_are_reused(small: KernelSide, driver: Path) -> None:
     for _ in range(20):
-        with Program(driver) as program:
-            program("threads 16 plain 1")  # sixteen threads may want to make the same slot at once
+        with TracedProgram(driver) as program:
+            program("threads 16 plain 1")  # sixteen threads may create the same slot at once
             program("outer 2")
             program("call pushing 5")
             assert small.tgids() == {program.pid}
@@ -42,7 +50,7 @@ def test_slots_of_ended_processes_serve_others(small: KernelSide, driver: Path) 
 
 @pytest.mark.parametrize("small", [(4, 64)], indirect=True)
 def test_without_a_free_slot_calls_are_lost_and_counted(small: KernelSide, driver: Path) -> None:
-    with Program(driver) as program, Program(driver) as other:
+    with TracedProgram(driver) as program, TracedProgram(driver) as other:
         for name in ("plain", "pushing", "comparing"):
             program(f"call {name} 2")
         program("call marked 7")
@@ -59,7 +67,7 @@ def test_without_a_free_slot_calls_are_lost_and_counted(small: KernelSide, drive
 
 @pytest.mark.parametrize("small", [(64, 3)], indirect=True)
 def test_without_a_free_thread_record_calls_are_lost_and_counted(small: KernelSide, driver: Path) -> None:
-    programs = [Program(driver) for _ in range(4)]
+    programs = [TracedProgram(driver) for _ in range(4)]
     try:
         for program in programs[:3]:
             program("call plain 1")
@@ -77,21 +85,21 @@ def test_without_a_free_thread_record_calls_are_lost_and_counted(small: KernelSi
 
 @pytest.mark.parametrize("small", [(8, 64)], indirect=True)
 def test_slots_released_too_early_lose_no_call(small: KernelSide, driver: Path) -> None:
-    # As where a process got the number of one that ended, before the monitor let go of that one.
-    with Program(driver) as program:
+    # As when a PID is reused before the monitor has released the process that ended.
+    with TracedProgram(driver) as program:
         program("call plain 3")
         small.release(program.pid)
         assert small.tgids() == set()
-        program("call plain 4")  # the thread still has the slot it knows
-        program("threads 2 plain 5")  # new threads find another
+        program("call plain 4")  # the thread still uses the slot that it knows
+        program("threads 2 plain 5")  # new threads find another slot
         assert calls_of(small, program.pid) == {("plain", False): 17}
         assert small.tgids() == {program.pid}
         program("call plain 1")
         assert calls_of(small, program.pid) == {("plain", False): 1}
     assert calls_of(small, program.pid) == {}
     small.release(program.pid)
-    for _ in range(3):  # all eight are there again
-        with Program(driver) as program:
+    for _ in range(3):  # all eight slots are free again
+        with TracedProgram(driver) as program:
             for name in ("plain", "pushing", "comparing", "marked", "jumping"):
                 program(f"call {name} 1")
             assert sum(calls_of(small, program.pid).values()) == 6
@@ -100,8 +108,8 @@ def test_slots_released_too_early_lose_no_call(small: KernelSide, driver: Path) 
 
 
 @pytest.mark.parametrize("small", [(64, 64)], indirect=True)
-def test_many_processes_come_and_go(small: KernelSide, driver: Path) -> None:
-    with Program(driver) as program:
+def test_calls_of_many_short_processes_are_counted(small: KernelSide, driver: Path) -> None:
+    with TracedProgram(driver) as program:
         children = set()
         calls = 0
         for _ in range(300):

@@ -1,4 +1,4 @@
-"""Where the time of every call went: exact sums, and each wait in the part that it belongs to."""
+"""Tests the splits of calls: their sums are exact, and each wait is in its part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stalltop.probes.tracer import kernel_side
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import (
     DEADLINE_SECONDS,
-    Program,
+    TracedProgram,
     compile_waiter,
     points,
     read_calls,
@@ -29,7 +29,7 @@ from tests.kernel.traced_program import (
 )
 
 WAITS = {
-    # function: where its time has to be
+    # function: the part that has its time
     "run": "running",
     "wait_memory": "memory",
     "wait_lock": "lock",
@@ -52,14 +52,14 @@ CALLS = 12
 
 @dataclass(frozen=True)
 class Split:
-    """What was counted of one function."""
+    """The sums of one function."""
 
     calls: int
     total_ns: int
     parts: dict[str, int]
 
     def share_beside_waiting_for_a_cpu(self, part: str) -> float:
-        """Share of the time less what other load on this machine took."""
+        """Return the share of ``part`` in the time without run-queue time, which depends on other load."""
         return self.parts[part] / max(self.total_ns - self.parts["runqueue"], 1)
 
 
@@ -70,12 +70,12 @@ class Waiters:
     kernel: KernelSide
     path: Path
 
-    def start(self) -> Program:
-        # It writes where it was built: on a file system that most likely has a disk.
-        return Program(self.path, before=lambda: os.chdir(self.path.parent))
+    def start(self) -> TracedProgram:
+        # The waiter writes where it was built: that file system most likely has a disk.
+        return TracedProgram(self.path, before=lambda: os.chdir(self.path.parent))
 
-    def read(self, program: Program) -> dict[tuple[str, bool], Split]:
-        """What was counted of ``program`` since the previous read, by function and nesting."""
+    def read(self, program: TracedProgram) -> dict[tuple[str, bool], Split]:
+        """Return the sums of ``program`` since the previous read, by function and nesting."""
         counts = self.kernel.read()
         assert counts.split_ns is not None or not counts.keys
         result = {}
@@ -117,12 +117,12 @@ def test_every_wait_is_in_its_part(waiters: Waiters) -> None:
             assert split.share_beside_waiting_for_a_cpu(part) >= 0.9, (name, split)
 
 
-def test_waits_for_a_disk(waiters: Waiters) -> None:
+def test_waits_for_a_disk_are_in_the_part_disk(waiters: Waiters) -> None:
     kind = subprocess.run(
         ["stat", "-f", "-c", "%T", waiters.path], capture_output=True, text=True, check=True
     ).stdout.strip()
     if kind in ("tmpfs", "ramfs"):
-        pytest.skip(f"temporary files are kept in memory here ({kind}), nothing waits for a disk")
+        pytest.skip(f"temporary files are kept in memory here ({kind}), so nothing waits for a disk")
     parts = dict.fromkeys(SPLITS, 0)
 
     def has_waited() -> bool:
@@ -136,7 +136,7 @@ def test_waits_for_a_disk(waiters: Waiters) -> None:
     assert parts["disk"] >= 0.9 * sum(parts[name] for name in SPLITS if name not in ("running", "runqueue"))
 
 
-def test_the_time_is_that_of_the_callers_clock(waiters: Waiters) -> None:
+def test_the_time_matches_the_callers_clock(waiters: Waiters) -> None:
     with waiters.start() as program:
         (by_caller,) = program("wait_sleep 20 0")
         split = waiters.read(program)["wait_sleep", False]
@@ -144,7 +144,7 @@ def test_the_time_is_that_of_the_callers_clock(waiters: Waiters) -> None:
     assert split.parts["running"] + split.parts["runqueue"] + split.parts["sleep"] == split.total_ns
 
 
-def test_a_call_has_the_waits_of_the_calls_inside(waiters: Waiters) -> None:
+def test_a_call_includes_the_waits_of_nested_calls(waiters: Waiters) -> None:
     with waiters.start() as program:
         program(f"around {CALLS} 0")
         found = waiters.read(program)
@@ -213,7 +213,7 @@ def test_processes_on_one_cpu_wait_for_each_other(waiters: Waiters) -> None:
     for program in (one, other):
         split = dict(zip(SPLITS, found[program.pid], strict=True))
         waited = after[program] - before[program]
-        # Each had the CPU half of the time that both wanted it, or less; the kernel's own books say the same.
+        # Each had the CPU for at most half of the time that both wanted it; /proc/PID/schedstat agrees.
         assert split["runqueue"] >= 0.25 * sum(split.values()), split
         if waited:
             assert 0.9 * waited <= split["runqueue"] <= 1.1 * waited  # two clocks, read at different places
@@ -229,11 +229,11 @@ def _waited_ns(pid: int) -> int:
 
 @contextlib.contextmanager
 def counting_three_calls(waiter: Path, *, splits: bool = True) -> Iterator[KernelSide]:
-    """A kernel side that has counted three calls, without where their time went."""
+    """Make a kernel side that has counted three calls without splits."""
     kernel = KernelSide(way="multi", slots=16, threads=16, functions=FUNCTIONS, splits=splits)
     try:
         kernel.attach(str(waiter), points(waiter, FUNCTIONS))
-        with Program(waiter) as program:
+        with TracedProgram(waiter) as program:
             program("wait_sleep 3 0")
         counts = read_calls(kernel)
         assert counts.calls.tolist() == [3]
@@ -243,7 +243,7 @@ def counting_three_calls(waiter: Path, *, splits: bool = True) -> Iterator[Kerne
         kernel.close()
 
 
-def test_calls_are_counted_where_the_kernel_tells_nothing_about_its_tasks(
+def test_calls_are_counted_on_a_kernel_without_btf_of_tasks(
     waiter: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none() -> None:
@@ -255,7 +255,7 @@ def test_calls_are_counted_where_the_kernel_tells_nothing_about_its_tasks(
         assert kernel.no_splits.remedy
 
 
-def test_calls_are_counted_where_the_scheduler_cannot_be_followed(
+def test_calls_are_counted_without_the_scheduler_s_tracepoints(
     waiter: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attach = bpf_calls.attach_raw_tracepoint

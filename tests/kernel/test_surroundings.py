@@ -1,4 +1,4 @@
-"""The real command line where something is missing or odd: it works, or one clear line says what to do."""
+"""Tests the command line on hosts that lack something: it works, or says in one line what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller
 from tests.kernel.walker import walking
-from tests.tui.terminal import ROOT, Terminal
+from tests.tui.terminal import ROOT, PseudoTerminal
 
 pytestmark = pytest.mark.beside
 
@@ -28,7 +28,7 @@ BAD_USAGE, CANNOT_TRACE = 2, 3
 
 @pytest.fixture(scope="module")
 def walker(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """A process that calls all the time."""
+    """Run a process that always calls."""
     with walking(built, tmp_path_factory.mktemp("walker")) as caller:
         yield caller
 
@@ -36,7 +36,7 @@ def walker(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 def stalltop(
     *arguments: str, within: Sequence[str] = (), **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program to its end, ``within`` others that prepare it."""
+    """Run stalltop to its end; ``within`` is a command that starts it."""
     dropped = ("NO_COLOR", "PYTHONPATH", "LC_ALL", "LC_CTYPE")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return subprocess.run(
@@ -52,7 +52,7 @@ def stalltop(
 
 
 def told(done: subprocess.CompletedProcess[str], reason: str, remedy: str) -> None:
-    """It cannot trace here, says why and what to do in two lines, and gives what it knows all the same."""
+    """Check that stalltop says why it cannot trace and what to do, and still prints the host's state."""
     assert done.returncode == CANNOT_TRACE, done.stderr
     first, second = done.stderr.splitlines()
     assert first.startswith("stalltop: ")
@@ -61,11 +61,11 @@ def told(done: subprocess.CompletedProcess[str], reason: str, remedy: str) -> No
     assert "CPU" in done.stdout, "the host's state needs no tracing"
 
 
-# Who runs it, and on what kernel.
+# Users and kernels.
 
 NOBODY = (
     *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"),
-    # It may read the checkout, wherever that lies; nothing else.
+    # It may read the checkout, wherever it lies.
     *("--bounding-set=-all,+dac_read_search", "--inh-caps=-all,+dac_read_search"),
     "--ambient-caps=-all,+dac_read_search",
 )
@@ -73,20 +73,22 @@ ROOT_WITHOUT_CAPABILITIES = ("setpriv", "--bounding-set=-all,+dac_read_search", 
 OLD = ("setarch", os.uname().machine, "--uname-2.6")
 
 
-@pytest.mark.parametrize("within", [NOBODY, ROOT_WITHOUT_CAPABILITIES], ids=["nobody", "powerless root"])
-def test_without_root(within: Sequence[str]) -> None:
+@pytest.mark.parametrize(
+    "within", [NOBODY, ROOT_WITHOUT_CAPABILITIES], ids=["nobody", "root without capabilities"]
+)
+def test_once_without_root_says_so(within: Sequence[str]) -> None:
     told(stalltop("once", within=within, HOME="/nonexistent"), "needs root", "sudo")
 
 
-def test_check_without_root() -> None:
+def test_check_without_root_recommends_sudo() -> None:
     done = stalltop("check", within=NOBODY, HOME="/nonexistent")
     assert done.returncode == CANNOT_TRACE
     assert done.stderr == ""
     assert "sudo" in done.stdout
 
 
-def test_a_kernel_too_old(tmp_path: Path) -> None:
-    # Not by its number alone: what is traced here is the same kernel under another.
+def test_a_kernel_too_old_is_recognized_by_what_it_refuses(tmp_path: Path) -> None:
+    # Its version is not enough: this is the same kernel under an old version.
     assert stalltop("once", "--seconds", "0.2", within=OLD).returncode == 0
     refusing = """
         class BPF:
@@ -106,18 +108,18 @@ def test_a_kernel_too_old(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "module", ["raise ImportError('no module here')", "pass"], ids=["missing", "another bcc"]
 )
-def test_bcc_is_missing(module: str, tmp_path: Path) -> None:
+def test_bcc_is_needed_only_for_the_first_start(module: str, tmp_path: Path) -> None:
     path, kept = str(package(tmp_path, module)), str(tmp_path / "kept")
     done = stalltop("once", PYTHONPATH=path, STALLTOP_CACHE_DIR=kept)
     told(done, "BCC", "apt install python3-bpfcc")
-    # It is asked only where no earlier start has compiled.
+    # A start without compiled programs needs it, a later one does not.
     for variables in ({}, {"PYTHONPATH": path}):
         done = stalltop("once", "--seconds", "0.2", STALLTOP_CACHE_DIR=kept, **variables)
         assert (done.returncode, done.stderr) == (0, "")
 
 
 def package(folder: Path, bcc: str) -> Path:
-    """A folder of Python packages in which `bcc` is this."""
+    """Make a folder of Python packages with the source ``bcc`` as the package of that name."""
     (folder / "bcc").mkdir()
     (folder / "bcc" / "__init__.py").write_text(textwrap.dedent(bcc))
     return folder
@@ -131,14 +133,14 @@ done
 """
 
 
-def test_without_tracefs_and_btf(walker: Caller) -> None:
+def test_tracing_works_without_tracefs_and_btf_files(walker: Caller) -> None:
     done = in_own_mounts(HIDDEN, "once", "--json", "--seconds", "0.5")
     assert done.returncode == 0
     assert done.stderr == ""
     assert calls_of(json.loads(done.stdout), walker.pid) > 0
 
 
-def test_without_cgroups(walker: Caller) -> None:
+def test_tracing_works_without_cgroups(walker: Caller) -> None:
     hidden = "mount --make-rprivate /\nmount -t tmpfs none /sys/fs/cgroup"
     done = in_own_mounts(hidden, "once", "--json", "--seconds", "0.5")
     assert done.returncode == 0
@@ -151,7 +153,7 @@ def in_own_mounts(script: str, *arguments: str) -> subprocess.CompletedProcess[s
 
 
 def after(script: str) -> tuple[str, ...]:
-    """Runs what follows when a shell has done the lines of ``script``."""
+    """Return a command that runs ``script`` in a shell and then the command that follows."""
     return ("/bin/sh", "-c", f'set -e\n{script}\nexec "$@"', "sh")
 
 
@@ -159,7 +161,7 @@ def calls_of(document: Mapping[str, Any], pid: int) -> int:
     return sum(row["calls"] for row in document["operations"] if row["pid"] == pid)
 
 
-# What it finds.
+# Libraries.
 
 BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda whole: whole[: len(whole) // 3],
@@ -169,7 +171,9 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_library(kind: str, built: Built, walker: Caller, tmp_path: Path) -> None:
+def test_a_broken_library_is_reported_and_others_are_traced(
+    kind: str, built: Built, walker: Caller, tmp_path: Path
+) -> None:
     library = tmp_path / "libcuda.so.1"
     library.write_bytes(BROKEN[kind](built.cuda.read_bytes()))
     with library.open("rb") as file:
@@ -184,20 +188,20 @@ def test_a_broken_library(kind: str, built: Built, walker: Caller, tmp_path: Pat
     assert missing[0]["reason"]
     assert missing[0]["remedy"]
     assert missing[0]["pid"] == os.getpid()
-    assert calls_of(document, walker.pid) > 0, "what is whole is traced"
+    assert calls_of(document, walker.pid) > 0, "other libraries are traced"
 
 
-# Where it writes to.
+# Output and environment.
 
 
-def test_closed_streams(walker: Caller) -> None:
+def test_closed_standard_streams_do_no_harm(walker: Caller) -> None:
     assert stalltop("once", "--seconds", "0.2", within=after("exec <&- >&-")).returncode == 0
     done = stalltop("once", "--json", "--seconds", "0.5", within=after("exec 2>&-"))
     assert done.returncode == 0
     assert calls_of(json.loads(done.stdout), walker.pid) > 0
 
 
-def test_a_full_disk() -> None:
+def test_a_full_disk_is_reported_in_one_line() -> None:
     done = stalltop("once", "--seconds", "0.2", within=after("exec >/dev/full"))
     assert done.returncode == 1
     assert done.stderr.startswith("stalltop: ")
@@ -206,14 +210,14 @@ def test_a_full_disk() -> None:
 
 
 @pytest.mark.parametrize("most", [14, 24])
-def test_few_files_may_be_open(most: int) -> None:
+def test_few_open_files_end_without_a_traceback(most: int) -> None:
     done = stalltop("once", "--seconds", "0.2", within=("prlimit", f"--nofile={most}:{most}"))
     assert done.returncode in (0, 1, CANNOT_TRACE)
     assert "Traceback" not in done.stderr
     assert done.returncode == 0 or done.stderr.startswith("stalltop: ")
 
 
-def test_its_folder_is_gone(walker: Caller, tmp_path: Path) -> None:
+def test_tracing_works_from_a_deleted_folder(walker: Caller, tmp_path: Path) -> None:
     gone = f"cd {tmp_path}; mkdir gone; cd gone; rmdir ../gone"
     done = stalltop("once", "--json", "--seconds", "0.5", within=after(gone), PYTHONPATH=str(ROOT / "src"))
     assert done.returncode == 0, done.stderr
@@ -225,7 +229,7 @@ def test_its_folder_is_gone(walker: Caller, tmp_path: Path) -> None:
     [{"LANG": "C"}, {"LANG": "no_SUCH.locale"}, {"PYTHONUTF8": "0", "LC_ALL": "POSIX"}],
     ids=lambda variables: " ".join(variables.values()),
 )
-def test_locales(walker: Caller, variables: dict[str, str]) -> None:
+def test_output_is_ascii_in_locales_without_utf_8(walker: Caller, variables: dict[str, str]) -> None:
     done = stalltop("once", "--seconds", "0.5", **variables)
     assert done.returncode == 0
     assert done.stderr == ""
@@ -234,11 +238,11 @@ def test_locales(walker: Caller, variables: dict[str, str]) -> None:
     assert done.stdout.isascii()
 
 
-# On a terminal.
+# Terminals.
 
 
-def test_a_small_terminal(walker: Caller) -> None:
-    with Terminal(*PROGRAM[1:], "live", size=(60, 15)) as terminal:
+def test_the_screen_fits_a_small_terminal(walker: Caller) -> None:
+    with PseudoTerminal(*PROGRAM[1:], "live", size=(60, 15)) as terminal:
         terminal.sees("walker")
         assert "LIVE" in terminal.text
         terminal.press("q")
@@ -247,8 +251,8 @@ def test_a_small_terminal(walker: Caller) -> None:
 
 
 @pytest.mark.parametrize("kind", ["dumb", "unknown", ""])
-def test_a_terminal_that_shows_no_screen(kind: str) -> None:
-    with Terminal(*PROGRAM[1:], "live", TERM=kind) as terminal:
+def test_live_refuses_a_terminal_that_cannot_show_it(kind: str) -> None:
+    with PseudoTerminal(*PROGRAM[1:], "live", TERM=kind) as terminal:
         assert terminal.wait() == BAD_USAGE
         lines = bytes(terminal.raw).decode().splitlines()
         assert len(lines) == 2
@@ -257,16 +261,15 @@ def test_a_terminal_that_shows_no_screen(kind: str) -> None:
         assert b"\x1b" not in terminal.raw
 
 
-def test_a_terminal_that_shows_no_screen_gets_one_window(walker: Caller) -> None:
-    """Where no command asks for the screen."""
-    with Terminal(*PROGRAM[1:], TERM="dumb") as terminal:
+def test_without_a_command_a_dumb_terminal_gets_one_window(walker: Caller) -> None:
+    with PseudoTerminal(*PROGRAM[1:], TERM="dumb") as terminal:
         assert terminal.wait() == 0
         assert b"walker" in terminal.raw
         assert b"\x1b" not in terminal.raw
 
 
-def test_no_colours(walker: Caller) -> None:
-    with Terminal(*PROGRAM[1:], "live", NO_COLOR="1") as terminal:
+def test_no_color_sends_no_colours(walker: Caller) -> None:
+    with PseudoTerminal(*PROGRAM[1:], "live", NO_COLOR="1") as terminal:
         terminal.sees("walker")
         terminal.press("q")
         assert terminal.wait() == 0
@@ -277,8 +280,8 @@ def test_no_colours(walker: Caller) -> None:
             )
 
 
-def test_ascii_only(walker: Caller) -> None:
-    with Terminal(*PROGRAM[1:], "live", LANG="C") as terminal:
+def test_a_locale_without_utf_8_gets_an_ascii_screen(walker: Caller) -> None:
+    with PseudoTerminal(*PROGRAM[1:], "live", LANG="C") as terminal:
         terminal.sees("walker")
         terminal.press("q")
         assert terminal.wait() == 0
@@ -286,7 +289,9 @@ def test_ascii_only(walker: Caller) -> None:
 
 
 def test_the_screen_says_why_it_cannot_trace() -> None:
-    with Terminal("-c", f"import os; os.execvp({NOBODY[0]!r}, {[*NOBODY, *PROGRAM, 'live']!r})") as terminal:
+    with PseudoTerminal(
+        "-c", f"import os; os.execvp({NOBODY[0]!r}, {[*NOBODY, *PROGRAM, 'live']!r})"
+    ) as terminal:
         terminal.sees("needs root")
         terminal.press("q")
         assert terminal.wait() == 0
@@ -294,7 +299,7 @@ def test_the_screen_says_why_it_cannot_trace() -> None:
 
 
 def sgr_parameters(output: bytes) -> list[list[str]]:
-    """The numbers of every sequence that chooses how characters look."""
+    """Return the parameters of every SGR sequence in ``output``."""
     return [
         [number for number in found.split(";") if number]
         for found in re.findall(r"\x1b\[([0-9;]*)m", output.decode(errors="replace"))

@@ -1,4 +1,4 @@
-"""The real libraries of CUDA 12 and 13 and of a driver, called on a machine without a GPU."""
+"""Tests NVIDIA's libraries of CUDA 12 and 13 and of a driver on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read(path: Path, layer: str) -> tuple[int, Image]:
 
 
 @pytest.mark.parametrize(("path", "layer", "at_least"), LIBRARIES)
-def test_every_variant_of_the_traced_families_is_known(path: Path, layer: str, at_least: int) -> None:
+def test_every_variant_of_the_traced_functions_is_known(path: Path, layer: str, at_least: int) -> None:
     fd, image = read(path, layer)
     os.close(fd)
     assert len(image.functions) >= at_least
@@ -61,12 +61,13 @@ def test_every_variant_of_the_traced_families_is_known(path: Path, layer: str, a
             ["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True
         ).stdout.splitlines()
     }
-    # What moves data, allocates, launches, waits or loads; but for what only asks, sets or describes.
+    # Functions that move data, allocate, launch, wait or load; without those that only query or set.
     families = re.compile(
         r"cu(da)?(Launch|Memcpy|Memset|MemPrefetch|MemAlloc|MemFree|Malloc|Free|HostAlloc|MemHostAlloc"
         r"|HostRegister|MemHostRegister|MemCreate|MemMap|MemUnmap|MemSetAccess|MemPool(Create|Destroy|Trim)"
-        r"|GraphLaunch|GraphInstantiate|StreamSynchronize|DeviceSynchronize|CtxSynchronize"
-        r"|EventSynchronize|StreamWaitEvent|ModuleLoad|LibraryLoad|StreamBeginCapture|StreamEndCapture)"
+        r"|GraphLaunch|GraphInstantiate|GraphExecUpdate|GraphUpload"
+        r"|StreamSynchronize|DeviceSynchronize|CtxSynchronize|EventSynchronize"
+        r"|StreamWaitEvent|ModuleLoad|LibraryLoad|StreamBeginCapture|StreamEndCapture)"
     )
     left_out = re.compile(r"LaunchHostFunc|CaptureToCig|Memcpy3DOperand|MemAllocation")
     untraced = {
@@ -74,12 +75,12 @@ def test_every_variant_of_the_traced_families_is_known(path: Path, layer: str, a
         for symbol in exported
         if families.match(symbol) and not left_out.search(symbol) and match(symbol, layer) is None
     }
-    if layer == "runtime" or "535." in path.name:  # the versions that the table was written for
+    if layer == "runtime" or "535." in path.name:  # the versions for which the table of functions was written
         assert untraced == set()
     traced = {symbol for symbol in exported if match(symbol, layer) is not None}
     found = {function.symbol for function in image.functions}
     assert found <= traced
-    assert len(traced) - len(found) <= 2  # names that share an address
+    assert len(traced) - len(found) <= 2  # names that share an address with another
 
 
 @pytest.mark.parametrize(("path", "layer", "at_least"), LIBRARIES)
@@ -107,7 +108,7 @@ SIZES = {
 
 @with_headers
 @pytest.mark.parametrize("headers", HEADERS, ids=lambda path: str(path).split("/.vendor/")[-1].split("/")[0])
-def test_sizes_and_directions_stand_where_the_headers_say(headers: Path) -> None:
+def test_sizes_and_directions_are_the_parameters_of_the_headers(headers: Path) -> None:
     prototypes = declared(headers / "cuda.h") | declared(headers / "cuda_runtime_api.h")
     checked = 0
     for function in FUNCTIONS:
@@ -127,7 +128,7 @@ def test_sizes_and_directions_stand_where_the_headers_say(headers: Path) -> None
 
 
 def declared(header: Path) -> dict[str, list[str]]:
-    """Names of the parameters of every function of a header."""
+    """Return the parameter names of every function of a header."""
     text = re.sub(r"/\*.*?\*/", "", header.read_text(errors="replace"), flags=re.DOTALL)
     found: dict[str, list[str]] = {}
     for name, parameters in re.findall(r"(?:CUDAAPI|CUDARTAPI)\s+(cu\w+)\s*\(([^;]*)\)\s*;", text):
@@ -138,7 +139,7 @@ def declared(header: Path) -> dict[str, list[str]]:
 
 @with_headers
 @pytest.mark.parametrize("headers", HEADERS, ids=lambda path: str(path).split("/.vendor/")[-1].split("/")[0])
-def test_devices_and_contexts_stand_where_the_headers_say(headers: Path) -> None:
+def test_devices_and_contexts_are_the_parameters_of_the_headers(headers: Path) -> None:
     prototypes = declared(headers / "cuda.h") | declared(headers / "cuda_runtime_api.h")
     ordinal_at = {"cuCtxCreate_v2": 2, "cuCtxCreate_v3": 4, "cuCtxCreate_v4": 3}
     for symbol in ordinal_at.keys() & prototypes.keys():
@@ -148,7 +149,7 @@ def test_devices_and_contexts_stand_where_the_headers_say(headers: Path) -> None
         assert chosen.name == f"CREATES_{prototypes[symbol].index('dev')}"
         assert prototypes[symbol].index("dev") == ordinal_at[symbol]
     assert {symbol: prototypes[symbol] for symbol in CHOOSING} == CHOOSING
-    assert match("cuCtxGetDevice_v2", operations.DRIVER) is None, "it has a context as well"
+    assert match("cuCtxGetDevice_v2", operations.DRIVER) is None, "it also takes a context"
 
 
 CHOOSING = {
@@ -161,11 +162,11 @@ CHOOSING = {
     "cuCtxDestroy": ["ctx"],
     "cuCtxGetDevice": ["device"],
 }
-"""What ``bpf/selection.h`` takes their first two arguments for."""
+"""The meaning of the first two arguments in ``bpf/selection.h``."""
 
 
 @pytest.mark.skipif(CUDART12 is None or LIBCUDA is None, reason="CUDA's libraries were not fetched")
-def test_the_runtime_makes_cuda_ready_by_the_function_that_has_a_probe(tmp_path: Path) -> None:
+def test_the_runtime_initializes_cuda_by_a_traced_function(tmp_path: Path) -> None:
     assert CUDART12 is not None
     assert LIBCUDA is not None
     (tmp_path / "libcuda.so.1").symlink_to(LIBCUDA)
@@ -188,7 +189,7 @@ def newest(symbol: str, prototypes: dict[str, list[str]]) -> str:
 
 
 def is_old(function: Function) -> bool:
-    """Whether this is CUDA 3.1's function of that name, whose struct is not read."""
+    """Return whether this is the function of CUDA 3.1 with that name, whose struct is not read."""
     return (
         match(function.symbol, function.layer) == function != match(f"{function.symbol}_v2", function.layer)
     )
@@ -230,13 +231,13 @@ NO_WORDS = [
         "__host__",
     )
 ]
-"""Words that only CUDA's compiler knows; none of them changes these structs."""
+"""Keywords of CUDA's compiler; none of them changes these structs."""
 
 
 @with_headers
 @pytest.mark.parametrize("headers", HEADERS, ids=lambda path: str(path).split("/.vendor/")[-1].split("/")[0])
-def test_structs_lie_as_the_compiler_lays_them(headers: Path, tmp_path: Path) -> None:
-    # The packages leave out what the headers pull in from CUDA's compiler: nothing of it is needed here.
+def test_offsets_in_structs_are_those_of_the_compiler(headers: Path, tmp_path: Path) -> None:
+    # The packages lack headers of CUDA's compiler; empty ones are enough here.
     (tmp_path / "crt").mkdir()
     for name in ("host_defines.h", "host_config.h"):
         if not (headers / "crt" / name).exists():
@@ -284,7 +285,7 @@ def test_structs_lie_as_the_compiler_lays_them(headers: Path, tmp_path: Path) ->
 
 @pytest.fixture(autouse=True)
 def _all_in_one_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow this machine is, and whatever else runs on it."""
+    """Let one update examine all files, however slow the machine is."""
     monkeypatch.setattr(libraries, "START_SECONDS", 60.0)
     monkeypatch.setattr(libraries, "BUDGET_SECONDS", 60.0)
 
@@ -297,18 +298,18 @@ def kernel() -> Iterator[KernelSide]:
 
 
 def attach_only(kernel: KernelSide, wanted: Path) -> Attach:
-    """Probes one file: whatever else runs on this host shall not use up the kernel side's room."""
+    """Return a function that probes only ``wanted``, so that other processes do not use up slots."""
 
     def attach(path: str, points: Sequence[Point]) -> Probes:
         if os.readlink(path) != str(wanted.resolve()):
-            raise OSError(errno.EPERM, "not this test's")
+            raise OSError(errno.EPERM, "not a file of this test")
         return kernel.attach(path, points)
 
     return attach
 
 
 def counted(kernel: KernelSide, pid: int) -> dict[str, tuple[int, int, int]]:
-    """(calls, errors, bytes) of a process by operation, those inside other traced calls apart."""
+    """Return (calls, errors, bytes) of a process by operation, nested ones separately."""
     counts = read_calls(kernel)
     return {
         operations.operation(key.operation).name + (" nested" if key.nested else ""): (
@@ -324,7 +325,7 @@ def counted(kernel: KernelSide, pid: int) -> dict[str, tuple[int, int, int]]:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=pytest.mark.skipif(path is None, reason="not fetched"), id=name)
+        pytest.param(path, marks=pytest.mark.skipif(path is None, reason=f"{name} was not fetched"), id=name)
         for name, path in [("libcudart 12", CUDART12), ("libcudart 13", CUDART13)]
     ],
 )
@@ -351,7 +352,7 @@ def test_the_runtime_without_a_gpu_shows_its_calls_and_errors(kernel: KernelSide
                 "cudaStreamSynchronize": 3, "cudaDeviceSynchronize": 6, "cudaLaunchKernel": 9,
                 "cudaStreamBeginCapture": 1,
             }  # fmt: skip
-            # What a call gave back is what the probes counted: without a GPU nearly all are errors.
+            # The probes count the errors that the calls returned: without a GPU nearly all fail.
             got = counted(kernel, child.pid)
             assert {name: (got[name][0], got[name][0] - got[name][1]) for name in calls} == {
                 name: (calls[name], succeeded[name]) for name in calls

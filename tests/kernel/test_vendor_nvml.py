@@ -1,4 +1,4 @@
-"""NVIDIA's own libnvidia-ml.so.1 where its driver is not loaded: one clear line says so; all else works."""
+"""Tests NVIDIA's libnvidia-ml.so.1 without its driver loaded: one line says so, and all else works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAID = "the NVIDIA driver is not loaded"
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """One in which the library is found as the driver's packages put it there."""
+    """Return an environment in which the library is found as if the driver were installed."""
     assert LIBNVML is not None
     (tmp_path / "libnvidia-ml.so.1").symlink_to(LIBNVML)
     return {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
@@ -42,7 +42,7 @@ def stalltop(environment: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_stand_in_has_no_function_that_the_real_one_has_not(built: Built) -> None:
+def test_every_function_of_the_stand_in_is_in_the_real_library(built: Built) -> None:
     assert LIBNVML is not None
     ours, theirs = (exported(path) for path in (built.nvml, LIBNVML))
     assert len(ours) > 40
@@ -57,7 +57,7 @@ def exported(library: Path) -> set[str]:
     return {name for name in names if name.startswith("nvml")}
 
 
-def test_check_says_so(environment: dict[str, str]) -> None:
+def test_check_says_that_the_driver_is_not_loaded(environment: dict[str, str]) -> None:
     told = json.loads(stalltop(environment, "check", "--json", "--verbose"))
     [gpu] = [finding for finding in told["findings"] if finding["name"] == "gpu"]
     assert (gpu["verdict"], gpu["seen"]) == ("warn", SAID)
@@ -65,7 +65,7 @@ def test_check_says_so(environment: dict[str, str]) -> None:
     assert told["nvml_calls"] == []
 
 
-def test_once_says_so(environment: dict[str, str]) -> None:
+def test_once_says_that_the_driver_is_not_loaded(environment: dict[str, str]) -> None:
     told = json.loads(stalltop(environment, "once", "--json", "--seconds", "1"))
     assert told["devices"] == []
     assert told["devices_unavailable"] == SAID

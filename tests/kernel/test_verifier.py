@@ -1,4 +1,4 @@
-"""The programs as the kernel has them: simple enough for its verifier, with every element free at first."""
+"""Tests the loaded BPF programs: the verifier's effort is small, and all elements are free at first."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from stalltop.probes.programs.task_offsets import task_offsets
 pytestmark = pytest.mark.beside
 
 LIMIT = 300_000
-"""Instructions that the verifier may follow: under a third of those after which it refuses a program
-(BPF_COMPLEXITY_LIMIT_INSNS), since other kernels and compilers need several times what these do."""
+"""Instructions that the verifier may process: under a third of its limit (BPF_COMPLEXITY_LIMIT_INSNS), since
+other kernels and compilers need several times as many."""
 
 
 @pytest.mark.parametrize("multi", [True, False], ids=["multi", "perf"])
-def test_programs_are_simple_enough(multi: bool) -> None:
+def test_the_verifier_processes_few_instructions(multi: bool) -> None:
     loaded = programs.load(64, 64, multi=multi, task=task_offsets())
     try:
         names = ("entry", "returns", "ends", "execs", "switches", "wakes", "moves", "naming", "named")
@@ -35,7 +35,7 @@ def test_programs_are_simple_enough(multi: bool) -> None:
             text = Path(f"/proc/self/fdinfo/{getattr(loaded, name)}").read_text()
             looked_at = re.search(r"verified_insns:\s*(\d+)", text)
             if looked_at is None:
-                pytest.skip("this kernel does not tell (before Linux 5.16)")
+                pytest.skip("this kernel does not report verified instructions (before Linux 5.16)")
             assert int(looked_at[1]) < LIMIT, name
     finally:
         loaded.close()
@@ -46,8 +46,8 @@ TAIL_CALL = struct.pack("=BBhi", 0x85, 0, 0, 12)
 
 
 @pytest.mark.parametrize("task", [task_offsets().values(), {}], ids=["with splits", "without splits"])
-def test_programs_at_uprobes_have_the_stack_of_their_thread(task: Mapping[str, int]) -> None:
-    """A tail call is what keeps kernels from 6.13 on from giving all threads of a CPU the same one."""
+def test_programs_at_uprobes_contain_a_tail_call(task: Mapping[str, int]) -> None:
+    """Without one, kernels from 6.13 on may use a private stack per CPU, which threads would share."""
     compiled = prepare(tracing(list(task), [])).compiled
     at_uprobes = [program for program in compiled.programs if program.type == KPROBE]
     assert len(at_uprobes) == 6
@@ -75,7 +75,7 @@ def test_every_element_is_free_once() -> None:
 
 
 def taken(queue_fd: int) -> list[int]:
-    """All elements of a queue, in their order; it has none of them any more."""
+    """Take all elements from a queue and return them in order."""
     value, found = ctypes.c_uint32(), []
     attributes = struct.pack("=IxxxxQQQ", queue_fd, 0, ctypes.addressof(value), 0)
     with contextlib.suppress(FileNotFoundError):

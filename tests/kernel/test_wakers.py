@@ -1,4 +1,4 @@
-"""Who ended a wait, and the threads that are followed for that: their links, and what their time went to."""
+"""Tests who ended a wait, and the threads followed for that: their links and their splits."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from pathlib import Path
 
 from stalltop.model.evidence import HOST_GAP, HOST_WORK
 from stalltop.probes.tracer.kernel_side import KernelSide
-from tests.kernel.relays import Relay, Told
+from tests.kernel.relays import Relay, RelayTotals
 from tests.kernel.traced_program import lost
 
 TIMES = 60
 REST_NS, WORK_NS = 4_000_000, 3_000_000
-"""Of native/relay.c."""
+"""REST_MS and WORK_MS of native/relay.c in ns."""
 
 
 def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay: Path) -> None:
     with Relay(relay, "relay", TIMES) as caller:
         source, worker = caller.said
         caller("")
-        told = Told(kernel).read()
+        told = RelayTotals(kernel).read()
         links = kernel.links()
     assert (links[caller.pid], links[worker], links[source]) == (0, 1, 2)
-    # The caller's gaps: until the worker woke it.
+    # The caller's gaps last until the worker wakes it.
     gap = told.rows[caller.pid, HOST_GAP]
     assert gap.calls == TIMES
     assert gap.total_ns >= TIMES * (REST_NS + WORK_NS)
     assert gap.parts["process"] >= 0.9 * (gap.total_ns - gap.parts["runqueue"])
     assert told.charged(caller.pid, "process", HOST_GAP)[worker] >= 0.99 * gap.parts["process"]
-    # The worker's: computing, after the source woke it. Its record begins with the first wake-up it gives.
+    # The worker computes after the source wakes it. Its record begins when it first wakes another thread.
     work = told.rows[worker, HOST_WORK]
     assert work.calls == TIMES - 1
     assert work.parts["running"] >= work.calls * WORK_NS * 0.98
     assert work.parts["process"] >= work.calls * REST_NS * 0.9
     assert told.charged(worker, "process", HOST_WORK)[source] >= 0.95 * work.parts["process"]
-    # The source's: at rest, by nobody's fault, and waiting for the caller to begin again.
+    # The source sleeps, which no one is charged for, and waits for the caller to begin again.
     rest = told.rows[source, HOST_WORK]
     assert TIMES - 3 <= rest.calls <= TIMES - 1
     assert rest.parts["sleep"] >= rest.calls * REST_NS
@@ -42,28 +42,28 @@ def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay:
     assert not lost(kernel)
 
 
-def test_threads_that_wait_for_each_other_with_locks(kernel: KernelSide, relay: Path) -> None:
+def test_threads_that_wait_for_each_other_with_locks_are_followed(kernel: KernelSide, relay: Path) -> None:
     with Relay(relay, "locks", TIMES) as program:
         program("")
-        told = Told(kernel).read()
+        told = RelayTotals(kernel).read()
         assert kernel.links()[program.pid] == 0
     gap, work = told.rows[program.pid, HOST_GAP], told.rows[program.pid, HOST_WORK]
     assert gap.calls == TIMES
     assert gap.parts["lock"] >= 0.9 * (gap.total_ns - gap.parts["runqueue"])
     assert told.charged(program.pid, "lock", HOST_GAP)[program.pid] >= 0.99 * gap.parts["lock"]
-    # Two threads, one of which rests and one of which computes.
+    # One of the two threads sleeps, the other computes.
     assert work.calls >= 2 * TIMES - 5
     assert work.parts["sleep"] >= (TIMES - 3) * REST_NS
     assert work.parts["running"] >= (TIMES - 3) * WORK_NS * 0.98
 
 
-def test_who_makes_calls_itself_is_a_caller(kernel: KernelSide, relay: Path) -> None:
+def test_a_followed_process_that_starts_to_call_becomes_a_caller(kernel: KernelSide, relay: Path) -> None:
     with Relay(relay, "caller", TIMES) as parent:
         (child,) = parent.said
         parent("")
-        told = Told(kernel).read()
+        told = RelayTotals(kernel).read()
         assert kernel.links()[child] == 0
-    # It woke its parent from the beginning, and called only later.
+    # The child first wakes its parent and calls only later.
     assert told.rows[child, HOST_WORK].calls > 0
     assert told.rows[child, "inner"].calls == TIMES
     assert told.rows[child, HOST_GAP].calls == TIMES - 1

@@ -1,4 +1,4 @@
-"""A program whose calls a test chooses one by one, and the table of its functions."""
+"""Runs native/driver.c, whose calls a test chooses, and has the table of its traced functions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ NAME = {function.operation: function.symbol for function in FUNCTIONS}
 
 
 def compile_program(into: Path) -> Path:
-    """Build the library and the program that calls it; gives the program, beside its ``libtraced.so``."""
+    """Compile libtraced.so and, beside it, the program that calls it; return the program."""
     library, program = into / "libtraced.so", into / "driver"
     flags = ["-O1", "-Wall", "-Wextra", "-Werror"]
     subprocess.run(
@@ -79,7 +79,7 @@ def compile_program(into: Path) -> Path:
 
 
 def compile_waiter(into: Path) -> Path:
-    """Build native/waiter.c."""
+    """Compile native/waiter.c into the folder ``into``."""
     program = into / "waiter"
     flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-fno-optimize-sibling-calls", "-rdynamic"]
     command = [*compiler(), *flags, "-o", str(program), str(NATIVE / "waiter.c"), "-lpthread"]
@@ -88,7 +88,7 @@ def compile_waiter(into: Path) -> Path:
 
 
 def points(library: Path, functions: Iterable[Function] = FUNCTIONS) -> list[Point]:
-    """Where the functions begin in the file."""
+    """Return the points at which the functions begin in the file."""
     with library.open("rb") as file:
         elf = ELFFile(file)
         symbols = elf.get_section_by_name(".dynsym")
@@ -102,10 +102,10 @@ def points(library: Path, functions: Iterable[Function] = FUNCTIONS) -> list[Poi
     return [Point(offsets[function.symbol], function.id) for function in functions]
 
 
-class Program:
-    """A running driver. Each command is over, and counted, when its answer is there.
+class TracedProgram:
+    """A running driver. Its answer means that a command is done and counted.
 
-    ``before`` runs in the new process before the driver does, which gets ``words`` as arguments.
+    ``before`` runs in the new process before the driver; ``words`` are the driver's arguments.
     """
 
     def __init__(
@@ -131,17 +131,17 @@ class Program:
         self.end()
 
     def __call__(self, command: str) -> list[int]:
-        """Let it run ``command``; gives the numbers it answers with."""
+        """Run ``command`` and return the numbers of its answer."""
         self.send(command)
         return self._answer()
 
     def send(self, command: str) -> None:
-        """Let it run ``command``, without waiting for an answer."""
+        """Send ``command`` without waiting for its answer."""
         assert self.process.stdin is not None
         self.process.stdin.write(command + "\n")
 
     def end(self) -> None:
-        """Let it leave, and wait until it is gone."""
+        """Kill the process and wait for its end."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(DEADLINE_SECONDS)
@@ -160,17 +160,17 @@ class Program:
 
 
 def calls_of(kernel: KernelSide, *pids: int) -> dict[tuple[str, bool], int]:
-    """Calls counted since the previous read for these processes, by function and nesting."""
+    """Return the calls of these processes since the previous read, by function and nesting."""
     return by_function(kernel, *pids, of="calls")
 
 
 def read_calls(kernel: KernelSide) -> Counts:
-    """What was counted since the previous read, without the time between calls."""
+    """Return what was counted since the previous read, without host gaps."""
     return kernel.read().take(lambda key: not key.between_calls)
 
 
 def by_function(kernel: KernelSide, *pids: int, of: str) -> dict[tuple[str, bool], int]:
-    """One column of what was counted since the previous read, by function and nesting, no gaps."""
+    """Return the column ``of`` of what was counted since the previous read, by function and nesting."""
     counts = read_calls(kernel)
     assert counts.calls.tolist() == counts.histograms.totals().tolist()
     if counts.split_ns is not None:
@@ -184,19 +184,19 @@ def by_function(kernel: KernelSide, *pids: int, of: str) -> dict[tuple[str, bool
 
 
 def function_name(key: SlotKey) -> str:
-    """The function, and `` kind N`` where a direction was counted."""
+    """Return the name of the function, with `` kind N`` for a counted direction."""
     base = key.operation // 10 * 10
     kind = f" kind {key.operation - base - 1}" if key.operation != base else ""
     return NAME[base] + kind
 
 
 def lost(kernel: KernelSide) -> dict[str, int]:
-    """What was lost since the previous call, without zeros and without what other load on the host causes."""
+    """Return the losses since the previous call, without zeros and ``no_slice``, which other load causes."""
     return {name: count for name, count in kernel.losses().items() if count and name != "no_slice"}
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Poll ``condition``; fails with ``what`` after a generous while."""
+    """Poll ``condition``; raise AssertionError with ``what`` after DEADLINE_SECONDS."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"still not: {what}"

@@ -1,4 +1,4 @@
-"""The real CUDA libraries that ``scripts/fetch-vendor-libraries`` fetched, where it could."""
+"""Finds the CUDA libraries that ``scripts/fetch-vendor-libraries`` fetched; None if one is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process to look for on the screen."""
+"""Runs a process that tests look for on the screen."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stalltop.demo.latencies import Latency, write_table
 
 @contextlib.contextmanager
 def walking(built: Built, folder: Path) -> Iterator[Caller]:
-    """A process called ``walker``: it spends more time in calls than others, so that tables begin with it.
+    """Run a process ``walker`` that spends more time in calls than others, so that it leads the tables.
 
-    It costs little, since it sleeps there. ``folder`` is for a file that it needs.
+    It costs little CPU time, since its calls sleep. ``folder`` gets a file that it needs.
     """
     table = write_table({"cuCtxSynchronize": Latency("sleep", ns=2e7)}, folder / "walker.latencies")
     with Caller(built, table=table, name="walker") as caller:

@@ -1,6 +1,6 @@
-"""What guests of another machine are made of: Debian's Python for arm64, and programs of a cross-compiler.
+"""Builds the file system of arm64 guests: Debian's Python for arm64, and programs of a cross-compiler.
 
-Fetched and built on this machine, whatever it is; BCC compiles the programs of ``bpf/`` for arm64 here, too.
+This machine may be of any architecture; its BCC also compiles the programs of ``bpf/`` for arm64.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.kernels.initrd import CHECKS, LATER, PYTHON, ROOT, Archive, imported_
 COMPILER: Final = "aarch64-linux-gnu-gcc"
 COMPILER_PACKAGE: Final = "gcc-aarch64-linux-gnu"
 _TREE: Final = "arm64-tree"
-"""In the cache of kernels. Of one release of Debian: what runs in a guest is the same on all kernels."""
+"""Folder in the cache of kernels. One release of Debian is enough: all kernels run the same guest."""
 _RELEASE: Final = "bookworm"
 _PACKAGES: Final = ("python3", "python3-numpy", "python3-capstone", "busybox-static")
 _UNUSED: Final = (
@@ -34,7 +34,7 @@ _UNUSED: Final = (
 )
 _LIBRARIES: Final = "usr/lib/aarch64-linux-gnu"
 _ALTERNATIVES: Final = {"libblas.so.3": "blas/libblas.so.3", "liblapack.so.3": "lapack/liblapack.so.3"}
-"""Links that the packages' own scripts would make, with where they lead."""
+"""Symbolic links that the packages' scripts would make, and their targets."""
 _AS_ARM64: Final = """
 import platform, runpy
 platform.machine = lambda: "aarch64"
@@ -44,7 +44,7 @@ _SECONDS: Final = 300.0
 
 
 def import_path(tree: Path) -> list[str]:
-    """Where the guest's Python imports from: the tree, and what this machine has that is Python alone."""
+    """Return the import path of the guest's Python: the tree, and pure Python packages of this machine."""
     (library,) = (path for path in (tree / "usr/lib").glob("python3.*"))
     own = f"/usr/lib/{library.name}"
     others = [place for place in sys.path if place.endswith(("site-packages", "dist-packages"))]
@@ -52,7 +52,7 @@ def import_path(tree: Path) -> list[str]:
 
 
 def tree() -> Path:
-    """Debian's Python and numpy for arm64, unpacked. Raises FetchError."""
+    """Return the folder with Debian's unpacked Python and numpy for arm64. Raises FetchError."""
     return kept(_TREE, _unpack)
 
 
@@ -69,9 +69,11 @@ def compile_programs(folder: Path) -> None:
 
 @contextmanager
 def cross_compiling() -> Iterator[None]:
-    """Let the tests' own programs be built for arm64. Raises FetchError where no compiler does that."""
+    """Let tests compile programs for arm64 within the block. Raises FetchError without a compiler for it."""
     if not shutil.which(COMPILER):
-        raise FetchError(f"no {COMPILER} here: apt-get install {COMPILER_PACKAGE} libc6-dev-arm64-cross")
+        raise FetchError(
+            f"{COMPILER} is not installed: apt-get install {COMPILER_PACKAGE} libc6-dev-arm64-cross"
+        )
     before = os.environ.get("CC")
     os.environ["CC"] = COMPILER
     try:
@@ -83,7 +85,7 @@ def cross_compiling() -> Iterator[None]:
 
 
 def write_initrd(path: Path, settings: object, files: Iterable[Path]) -> None:
-    """Write a guest's file system: the tree, the checkout as far as the checks import it, and ``files``."""
+    """Write a guest's file system: the tree, the modules that the checks import, and ``files``."""
     archive = Archive()
     archive.tree(tree())
     for file in (*_checkout(), Path(guest.__file__), *files):
@@ -92,7 +94,7 @@ def write_initrd(path: Path, settings: object, files: Iterable[Path]) -> None:
 
 
 def _checkout() -> Iterator[Path]:
-    """What the checks import: of the checkout, and of packages that are Python alone."""
+    """Yield the files that the checks import from the checkout and from pure Python packages."""
     files = [file for file in imported_files([CHECKS, *LATER]) if not file.is_relative_to("/usr/lib")]
     compiled = {_package(file) for file in files if ".so" in file.suffixes}
     for file in files:
@@ -101,7 +103,7 @@ def _checkout() -> Iterator[Path]:
 
 
 def _package(file: Path) -> str:
-    """The name of what ``file`` belongs to, below a folder of packages."""
+    """Return the name of the installed package of ``file``, or '' if it belongs to none."""
     for name in ("site-packages", "dist-packages"):
         if name in file.parts:
             return file.parts[file.parts.index(name) + 1].removesuffix(".libs")
@@ -116,7 +118,7 @@ def _unpack(work: Path) -> Path:
         (made / "usr" / name).mkdir(parents=True)
         (made / name).symlink_to(f"usr/{name}")
     for archive in sorted((work / "cache/archives").glob("*.deb")):
-        # Older packages have files in /lib, which is a link in a system of today.
+        # Some packages have files in /lib, which is a symbolic link in the tree.
         script = 'dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink -C "$2"'
         run("sh", "-euc", script, "sh", str(archive), str(made))
     for name in _UNUSED:
@@ -131,7 +133,7 @@ def _unpack(work: Path) -> Path:
 
 
 def _compile_modules(made: Path) -> None:
-    """Compile the tree's modules where this Python is of its version: an emulated CPU needs long for that."""
+    """Compile the tree's modules if this Python has the same version: an emulated CPU takes long for that."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     if (made / "usr/lib" / version).exists():
         places = [str(made / "usr/lib" / version), str(made / "usr/lib/python3/dist-packages")]

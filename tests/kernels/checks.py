@@ -1,4 +1,4 @@
-"""What is checked in a guest: every program loads, known calls are counted, split and charged to the call."""
+"""Runs the checks in a guest: every program loads, and known calls are counted, split and charged exactly."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FIRST_WITH_MULTI: Final = (6, 6)
 
 
 @dataclass(frozen=True, slots=True)
-class Programs:
-    """Programs of this host that guests have at the same path."""
+class CheckedPrograms:
+    """Test programs, which guests have at the same paths as the host."""
 
     driver: Path
     waiter: Path
@@ -41,7 +41,7 @@ class Programs:
 
 
 class Report:
-    """Tells the host, a JSON object a line, over the serial port ``path``."""
+    """Writes lines of JSON for the host to the serial port ``path``."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_NOCTTY)
@@ -53,7 +53,7 @@ class Report:
 
     @contextlib.contextmanager
     def check(self, name: str, **facts: object) -> Iterator[dict[str, object]]:
-        """Tell whether what is in the block passes, with what it puts into the dictionary."""
+        """Report whether the block passes, together with what it puts into the dictionary."""
         found = dict(facts)
         began = time.monotonic()
         try:
@@ -64,14 +64,14 @@ class Report:
             self("passed", check=name, seconds=round(time.monotonic() - began, 2), **found)
 
     def loaded(self, variant: str, programs: list[Verified]) -> None:
-        """Tell what the verifier said of programs."""
+        """Report what the verifier said about programs."""
         for program in programs:
             self("program", variant=variant, **program._asdict())
 
 
 def run(settings: dict[str, Any]) -> None:
-    """Run every check; what fails is told, and the others go on."""
-    programs = Programs(**{name: Path(path) for name, path in settings["programs"].items()})
+    """Run every check and report it; after a failure the others continue."""
+    programs = CheckedPrograms(**{name: Path(path) for name, path in settings["programs"].items()})
     report = Report(settings["report"])
     report("kernel", release=platform.release(), cpus=os.cpu_count(), knows_multi=knows_uprobe_multi())
     for way in ways():
@@ -83,13 +83,13 @@ def run(settings: dict[str, Any]) -> None:
 
 
 def ways() -> tuple[Way, ...]:
-    """The ways of attaching that this kernel has, the one that is taken first."""
+    """Return the ways of attaching that this kernel has, the preferred one first."""
     version = re.match(r"(\d+)\.(\d+)", platform.release())
     assert version
     return ("multi", "perf") if (int(version[1]), int(version[2])) >= FIRST_WITH_MULTI else ("perf",)
 
 
-def _in_one_way(report: Report, programs: Programs, way: Way, splits: bool) -> None:
+def _in_one_way(report: Report, programs: CheckedPrograms, way: Way, splits: bool) -> None:
     variant = f"{way}, {'with' if splits else 'without'} splits"
     with contextlib.ExitStack() as stack:
         with report.check("loads", variant=variant):
@@ -108,7 +108,7 @@ def _in_one_way(report: Report, programs: Programs, way: Way, splits: bool) -> N
             assert kernel.way == way
         if "kernel" not in locals():
             return
-        side = traced.Side(kernel, programs.driver, programs.waiter, programs.relay, programs.built)
+        side = traced.TracedSide(kernel, programs.driver, programs.waiter, programs.relay, programs.built)
         checks: list[tuple[str, Callable[..., None]]] = [("counts", traced.count_calls)]
         if splits:
             checks += [
@@ -124,7 +124,7 @@ def _in_one_way(report: Report, programs: Programs, way: Way, splits: bool) -> N
 def _host_part(report: Report, found: dict[str, object]) -> None:
     with watched_loads() as loads:
         try:
-            host = host_checks.Host()
+            host = host_checks.HostCounts()
         finally:
             report.loaded("host", loads)
     try:

@@ -1,9 +1,9 @@
-"""The programs as compilers made them, in folders that guests get as their cache.
+"""Compiles the BPF programs with one or two compilers, into folders that guests use as their cache.
 
     python -m tests.kernels.compiled
 
-makes a tree of Debian 13 with that release's BCC, which brings clang 19: from then on, `./run-tests kernels`
-tries its programs, too. Setting: TREES, the folder of the tree (default /var/tmp/stalltop-trees).
+makes a tree of Debian 13 with that release's BCC, which has clang 19; `./run-tests kernels` then also tests
+its programs. The environment variable TREES names the folder of the tree (default /var/tmp/stalltop-trees).
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from tests.kernels.fetch import FetchError, mirror
 from tests.kernels.initrd import ROOT
 
 _SECONDS: Final = 300.0
-"""How long compiling everything, or making the tree, may take at most."""
+"""How long the compilation may take."""
 _COMPILE: Final = "stalltop.probes.precompile"
 _PACKAGES: Final = "python3-bpfcc,python3-numpy"
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """The BCC of this host, or of a tree."""
+    """The BCC of this host, or that of a tree."""
 
     name: str
     tree: Path | None = None
 
     @property
     def in_ci(self) -> bool:
-        """Whether its programs are tried in every run."""
+        """Whether every run tests its programs."""
         return self.tree is None
 
     def compile(self, folder: Path) -> Path:
-        """Compile every variant of the programs; gives the folder with them, below ``folder``."""
+        """Compile every variant of the programs and return the folder with them, below ``folder``."""
         made = folder / self.name
         made.mkdir(mode=0o700, exist_ok=True)
         command = [sys.executable, "-m", _COMPILE]
@@ -55,7 +55,7 @@ class Compiler:
 
 
 def compilers() -> tuple[Compiler, ...]:
-    """This host's, and that of the tree where it was made."""
+    """Return the compiler of this host, and that of the tree if the tree was made."""
     tree = _tree()
     return (Compiler("host"), *([Compiler("debian-13-bcc", tree)] if _ready(tree).exists() else []))
 
@@ -69,7 +69,7 @@ def _ready(tree: Path) -> Path:
 
 
 def _in_tree(tree: Path, made: Path) -> list[str]:
-    """A command that runs others in ``tree``, with the checkout and ``made`` at the same paths."""
+    """Return a command that runs another in ``tree``, with the checkout and ``made`` at the same paths."""
     script = """
         tree=$1 root=$2 made=$3; shift 3
         mkdir -p "$tree$root" "$tree$made"
@@ -83,12 +83,12 @@ def _in_tree(tree: Path, made: Path) -> list[str]:
 
 
 def main() -> int:
-    """Make the tree; 0 where it is there."""
+    """Make the tree unless it exists; return 0 on success."""
     tree = _tree()
     if _ready(tree).exists():
         return 0
     if not shutil.which("debootstrap"):
-        print("no debootstrap here: apt-get install debootstrap", file=sys.stderr)
+        print("debootstrap is not installed: apt-get install debootstrap", file=sys.stderr)
         return 1
     tree.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(tree, ignore_errors=True)

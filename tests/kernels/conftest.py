@@ -1,4 +1,4 @@
-"""Kernels, the guests that boot them, and the table that a run prints."""
+"""Boots kernels in guests for the tests and prints a table of the results."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import pytest
 from tests.kernels import matrix
 from tests.kernels.compiled import Compiler, compilers
 from tests.kernels.fetch import DEBIAN, FetchError, other_kernels
-from tests.kernels.guests import Guests, Kernel
-from tests.kernels.machine import X86_64, Told
+from tests.kernels.guests import GuestKernel, Guests
+from tests.kernels.machine import X86_64, GuestReport
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/kernels.md"
 KERNELS = (
-    *(Kernel(wanted.name, wanted=wanted) for wanted in DEBIAN),
-    *(Kernel(path.name.removeprefix("vmlinuz-"), path=path) for path in other_kernels()),
+    *(GuestKernel(wanted.name, wanted=wanted) for wanted in DEBIAN),
+    *(GuestKernel(path.name.removeprefix("vmlinuz-"), path=path) for path in other_kernels()),
 )
 _GUESTS = pytest.StashKey[Guests]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of this folder."""
+    """Add the option ``--write-docs``."""
     parser.addoption(
         "--write-docs", action="store_true", help="write the table of kernels into docs/kernels.md"
     )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A machine that cannot load eBPF, which compiling needs, says so itself."""
+    """Skip these tests only if STALLTOP_TESTS_WITHOUT_EBPF=1: compiling needs a host that can load eBPF."""
     if os.environ.get("STALLTOP_TESTS_WITHOUT_EBPF") == "1":
         for item in items:
             if item.path.is_relative_to(Path(__file__).resolve().parent):
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def guests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guests]:
-    """All guests of this run."""
+    """Provide the guests of this run; write the docs at its end if asked to."""
     request.config.stash[_GUESTS] = guests = Guests(tmp_path_factory.mktemp("guests"))
     yield guests
     if request.config.getoption("--write-docs"):
@@ -47,10 +47,10 @@ def guests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
-def booted(request: pytest.FixtureRequest, guests: Guests) -> Told:
-    """What the guest of ``request.param``, a kernel and a compiler, tells."""
+def booted(request: pytest.FixtureRequest, guests: Guests) -> GuestReport:
+    """Boot the guest of ``request.param``, a kernel and a compiler, and return its report."""
     kernel, compiler = request.param
-    assert isinstance(kernel, Kernel)
+    assert isinstance(kernel, GuestKernel)
     assert isinstance(compiler, Compiler)
     try:
         return guests.boot(kernel, compiler)
@@ -61,7 +61,7 @@ def booted(request: pytest.FixtureRequest, guests: Guests) -> Told:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each test for each kernel that it is for, and for each compiler that there is."""
+    """Run each test with every compiler and with every kernel for which it is meant."""
     if "booted" not in metafunc.fixturenames:
         return
     refused = metafunc.definition.get_closest_marker("refused") is not None
@@ -75,7 +75,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             )
             for compiler in compilers()
             for kernel in KERNELS
-            # The programs for another machine are those of this host's compiler.
+            # Programs for another machine are compiled by this host's BCC only.
             if kernel.refused == refused and (kernel.machine is X86_64 or compiler.in_ci)
         ],
         indirect=True,
@@ -84,7 +84,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """The table of the kernels that were booted."""
+    """Print the table of the booted kernels."""
     guests = config.stash.get(_GUESTS, None)
     if guests is not None and guests.told:
         rows, refusals = _rows(guests)
@@ -95,7 +95,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _not_run(config: pytest.Config, guests: Guests) -> list[str]:
-    """What a run of everything left out, and how to have it."""
+    """Return lines that say what a full run left out and how to include it."""
     if config.getoption("-m") == "ci":
         return []
     run = {name for name, _ in guests.told}
@@ -111,7 +111,7 @@ def _not_run(config: pytest.Config, guests: Guests) -> list[str]:
     return left
 
 
-def _rows(guests: Guests) -> tuple[list[matrix.Line], list[str]]:
+def _rows(guests: Guests) -> tuple[list[matrix.MatrixRow], list[str]]:
     rows = [
         line for (name, compiler), told in guests.told.items() for line in matrix.lines(told, name, compiler)
     ]

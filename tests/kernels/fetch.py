@@ -1,9 +1,9 @@
-"""Fetches Debian's kernels into a folder, by a private copy of apt's state: the system's own is left alone.
+"""Fetches Debian's kernels into a folder, with a private state of apt beside the system's.
 
     python -m tests.kernels.fetch [NAME …]
 
-Names are those of `DEBIAN`; without names, all are fetched. A kernel that is in the folder is not fetched
-again: remove its subfolder to have a newer one. Settings: STALLTOP_KERNEL_CACHE (the folder, default
+Names are those of `DEBIAN`; without names, all are fetched. A kernel in the folder is not fetched again:
+remove its subfolder to get a newer one. Environment variables: STALLTOP_KERNEL_CACHE (the folder, default
 /var/cache/stalltop-tests/kernels) and STALLTOP_DEBIAN_MIRROR (default: the mirror that apt uses).
 """
 
@@ -29,61 +29,61 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _SECONDS = 180
 """How long one run of apt may take."""
 _PACKAGE = re.compile(r"linux-(?:image|binary)-((\d+\.\d+)\S*)-cloud-(?:amd64|arm64)$")
-"""The cloud kernels: no drivers, a third of the size, and all that tracing needs built in. From 7.0 on the
-image is in a package of its own, linux-binary-…."""
+"""Cloud kernels have few drivers, a third of the size, and everything that tracing needs. From 7.0 on the
+image is in a separate package, linux-binary-…."""
 
 
 class FetchError(Exception):
-    """A kernel cannot be had: why, and what to do."""
+    """A kernel or package cannot be fetched; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DebianKernel:
     """A kernel of Debian."""
 
     name: str
     release: str
     """Debian's release, or its backports."""
     series: str = ""
-    """Begin of the kernel's version; without it, the newest series of the release."""
+    """The first two numbers of the kernel's version; '' for the newest series of the release."""
     in_ci: bool = False
     architecture: str = "amd64"
-    """By Debian's name."""
+    """Debian's name of the architecture."""
 
 
 DEBIAN = (
-    Wanted("debian-12", "bookworm", "6.1", in_ci=True),
-    Wanted("debian-13", "trixie", "6.12", in_ci=True),
-    Wanted("debian-12-backports", "bookworm-backports"),
-    Wanted("debian-13-backports-6.16", "trixie-backports", "6.16"),
-    Wanted("debian-13-backports-6.18", "trixie-backports", "6.18"),
-    Wanted("debian-13-backports-7.0", "trixie-backports", "7.0"),
-    Wanted("debian-13-backports", "trixie-backports"),
-    Wanted("debian-sid", "sid"),
-    Wanted("debian-12-arm64", "bookworm", "6.1", architecture="arm64"),
-    Wanted("debian-13-arm64", "trixie", "6.12", architecture="arm64"),
+    DebianKernel("debian-12", "bookworm", "6.1", in_ci=True),
+    DebianKernel("debian-13", "trixie", "6.12", in_ci=True),
+    DebianKernel("debian-12-backports", "bookworm-backports"),
+    DebianKernel("debian-13-backports-6.16", "trixie-backports", "6.16"),
+    DebianKernel("debian-13-backports-6.18", "trixie-backports", "6.18"),
+    DebianKernel("debian-13-backports-7.0", "trixie-backports", "7.0"),
+    DebianKernel("debian-13-backports", "trixie-backports"),
+    DebianKernel("debian-sid", "sid"),
+    DebianKernel("debian-12-arm64", "bookworm", "6.1", architecture="arm64"),
+    DebianKernel("debian-13-arm64", "trixie", "6.12", architecture="arm64"),
 )
 
 
 def cache_folder() -> Path:
-    """Where fetched kernels are kept."""
+    """Return the folder of fetched kernels."""
     return Path(os.environ.get(CACHE_VARIABLE) or "/var/cache/stalltop-tests/kernels")
 
 
 def other_kernels() -> list[Path]:
-    """Every ``vmlinuz*`` in the folder that STALLTOP_KERNELS names."""
+    """Return every ``vmlinuz*`` in the folder that STALLTOP_KERNELS names."""
     folder = os.environ.get(FOLDER_VARIABLE)
     return sorted(Path(folder).glob("vmlinuz*")) if folder else []
 
 
-def fetched(wanted: Wanted) -> Path:
-    """The kernel's image, fetched where it is not in the folder yet. Raises FetchError."""
+def fetched(wanted: DebianKernel) -> Path:
+    """Return the kernel's image; fetch it unless it is in the folder. Raises FetchError."""
     place = kept(wanted.name, lambda work: _fetch(wanted, work))
     return next(place.glob("vmlinuz-*"))
 
 
 def kept(name: str, make: Callable[[Path], Path]) -> Path:
-    """The folder ``name`` in the cache. Where there is none, it is what ``make`` makes in the folder it gets.
+    """Return the folder ``name`` of the cache; if it is missing, ``make`` makes it in a temporary folder.
 
     Raises FetchError.
     """
@@ -91,18 +91,18 @@ def kept(name: str, make: Callable[[Path], Path]) -> Path:
     if place.exists():
         return place
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        raise FetchError(f"{name}: no apt-get and dpkg-deb here; make {place} elsewhere and copy it")
+        raise FetchError(f"{name}: apt-get or dpkg-deb is not installed; make {place} elsewhere and copy it")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetching-", dir=place.parent) as work:
             os.chmod(work, 0o755)
-            make(Path(work)).rename(place)  # there whole or not at all
+            make(Path(work)).rename(place)  # atomic: the folder is complete or missing
     except OSError as error:
         raise FetchError(f"{name}: {place}: {error.strerror}") from error
     return place
 
 
-def _fetch(wanted: Wanted, work: Path) -> Path:
+def _fetch(wanted: DebianKernel, work: Path) -> Path:
     apt = private_apt(wanted.release, wanted.architecture, work)
     package = _newest(apt("apt-cache", "pkgnames", "linux-").split(), wanted.series)
     if package is None:
@@ -122,7 +122,7 @@ def _fetch(wanted: Wanted, work: Path) -> Path:
 
 
 def _newest(names: Iterable[str], series: str) -> str | None:
-    """The package with the highest version, of ``series`` where it is given."""
+    """Return the package with the highest version, in ``series`` unless that is ''; None if there is none."""
     found = [name for name in names if (match := _PACKAGE.match(name)) and series in ("", match[2])]
 
     def version(name: str) -> tuple[list[int], bool]:
@@ -132,9 +132,9 @@ def _newest(names: Iterable[str], series: str) -> str | None:
 
 
 def private_apt(release: str, architecture: str, work: Path) -> Callable[..., str]:
-    """Runs apt's programs on a state of their own in ``work``, with ``release`` as the only source.
+    """Return a function that runs apt's programs with a state in ``work`` and ``release`` as the only source.
 
-    Raises FetchError, as what it returns does.
+    Both this function and the returned one raise FetchError.
     """
     if not KEYRING.exists():
         raise FetchError(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
@@ -172,7 +172,7 @@ def private_apt(release: str, architecture: str, work: Path) -> Callable[..., st
 
 
 def mirror() -> str:
-    """The mirror of Debian's archive: a setting, or the one that this system's own packages come from."""
+    """Return the mirror of Debian's archive: STALLTOP_DEBIAN_MIRROR, else the one of this system's apt."""
     found = os.environ.get(MIRROR_VARIABLE) or _mirrors().get("debian")
     if not found:
         raise FetchError(f"this system's apt has no mirror of Debian: name one in {MIRROR_VARIABLE}")
@@ -181,13 +181,13 @@ def mirror() -> str:
 
 @functools.cache
 def _mirrors() -> dict[str, str]:
-    """This system's mirrors by the last part of their path, ``debian`` or ``debian-security``."""
+    """Return this system's mirrors by the last part of their path, ``debian`` or ``debian-security``."""
     targets = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
     return {Path(urlsplit(uri).path).name: uri for uri in reversed(targets.split())}
 
 
 def run(*command: str, folder: Path | None = None) -> str:
-    """What ``command`` prints. Raises FetchError where it fails."""
+    """Run ``command`` and return its output. Raises FetchError if it fails."""
     try:
         done = subprocess.run(
             command,
@@ -206,10 +206,10 @@ def run(*command: str, folder: Path | None = None) -> str:
 
 
 def main(names: list[str]) -> int:
-    """Fetch ``names``; tells where each kernel is. 1 where one cannot be had, 2 for an unknown name."""
+    """Fetch ``names`` and print each path; return 1 if a kernel cannot be fetched, 2 for an unknown name."""
     known = {wanted.name: wanted for wanted in DEBIAN}
     if unknown := [name for name in names if name not in known]:
-        print(f"unknown: {' '.join(unknown)}; there are {' '.join(known)}", file=sys.stderr)
+        print(f"unknown kernels: {' '.join(unknown)}; known: {' '.join(known)}", file=sys.stderr)
         return 2
     failed = 0
     for name in names or known:

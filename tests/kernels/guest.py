@@ -1,7 +1,7 @@
-"""The first process of a guest: it mounts, lets the checks run in a child, and ends the machine.
+"""The first process of a guest: it mounts file systems, runs the checks in a child, and ends the machine.
 
-Run by the guest's kernel as ``python -I -S guest.py``. What it prints goes to the console, the first serial
-port; what the checks tell, to the second.
+The guest's kernel runs it as ``python -I -S guest.py``. It prints to the console, the first serial port; the
+checks write to the second.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ MOUNTS = (
     ("cgroup2", "/sys/fs/cgroup"),
 )
 _RESTART = 0x01234567
-"""LINUX_REBOOT_CMD_RESTART of linux/reboot.h: QEMU is told to end where a machine restarts."""
+"""LINUX_REBOOT_CMD_RESTART of linux/reboot.h: QEMU runs with -no-reboot and ends at a restart."""
 
 
 def main() -> None:
-    """Be the first process."""
+    """Mount, run the checks in a child, wait for it, and restart the machine."""
     library = ctypes.CDLL(None, use_errno=True)
     try:
         for kind, place in MOUNTS:
@@ -34,7 +34,7 @@ def main() -> None:
         child = os.fork()
         if not child:
             os._exit(_check())
-        while (ended := os.wait())[0] != child:  # others are orphans of the checks
+        while (ended := os.wait())[0] != child:  # others are orphaned children of the checks
             pass
         print(f"the checks ended with status {os.waitstatus_to_exitcode(ended[1])}")
     finally:

@@ -1,4 +1,4 @@
-"""The guests of a run: a kernel and a compiler each, booted when a test asks for it, once."""
+"""Boots each guest of a run, a kernel with the programs of a compiler, once, when a test first needs it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tests.kernel.relays import compile_relay
 from tests.kernel.traced_program import compile_program, compile_waiter
 from tests.kernels import arm64
 from tests.kernels.compiled import Compiler
-from tests.kernels.fetch import Wanted, fetched
+from tests.kernels.fetch import DebianKernel, fetched
 from tests.kernels.initrd import import_path, write_initrd
-from tests.kernels.machine import AARCH64, X86_64, Machine, Told, boot
+from tests.kernels.machine import AARCH64, X86_64, GuestReport, Machine, boot
 
 _SHELL: Final = (Path("/bin/sh"), Path("/bin/true"))
 REFUSED: Final = ("vmlinuz-6.11.0-17-generic",)
-"""Kernels on which a return probe kills a process under a seccomp filter: stalltop does not trace there."""
+"""Kernels on which stalltop must refuse to trace: return probes kill processes under a seccomp filter."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """A kernel of Debian, fetched when it is needed, or any other image."""
+class GuestKernel:
+    """A kernel of Debian, which is fetched when it is needed, or any other image."""
 
     name: str
-    wanted: Wanted | None = None
+    wanted: DebianKernel | None = None
     path: Path | None = None
 
     @property
@@ -35,11 +35,11 @@ class Kernel:
 
     @property
     def machine(self) -> Machine:
-        """What it is for."""
+        """The machine that the kernel is built for."""
         return AARCH64 if self.wanted is not None and self.wanted.architecture == "arm64" else X86_64
 
     def image(self) -> Path:
-        """Its image. Raises FetchError."""
+        """Return the kernel's image. Raises FetchError."""
         if self.path is not None:
             return self.path
         assert self.wanted is not None
@@ -48,16 +48,16 @@ class Kernel:
 
 @dataclass
 class Guests:
-    """What booted so far, and what all of them are made of."""
+    """Boots guests and keeps their reports."""
 
     folder: Path
-    """For what is built; guests have it at the same path."""
-    told: dict[tuple[str, str], Told] = field(default_factory=dict)
-    """By kernel and compiler."""
+    """Folder of the compiled programs, which guests have at the same path."""
+    told: dict[tuple[str, str], GuestReport] = field(default_factory=dict)
+    """Reports by kernel and compiler."""
     _initrds: dict[str, Path] = field(default_factory=dict)
 
-    def boot(self, kernel: Kernel, compiler: Compiler) -> Told:
-        """What the guest with ``kernel`` tells of the programs that ``compiler`` made. Raises FetchError."""
+    def boot(self, kernel: GuestKernel, compiler: Compiler) -> GuestReport:
+        """Return the report of the guest with ``kernel`` and programs of ``compiler``. Raises FetchError."""
         key = kernel.name, compiler.name
         if key not in self.told:
             image = kernel.image()
@@ -94,7 +94,7 @@ class Guests:
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """Programs that the checks trace."""
+    """The programs that the checks trace."""
 
     driver: Path
     waiter: Path
@@ -103,18 +103,18 @@ class Native:
 
     @classmethod
     def built(cls, folder: Path) -> Native:
-        """Compiled for the machine of the compiler that CC names, else for this one."""
+        """Compile the programs into ``folder``, by the compiler that CC names or by this machine's."""
         folder.mkdir(exist_ok=True)
         return cls(compile_program(folder), compile_waiter(folder), compile_relay(folder), build(folder))
 
     @property
     def files(self) -> list[Path]:
-        """All of them."""
+        """Return all files of the programs."""
         standin = (self.standin.caller, self.standin.cuda, self.standin.cudart)
         return [self.driver, self.driver.with_name("libtraced.so"), self.waiter, self.relay, *standin]
 
     def settings(self, machine: Machine, path: list[str], compiled: Path) -> dict[str, object]:
-        """What the guest is told: see `guest.py` and `checks.py`."""
+        """Return the settings of a guest, which `guest.py` and `checks.py` read."""
         return {
             "import_path": path,
             "report": machine.report,

@@ -1,4 +1,4 @@
-"""What the host part tells in a guest, held against what was done to it."""
+"""Checks the events of the host in a guest against what really happened there."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _TOTAL_RETRANSMITS_AT = 100
 _MEMORY_BYTES = 32 << 20
 
 
-class Host:
-    """The events of this host, kept as they come."""
+class HostCounts:
+    """Collects the events of this machine."""
 
     def __init__(self) -> None:
         self.events = HostEvents()
         self.used = Counter[tuple[int, int, str]]()
-        """By process, cgroup and what was counted."""
+        """Counts by PID, cgroup id and name."""
         self.victims: list[RawVictim] = []
         self.retransmits = Counter[tuple[int, int]]()
-        """Segments by inode of the socket and family."""
+        """Retransmitted segments by inode of the socket and address family."""
         self.events.begin()
         _wait_until(lambda: self.events.loaded, "the programs to be loaded")
 
     def read(self) -> None:
-        """Add what happened since the previous read."""
+        """Add the events since the previous read."""
         raw = self.events.read()
         assert not raw.dropped
         self.victims += raw.victims
@@ -53,8 +53,8 @@ class Host:
                 self.used[use.tgid, use.cgroup_id, name] += getattr(use, name)
 
 
-def count_lives(host: Host) -> None:
-    """Processes that begin and end in a cgroup, and programs that they run."""
+def count_lives(host: HostCounts) -> None:
+    """Check the counts of forks, execs and exits in a cgroup."""
     with Cgroups() as cgroups:
         cgroup = cgroups.make(container_path("docker", container_id()))
         rounds = " ".join(map(str, range(CHILDREN)))
@@ -65,11 +65,11 @@ def count_lives(host: Host) -> None:
         inode = cgroup.stat().st_ino
     assert host.used[shell.pid, inode, "forks"] == CHILDREN
     assert host.used[0, inode, "execs"] == CHILDREN
-    assert host.used[0, inode, "exits"] == CHILDREN + 1, "the shell itself ends there too"
+    assert host.used[0, inode, "exits"] == CHILDREN + 1, "the shell itself ends there as well"
 
 
-def count_retransmits(host: Host) -> None:
-    """Segments that a socket sends again to one that takes none."""
+def count_retransmits(host: HostCounts) -> None:
+    """Check the count of retransmitted segments of a socket whose peer drops everything."""
     with socket.socket() as listener, socket.socket() as sender:
         fcntl.ioctl(listener, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", _IFF_UP))
         listener.bind(("127.0.0.1", 0))
@@ -82,18 +82,18 @@ def count_retransmits(host: Host) -> None:
                 socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HxxxxxxQ", 1, ctypes.addressof(program))
             )
             sender.send(b"x")
-            _wait_until(lambda: _sent_again(sender) >= 2, "segments to be sent again")
+            _wait_until(lambda: _sent_again(sender) >= 2, "two retransmitted segments")
             inode = os.fstat(sender.fileno()).st_ino
 
             def told() -> bool:
                 host.read()
                 return host.retransmits[inode, 4] == _sent_again(sender)
 
-            _wait_until(told, "as many as the kernel has in its own books")
+            _wait_until(told, "as many retransmits as the kernel counts")
 
 
-def find_victim(host: Host) -> None:
-    """A process that the kernel kills for lack of memory, having tried to reclaim some."""
+def find_victim(host: HostCounts) -> None:
+    """Check the OOM kill of a process, and that its reclaims before are counted."""
     with Cgroups() as cgroups:
         cgroup = cgroups.make(container_path("containerd", container_id()))
         for parent in reversed([place for place in cgroup.parents if (place / "cgroup.procs").exists()]):
@@ -117,7 +117,7 @@ def find_victim(host: Host) -> None:
 
 
 def _sent_again(sender: socket.socket) -> int:
-    """By the kernel's own books."""
+    """Return the retransmitted segments that the kernel counted for the socket."""
     info = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     return int(struct.unpack_from("=I", info, _TOTAL_RETRANSMITS_AT)[0])
 

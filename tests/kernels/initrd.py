@@ -1,4 +1,4 @@
-"""Builds a guest's file system: this host's Python, what it imports, and programs, at the same paths."""
+"""Builds a guest's file system from this host's Python, the checks and programs, at the same paths."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.kernels import guest
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = Path(os.path.realpath(sys.executable))
 CHECKS = "tests.kernels.checks"
-"""The module that runs in a guest; `guest.py` imports it there."""
+"""The module that `guest.py` runs in a guest."""
 
 LATER = ("capstone", "numpy.ctypeslib")
-"""Modules that are imported only when they are used first."""
+"""Modules that the checks import only at their first use."""
 
 _LIST_FILES = """
 import importlib, json, re, sys
@@ -36,40 +36,42 @@ _LIBRARY = re.compile(r"(/\S+) \(0x[0-9a-f]+\)")
 
 
 def import_path() -> list[str]:
-    """Where the guest's Python imports from: what this one does, without the folder of a script."""
+    """Return the import path of the guest's Python: that of this one, without the folder of a script."""
     return [str(ROOT / "src"), *(place for place in sys.path if place and Path(place).is_absolute())]
 
 
 def imported_files(modules: Iterable[str]) -> list[Path]:
-    """All files that an interpreter of its own reads and maps to import ``modules``."""
+    """Return all files that a new interpreter reads and maps when it imports ``modules``."""
     command = [str(PYTHON), "-I", "-S", "-c", _LIST_FILES, json.dumps(import_path()), *modules]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return [Path(name) for name in json.loads(done.stdout) if Path(name).exists()]
 
 
 def libraries(program: Path) -> list[Path]:
-    """The shared libraries of an ELF file, its interpreter among them."""
+    """Return the shared libraries of an ELF file, including its interpreter."""
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, timeout=60, check=False)
     return [Path(name) for name in _LIBRARY.findall(done.stdout)]
 
 
 class Archive:
-    """An initial RAM disk in the making (cpio, format newc: Documentation/driver-api/early-userspace)."""
+    """Builds an initial RAM disk (cpio, format newc: Documentation/driver-api/early-userspace)."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._names = set[str]()
-        self.node("/dev/console", stat.S_IFCHR | 0o600, (5, 1))  # the kernel opens it for the first process
+        self.node(
+            "/dev/console", stat.S_IFCHR | 0o600, (5, 1)
+        )  # the Linux kernel opens it for the first process
 
     def folder(self, path: Path) -> None:
-        """A folder and those above it."""
+        """Add a folder and its parents."""
         if str(path) in self._names or path == path.parent:
             return
         self.folder(path.parent)
         self._add(str(path), stat.S_IFDIR | 0o755)
 
     def file(self, path: Path) -> None:
-        """A file of this host at its own path, with the symbolic links that lead to it."""
+        """Add a file of this host at its own path, with the symbolic links that lead to it."""
         self._at(path.parent)
         path = Path(os.path.realpath(path.parent), path.name)
         if str(path) in self._names:
@@ -81,17 +83,17 @@ class Archive:
         else:
             status = path.stat()
             mode = stat.S_IFREG | status.st_mode & 0o777
-            # The time, too: by it Python knows that a compiled module is that of its source.
+            # Python checks by the modification time whether a compiled module belongs to its source.
             self._add(str(path), mode, path.read_bytes(), int(status.st_mtime))
 
     def program(self, path: Path) -> None:
-        """A program, or a library, and the libraries that it is linked with."""
+        """Add a program or library, and the libraries that it is linked with."""
         self.file(path)
         for library in libraries(path):
             self.file(library)
 
     def tree(self, root: Path) -> None:
-        """All that is below ``root``, at the paths that it has there."""
+        """Add everything below ``root``, at paths relative to ``root``."""
         for folder, folders, files in os.walk(root):
             inside = Path("/", Path(folder).relative_to(root))
             self.folder(inside)
@@ -104,19 +106,19 @@ class Archive:
                     self._add(str(inside / name), mode, path.read_bytes(), int(path.stat().st_mtime))
 
     def text(self, name: str, data: bytes) -> None:
-        """A file that this host does not have."""
+        """Add a file ``name`` with the content ``data``."""
         self.folder(Path(name).parent)
         self._add(name, stat.S_IFREG | 0o644, data)
 
     def node(self, name: str, mode: int, device: tuple[int, int]) -> None:
-        """A device."""
+        """Add a device node."""
         self.folder(Path(name).parent)
         self._add(name, mode, device=device)
 
     def finish(self, path: Path, settings: object) -> None:
-        """Add what every guest has, and write the archive.
+        """Add the files of every guest, and write the archive.
 
-        Not compressed: unpacking costs an emulated CPU more than reading.
+        The archive is not compressed: for an emulated CPU unpacking takes longer than reading.
         """
         for name in ("/proc", "/sys", "/tmp", "/run", "/root", "/var/cache"):
             self.folder(Path(name))
@@ -128,7 +130,7 @@ class Archive:
         path.write_bytes(self._data)
 
     def _at(self, folder: Path) -> None:
-        """A folder; where a part of its path is a symbolic link, that link and where it leads."""
+        """Add a folder, and every symbolic link on its path with the folder it leads to."""
         for place in (*reversed(folder.parents), folder):
             if place.is_symlink() and str(place) not in self._names:
                 real = Path(os.path.realpath(place.parent))
@@ -150,7 +152,7 @@ class Archive:
 
 
 def write_initrd(path: Path, settings: object, programs: Iterable[Path], files: Iterable[Path]) -> None:
-    """Write a guest's file system with ``programs`` (and their libraries) and ``files`` of this host."""
+    """Write a guest's file system with ``programs``, their libraries, and ``files`` of this host."""
     archive = Archive()
     for program in (PYTHON, *programs):
         archive.program(program)

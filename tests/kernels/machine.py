@@ -1,4 +1,4 @@
-"""Boots a kernel in QEMU, without KVM, and gives what the guest told of its checks."""
+"""Boots a kernel in QEMU, without KVM, and returns the guest's report on its checks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Final
 from tests.kernels.initrd import PYTHON, ROOT
 
 SECONDS: Final = 420.0
-"""How long a guest may take before it counts as hung: several times what it takes on a busy machine."""
+"""How long a guest may take before it counts as hung: several times its time on a busy machine."""
 MEMORY_MIB: Final = 1024
 CPUS: Final = 2
 _LAST_LINES: Final = 60
-"""Of the console, in a message."""
+"""Lines at the end of the console that a message shows."""
 _KERNEL_OPTIONS: Final = (
-    # A busy host does not give a guest its CPUs at once: no doubts about timers then. Without feature 141
-    # (cx16) the kernel does without cmpxchg16b, at which some end in a double fault under QEMU 7.2.
+    # no_timer_check: a busy host runs a guest's CPUs late, which looks like a broken timer. clearcpuid=141
+    # disables cmpxchg16b (cx16), on which some kernels end in a double fault under QEMU 7.2.
     "loglevel=4 oops=panic panic=-1 no_timer_check clearcpuid=141 mitigations=off random.trust_cpu=on"
     " OPENBLAS_NUM_THREADS=1"
 )
@@ -33,19 +33,19 @@ class Machine:
     qemu: str
     model: tuple[str, ...]
     console: str
-    """The terminal of the first serial port, in the guest."""
+    """The first serial port in the guest, which is its console."""
     report: str
-    """The same of the second."""
+    """The second serial port in the guest."""
     second_port: tuple[str, str]
-    """QEMU's option that makes it, for what is called ``report``."""
+    """QEMU's option that connects the second port to the character device ``report``."""
     python: str = str(PYTHON)
-    """The first program, in the guest."""
+    """Path in the guest of Python, its first program."""
 
 
 X86_64: Final = Machine(
     "x86_64",
     "qemu-system-x86_64",
-    # QEMU 7.2 faults in gathering loads of AVX2 whose masked-out lanes have no address, which numpy makes.
+    # QEMU 7.2 faults on masked-out lanes of AVX2 gather loads, which numpy uses.
     ("-cpu", "max,avx2=off"),
     "ttyS0",
     "/dev/ttyS1",
@@ -54,7 +54,7 @@ X86_64: Final = Machine(
 AARCH64: Final = Machine(
     "aarch64",
     "qemu-system-aarch64",
-    # With QEMU's own algorithm for signed addresses: the architected one takes most of the time.
+    # pauth-impdef: QEMU's own algorithm for pointer authentication is much faster than the architected one.
     ("-machine", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"),
     "ttyAMA0",
     "/dev/ttyS0",
@@ -64,16 +64,16 @@ AARCH64: Final = Machine(
 
 
 @dataclass
-class Told:
-    """What a guest told."""
+class GuestReport:
+    """The report of a guest."""
 
     console: str
     ended: str
-    """How the machine ended; empty where it did so after its last check."""
+    """How the guest ended, if not after its last check; else ''."""
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def of(self, kind: str, **facts: object) -> list[dict[str, Any]]:
-        """Lines of this kind with these facts."""
+        """Return the lines of this kind with these facts."""
         return [
             line
             for line in self.lines
@@ -81,13 +81,13 @@ class Told:
         ]
 
     def problem(self) -> str:
-        """What to say where something is missing: how it ended, and the end of its console."""
+        """Return how the guest ended and the end of its console, for messages about missing results."""
         last = "\n".join(self.console.splitlines()[-_LAST_LINES:])
         return f"{self.ended or 'the guest ended by itself'}; the end of its console:\n{last}"
 
 
-def boot(kernel: Path, initrd: Path, machine: Machine = X86_64) -> Told:
-    """Run the checks on ``kernel``. Never raises because of the guest."""
+def boot(kernel: Path, initrd: Path, machine: Machine = X86_64) -> GuestReport:
+    """Run the checks on ``kernel`` and return the report. No failure of the guest raises an exception."""
     with tempfile.TemporaryDirectory(prefix="stalltop-guest-") as folder:
         console, report = Path(folder, "console"), Path(folder, "report")
         command = [
@@ -114,12 +114,12 @@ def boot(kernel: Path, initrd: Path, machine: Machine = X86_64) -> Told:
             ended = f"the guest did not end within {SECONDS:g} s"
         except OSError as error:
             ended = f"{machine.qemu} cannot be started: {error.strerror}"
-        told = Told(_text(console), ended)
+        told = GuestReport(_text(console), ended)
         for line in _text(report).splitlines():
             try:
                 told.lines.append(json.loads(line))
-            except ValueError:  # a machine that stopped in the middle of one
-                told.ended = told.ended or f"the guest told half of a line: {line!r}"
+            except ValueError:  # the guest stopped in the middle of a line
+                told.ended = told.ended or f"the guest wrote an incomplete line: {line!r}"
         if not told.ended and not told.of("end"):
             told.ended = "the guest ended before its checks did"
         return told

@@ -1,4 +1,4 @@
-"""The table of a run, for the terminal and docs/kernels.md: a row for each kernel, compiler and way.
+"""Formats the table of a run for the terminal and docs/kernels.md, with a row per kernel, compiler and way.
 
 kernel | compiler | way | loaded | instructions | verifier ms | counted / made
 """
@@ -9,17 +9,17 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tests.kernels.machine import Told
+from tests.kernels.machine import GuestReport
 
 MAX_INSTRUCTIONS: Final = 300_000
-"""That the verifier may go through for any program: it refuses one that needs a million."""
+"""Instructions that the verifier may process per program; its own limit is a million."""
 COLUMNS: Final = ("kernel", "compiler", "way", "loaded", "instructions", "verifier ms", "counted / made")
 BEGIN: Final = "<!-- kernels -->"
 END: Final = "<!-- end of kernels -->"
 
 
-class Line(NamedTuple):
-    """A row, as printed."""
+class MatrixRow(NamedTuple):
+    """A row of the table, as text."""
 
     kernel: str
     compiler: str
@@ -30,10 +30,10 @@ class Line(NamedTuple):
     counted: str
 
 
-def lines(told: Told, name: str, compiler: str) -> list[Line]:
-    """The rows of one guest."""
+def lines(told: GuestReport, name: str, compiler: str) -> list[MatrixRow]:
+    """Return the rows of one guest."""
     release = next((line["release"] for line in told.of("kernel")), f"{name}: did not boot")
-    found: list[Line] = []
+    found: list[MatrixRow] = []
     for variant in dict.fromkeys(line["variant"] for line in told.of("program")):
         programs = told.of("program", variant=variant)
         loaded = [program for program in programs if not program["refused"]]
@@ -42,7 +42,7 @@ def lines(told: Told, name: str, compiler: str) -> list[Line]:
         made, counted = (sum(line.get(word, 0) for line in counts) for word in ("made", "counted"))
         refused = told.of("refused", variant=variant)
         found.append(
-            Line(
+            MatrixRow(
                 release,
                 compiler,
                 variant,
@@ -52,11 +52,11 @@ def lines(told: Told, name: str, compiler: str) -> list[Line]:
                 "refused" if refused else f"{counted:,} / {made:,}" if made else "",
             )
         )
-    return found or [Line(release, compiler, "", "", "", "", told.ended or "nothing told")]
+    return found or [MatrixRow(release, compiler, "", "", "", "", told.ended or "no report")]
 
 
-def table(rows: Sequence[Line]) -> str:
-    """As Markdown, which is readable on a terminal too."""
+def table(rows: Sequence[MatrixRow]) -> str:
+    """Return the table as Markdown, which is also readable on a terminal."""
     widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
 
     def row(cells: Sequence[str]) -> str:
@@ -66,8 +66,9 @@ def table(rows: Sequence[Line]) -> str:
     return "\n".join([row(COLUMNS), f"|{'|'.join('-' * (width + 2) for width in widths)}|", *map(row, rows)])
 
 
-def page(text: str, rows: Sequence[Line], refusals: Sequence[str]) -> str:
-    """``text`` of docs/kernels.md with these rows in place of those of the same kernel and compiler."""
+def page(text: str, rows: Sequence[MatrixRow], refusals: Sequence[str]) -> str:
+    """Return ``text`` of docs/kernels.md with its rows of the same kernel and compiler replaced by
+    ``rows``."""
     before, found, rest = text.partition(BEGIN)
     content, ended, after = rest.partition(END)
     if not found or not ended:
@@ -81,13 +82,13 @@ def page(text: str, rows: Sequence[Line], refusals: Sequence[str]) -> str:
     return f"{before}{BEGIN}\n\n{table(merged)}\n{told}\n{END}{after}"
 
 
-def _rows(content: str) -> list[Line]:
+def _rows(content: str) -> list[MatrixRow]:
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in content.splitlines()
         if line.startswith("| ")
     ]
-    return [Line(*row) for row in cells[1:]]
+    return [MatrixRow(*row) for row in cells[1:]]
 
 
 def _version(kernel: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Distribution kernels take every program, and on them calls are counted, split and charged to the call."""
+"""Tests that distributions' kernels load every program and that calls are counted, split and charged."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import Any
 import pytest
 
 from tests.kernels.checks import FIRST_WITH_MULTI
-from tests.kernels.machine import SECONDS, Told
+from tests.kernels.machine import SECONDS, GuestReport
 from tests.kernels.matrix import MAX_INSTRUCTIONS
 
-# The first test of a kernel boots it, and the time of that counts as its own.
+# The first test of a kernel boots it, which counts as time of that test.
 pytestmark = pytest.mark.timeout(SECONDS + 120)
 
 
-def variants(booted: Told, *, without_splits: bool = True) -> list[str]:
-    """How the programs are loaded on this kernel: each way that it has, with and without splits."""
+def variants(booted: GuestReport, *, without_splits: bool = True) -> list[str]:
+    """Return how programs are loaded on this kernel: by each way that it has, with and without splits."""
     (kernel,) = booted.of("kernel") or [pytest.fail(booted.problem())]
     version = re.match(r"(\d+)\.(\d+)", kernel["release"])
     assert version
     new = (int(version[1]), int(version[2])) >= FIRST_WITH_MULTI
-    assert kernel["knows_multi"] == new, "its types tell which way is taken without being asked"
+    assert kernel["knows_multi"] == new, "the BTF of the kernel does not show whether it has uprobe_multi"
     ways = ("multi", "perf") if new else ("perf",)
     kinds = ("with splits", "without splits") if without_splits else ("with splits",)
     return [f"{way}, {kind}" for way in ways for kind in kinds]
 
 
-def passed(booted: Told, check: str, **facts: object) -> dict[str, Any]:
-    """What a check that passed in the guest found."""
+def passed(booted: GuestReport, check: str, **facts: object) -> dict[str, Any]:
+    """Return what a check found in the guest; fail unless it passed there."""
     for line in booted.of("failed", check=check, **facts):
         pytest.fail(f"in the guest: {line['why']}")
     found = booted.of("passed", check=check, **facts)
-    assert found, f"the guest did not get to {check} {facts}: {booted.problem()}"
+    assert found, f"the guest did not reach {check} {facts}: {booted.problem()}"
     return found[0]
 
 
-def test_every_program_is_taken(booted: Told) -> None:
+def test_every_program_loads(booted: GuestReport) -> None:
     for variant in variants(booted):
         programs = booted.of("program", variant=variant)
         assert {"call_begins", "call_returns"} <= {program["name"] for program in programs}, booted.problem()
@@ -46,29 +46,29 @@ def test_every_program_is_taken(booted: Told) -> None:
         passed(booted, "loads", variant=variant)
 
 
-def test_calls_of_several_threads_are_counted(booted: Told) -> None:
+def test_calls_of_several_threads_are_counted(booted: GuestReport) -> None:
     for variant in variants(booted):
         found = passed(booted, "counts", variant=variant)
         assert found["counted"] == found["made"] > 0
 
 
-def test_calls_of_cuda_are_counted_in_their_cgroup(booted: Told) -> None:
+def test_cuda_calls_are_counted_in_their_cgroup(booted: GuestReport) -> None:
     for variant in variants(booted, without_splits=False):
         found = passed(booted, "counts CUDA", variant=variant)
         assert found["counted"] == found["made"] > 0
 
 
-def test_time_of_calls_is_split(booted: Told) -> None:
+def test_the_time_of_calls_is_split(booted: GuestReport) -> None:
     for variant in variants(booted, without_splits=False):
         passed(booted, "splits", variant=variant)
 
 
-def test_waits_for_a_cpu_are_charged_to_who_had_it(booted: Told) -> None:
+def test_waits_for_a_cpu_are_charged_to_the_culprit(booted: GuestReport) -> None:
     for variant in variants(booted, without_splits=False):
         passed(booted, "charges", variant=variant)
 
 
-def test_the_host_part_tells_what_was_done(booted: Told) -> None:
+def test_events_of_the_host_are_counted(booted: GuestReport) -> None:
     programs = booted.of("program", variant="host")
     assert programs, booted.problem()
     for program in programs:
@@ -78,7 +78,7 @@ def test_the_host_part_tells_what_was_done(booted: Told) -> None:
 
 
 @pytest.mark.refused
-def test_a_kernel_whose_return_probes_kill_is_refused(booted: Told) -> None:
+def test_a_kernel_whose_return_probes_kill_is_refused(booted: GuestReport) -> None:
     refused = booted.of("refused")
     assert {line["variant"] for line in refused} == set(variants(booted)), booted.problem()
     for line in refused:

@@ -1,4 +1,4 @@
-"""Calls that programs make in a guest by known numbers, and what the kernel side says of them."""
+"""Compares the counts of a kernel side in a guest with the known numbers of calls of test programs."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from stalltop.probes.tracer.attach import Attachment, Point
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel import traced_program
 from tests.kernel.relays import Relay
-from tests.kernel.traced_program import Program, points
+from tests.kernel.traced_program import TracedProgram, points
 
 CALLS: Final = 2_000
 THREADS: Final = 3
 BEGINNINGS: Final = ("plain", "pushing", "comparing", "marked")
-"""Functions of native/traced.c, by how they begin."""
+"""Functions of native/traced.c with different first instructions."""
 STACKED: Final = ("outer", "jumping", "leaving")
-"""The same: call others, end in a jump to another, and are left by longjmp."""
+"""Functions of native/traced.c that call others, tail-call another, and are left by longjmp."""
 EXTENTS: Final = {"extending": 11 * 7 * 3, "filling": 13 * 5 * 2}
-"""The same: take a struct by value, with the bytes that the driver's one call of each has."""
+"""Functions of native/traced.c that take a struct by value, and the bytes of the driver's call of each."""
 WAITS: Final = {
     "wait_memory": "memory",
     "wait_lock": "lock",
@@ -43,14 +43,14 @@ WAITS: Final = {
     "wait_child": "process",
     "wait_sleep": "sleep",
 }
-"""Functions of native/waiter.c, with the part that their time has to be in."""
+"""Functions of native/waiter.c, and the part of the split that their time must be in."""
 WAITED_CALLS: Final = 8
 SPIN_MS: Final = 20
 SPINS: Final = 25
 ROUNDS: Final = 3
 
 _FIRST: Final = 400
-"""Cookies and operations of the functions here: above those of CUDA, below the first that is taken."""
+"""First cookie and operation of the functions here: above those of CUDA, below those of host gaps."""
 _SIZED: Final = {function.symbol: function for function in traced_program.FUNCTIONS if function.size}
 OWN: Final = {
     symbol: replace(
@@ -80,8 +80,8 @@ _TRACED: Final = {name.split()[0] for name, _ in A_CYCLE}
 
 
 @dataclass
-class Row:
-    """What was counted of one operation of one process in one cgroup, nested or not."""
+class CallSums:
+    """Sums of one operation of one process in one cgroup, either nested or outermost."""
 
     calls: int = 0
     bytes: int = 0
@@ -90,8 +90,8 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Side:
-    """A kernel side, and the programs that it traces."""
+class TracedSide:
+    """A kernel side and the programs that it traces."""
 
     kernel: KernelSide
     driver: Path
@@ -100,7 +100,7 @@ class Side:
     built: Built
 
     def attach(self, file: Path, symbols: list[str]) -> contextlib.closing[Attachment]:
-        """Probe functions of ``OWN`` in ``file`` until the block ends; reads off what was counted before."""
+        """Probe functions of ``OWN`` in ``file`` until the block ends; discard earlier counts."""
         attachment = self.kernel.attach(str(file), points(file, [OWN[symbol] for symbol in symbols]))
         assert not attachment.failed, attachment.failed
         assert attachment.count == 2 * len(symbols)
@@ -109,22 +109,22 @@ class Side:
         self.kernel.charges()
         return contextlib.closing(attachment)
 
-    def read(self) -> dict[tuple[int, int, str, bool], Row]:
-        """Rows since the previous read, by process, cgroup, operation and nesting; no time between calls.
+    def read(self) -> dict[tuple[int, int, str, bool], CallSums]:
+        """Return rows since the previous read by PID, cgroup id, operation and nesting, without host gaps.
 
-        Checks that each histogram holds its calls, and that the parts of each split are its time.
+        Checks that each histogram holds all calls and that the parts of each split add up to the total time.
         """
         counts = self.kernel.read()
         assert counts.calls.tolist() == counts.histograms.totals().tolist()
-        rows: dict[tuple[int, int, str, bool], Row] = {}
+        rows: dict[tuple[int, int, str, bool], CallSums] = {}
         for at, key in enumerate(counts.keys):
-            row = Row(int(counts.calls[at]), int(counts.bytes[at]), int(counts.total_ns[at]))
+            row = CallSums(int(counts.calls[at]), int(counts.bytes[at]), int(counts.total_ns[at]))
             if counts.split_ns is not None:
                 row.parts = dict(zip(SPLITS, counts.split_ns[at].tolist(), strict=True))
                 assert sum(row.parts.values()) == row.total_ns, (key, row)
             if not key.between_calls:
                 name = NAME.get(key.operation) or operations.operation(key.operation).name
-                known = rows.setdefault((key.tgid, key.cgroup_id, name, key.nested), Row())
+                known = rows.setdefault((key.tgid, key.cgroup_id, name, key.nested), CallSums())
                 known.calls += row.calls
                 known.bytes += row.bytes
                 known.total_ns += row.total_ns
@@ -133,18 +133,18 @@ class Side:
         return rows
 
     def lost(self) -> dict[str, int]:
-        """What was lost since the previous call, but for waits that are longer ago than slices are kept."""
+        """Return the losses since the previous call, except waits that are older than the kept slices."""
         return {name: count for name, count in self.kernel.losses().items() if count and name != "no_slice"}
 
 
-def count_calls(side: Side, found: dict[str, Any]) -> None:
-    """Several threads call functions with each kind of beginning; then there are calls inside calls."""
+def count_calls(side: TracedSide, found: dict[str, Any]) -> None:
+    """Check calls of functions with each kind of first instruction in several threads, then nested calls."""
     library = side.driver.with_name("libtraced.so")
     made = len(BEGINNINGS) * THREADS * CALLS
-    # Attached once: the probes of perf events are removed later than they are closed.
+    # Attach only once: probes of perf events are removed some time after they are closed.
     with (
         side.attach(library, [*BEGINNINGS, *STACKED, *EXTENTS]),
-        Program(side.driver) as program,
+        TracedProgram(side.driver) as program,
     ):
         for name in BEGINNINGS:
             program(f"threads {THREADS} {name} {CALLS}")
@@ -155,9 +155,9 @@ def count_calls(side: Side, found: dict[str, Any]) -> None:
         _count_frames(side, program, found)
 
 
-def _count_frames(side: Side, program: Program, found: dict[str, Any]) -> None:
-    """Calls at stack pointers of their own and at that of another one, and structs by value."""
-    # What is left by longjmp is found by the next call, which has the same stack pointer.
+def _count_frames(side: TracedSide, program: TracedProgram, found: dict[str, Any]) -> None:
+    """Check nested calls, tail calls, calls left by longjmp, and functions with structs by value."""
+    # A call left by longjmp is detected by the next call with the same stack pointer.
     for command in ("outer 25", "call jumping 50", "longjmp_then_call 5", "call plain 1", "sizes"):
         program(command)
     counted = {
@@ -178,8 +178,8 @@ def _count_frames(side: Side, program: Program, found: dict[str, Any]) -> None:
     assert side.lost() == {"abandoned": 5}
 
 
-def count_cuda(side: Side, found: dict[str, object]) -> None:
-    """Two processes in two cgroups call the stand-in CUDA libraries, which are probed as real ones are."""
+def count_cuda(side: TracedSide, found: dict[str, object]) -> None:
+    """Check calls by two processes in two cgroups of the stand-in CUDA libraries, probed like real ones."""
     with contextlib.ExitStack() as stack:
         cgroups = stack.enter_context(Cgroups())
         for library, layer in ((side.built.cudart, operations.RUNTIME), (side.built.cuda, operations.DRIVER)):
@@ -213,7 +213,7 @@ def count_cuda(side: Side, found: dict[str, object]) -> None:
 
 
 def _placed(library: Path, layer: str) -> list[Point]:
-    """The probes of the functions that `count_cuda` calls, where the program itself puts them."""
+    """Return the probes of the functions that `count_cuda` calls, at the places that stalltop chooses."""
     with library.open("rb") as file:
         chosen = places(file.fileno(), read_image(file.fileno(), (layer,)))
     return [
@@ -223,12 +223,12 @@ def _placed(library: Path, layer: str) -> list[Point]:
     ]
 
 
-def split_waits(side: Side, found: dict[str, object]) -> None:
-    """Each wait is in its part and in no other; `read` checks that the parts add up to the calls' time."""
+def split_waits(side: TracedSide, found: dict[str, object]) -> None:
+    """Check that each wait is in its part and in no other; `read` checks the sum of the parts."""
     told: dict[str, dict[str, float]] = {}
     with (
         side.attach(side.waiter, [*WAITS, "run"]),
-        Program(side.waiter, before=lambda: os.chdir("/tmp")) as program,
+        TracedProgram(side.waiter, before=lambda: os.chdir("/tmp")) as program,
     ):
         for name, part in {**WAITS, "run": "running"}.items():
             (by_caller,) = program(f"{name} {WAITED_CALLS} 5")
@@ -237,7 +237,7 @@ def split_waits(side: Side, found: dict[str, object]) -> None:
             found["parts"] = told
             assert row.calls == WAITED_CALLS, name
             assert row.total_ns <= by_caller, name
-            # How long it had the CPU, or waited for one, is this machine's matter; what it waited for is not.
+            # Running and run-queue time depend on the load of this machine; the other parts do not.
             waited = {other: ns for other, ns in row.parts.items() if other not in ("running", "runqueue")}
             if part == "running":
                 assert sum(waited.values()) <= 0.1 * row.total_ns, (name, told[name])
@@ -246,8 +246,8 @@ def split_waits(side: Side, found: dict[str, object]) -> None:
     assert side.lost() == {}
 
 
-def charge_waits(side: Side, found: dict[str, object]) -> None:
-    """Time that a process waited for a CPU is charged to the process of another cgroup that had it."""
+def charge_waits(side: TracedSide, found: dict[str, object]) -> None:
+    """Check that run-queue time of a process is charged to the process of another cgroup that had the CPU."""
     rounds: list[dict[str, int]] = []
     found["rounds"] = rounds
     with (
@@ -270,13 +270,13 @@ def charge_waits(side: Side, found: dict[str, object]) -> None:
             charged = _waiting(of_calls)
             hogged = _waiting([charge for charge in of_calls if charge in by_hog])
             rounds.append({"lost": lost, "charged": charged, "to the hog": hogged, "it ran": spent})
-            # What the victim lost is charged, to the nanosecond. How much that is depends on the host, too:
-            # while it lets the guest's CPU wait, nobody in the guest is preempted.
+            # What the victim lost is charged, to the nanosecond. How much it loses also depends on the host:
+            # while the guest's CPU waits for the host, no process of the guest is preempted.
             assert lost > SPIN_MS * 1e6, rounds
             too_old = side.kernel.losses()["no_slice"]
             assert charged == lost or (too_old and 0.98 * lost <= charged < lost), (too_old, rounds)
-            # The hog had it, but for what the guest's kernel and this program did; not more than it ran, but
-            # for a switch itself, which takes an emulated CPU a quarter of a millisecond.
+            # The hog had the CPU, except when the guest's kernel or this program ran. Its charge is at most
+            # its CPU time and the switches, which take an emulated CPU a quarter of a millisecond each.
             assert 0.5 * charged < hogged <= 1.05 * spent, rounds
 
 
@@ -285,11 +285,11 @@ def _waiting(charges: list[RawCharge]) -> int:
 
 
 def _leave_first_cpu() -> None:
-    """Moves every running process, this one included, off the CPU that the two test processes share."""
+    """Move every running process, including this one, off the CPU that the two test processes share."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             for thread in _threads(int(name)):
-                with contextlib.suppress(OSError):  # gone, or a thread of the kernel that has to be there
+                with contextlib.suppress(OSError):  # ended, or a thread of the Linux kernel bound to this CPU
                     os.sched_setaffinity(thread, range(1, os.cpu_count() or 1))
 
 
@@ -301,7 +301,7 @@ def _threads(pid: int) -> list[int]:
 
 @contextlib.contextmanager
 def _two_on_one_cpu(relay: Path) -> Iterator[tuple[Relay, int, Relay, int]]:
-    """A process that makes calls and one that computes, each with the id of its cgroup."""
+    """Run a process that makes calls and one that only computes on one CPU; yield each with its cgroup id."""
     with Cgroups() as cgroups:
         mine, others = (cgroups.make(container_path("docker", container_id())) for _ in range(2))
         _leave_first_cpu()

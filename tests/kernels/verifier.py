@@ -1,4 +1,4 @@
-"""What the verifier says of each program that this process loads: asked at every load, on any kernel."""
+"""Records the verifier's statistics of each program that this process loads, on any kernel."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from stalltop.probes.programs import bpf_calls
 
 _PROG_LOAD: Final = 5
 _STATISTICS: Final = 4
-"""BPF_LOG_STATS: one line with figures in place of the whole log."""
+"""BPF_LOG_STATS: the log is one line of statistics."""
 _LOG_BYTES: Final = 1 << 16
 _NAME_BYTES: Final = 16
 _COUNT_AT, _LOG_AT, _NAME_AT = 4, 24, 48
-"""In union bpf_attr for BPF_PROG_LOAD: insn_cnt; log_level, log_size and log_buf; prog_name."""
+"""Offsets in union bpf_attr for BPF_PROG_LOAD: insn_cnt; log_level, log_size and log_buf; prog_name."""
 _PROCESSED: Final = re.compile(rb"processed (\d+) insns")
 
 
 class Verified(NamedTuple):
-    """One program."""
+    """The verifier's statistics of one program."""
 
     name: str
     size: int
-    """Instructions that it has."""
+    """Number of its instructions."""
     instructions: int
-    """That the verifier went through, on all paths; -1 where it does not say."""
+    """Instructions that the verifier processed on all paths; -1 if it does not report them."""
     verifier_ms: float
-    """Of the whole system call, beside others: several are made at the same time."""
+    """Time of the whole system call; several programs may load at the same time."""
     refused: str
-    """The kernel's reason; empty where the program was loaded."""
+    """The error of the load; '' if the program was loaded."""
 
 
 @contextlib.contextmanager
 def watched_loads() -> Iterator[list[Verified]]:
-    """The programs that are loaded within the block."""
+    """Collect the statistics of the programs that are loaded within the block."""
     found: list[Verified] = []
     original = bpf_calls._bpf
 
     def watched(command: int, attributes: bytes) -> int:
         fields = bytearray(attributes.ljust(_NAME_AT + _NAME_BYTES, b"\0"))
         if command != _PROG_LOAD or struct.unpack_from("=I", fields, _LOG_AT)[0]:
-            return original(command, attributes)  # no program, or asked for once more, for the whole log
+            return original(command, attributes)  # no program, or a second load to get the whole log
         log = ctypes.create_string_buffer(_LOG_BYTES)
         struct.pack_into("=IIQ", fields, _LOG_AT, _STATISTICS, _LOG_BYTES, ctypes.addressof(log))
         refused = ""

@@ -1,4 +1,4 @@
-"""The set-up of ./stalltop with a stand-in interpreter: what is done when, what an interruption leaves."""
+"""Tests the set-up of ./stalltop with a stand-in interpreter: when it runs, and after interruptions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-# Stands for /usr/bin/python3 and for the environment's own: makes "environments" that hold a copy of itself,
-# and writes down every use of pip and every start of the program.
+# Replaces /usr/bin/python3 and the environment's interpreter: makes "environments" with a copy of itself, and
+# logs every use of pip and every start of the program.
 INTERPRETER = r"""#!/bin/sh
 log=LOG
 case "$*" in
@@ -41,7 +41,7 @@ TOOLS = (
     *("sh", "basename", "cat", "cksum", "cp", "dirname", "flock", "id", "mkdir", "mktemp", "paste"),
     *("readlink", "rm", "sed", "sleep", "tail", "tr"),
 )
-"""What the launcher calls besides Python."""
+"""Programs that the launcher calls besides Python."""
 
 
 class Checkout:
@@ -61,7 +61,7 @@ class Checkout:
 
     def popen(self, *arguments: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         def prepare() -> None:
-            # Whoever runs the tests in the background of a shell has them, and all they start, ignore Ctrl-C.
+            # A shell that runs the tests in the background makes them, and all they start, ignore SIGINT.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             if before is not None:
                 before()
@@ -123,26 +123,26 @@ def test_changed_dependencies_are_installed(checkout: Checkout) -> None:
     assert checkout.uses() == ["pip", "run check"] * 2
 
 
-def test_a_command_with_packages_of_its_own_adds_them_to_what_is_there(checkout: Checkout) -> None:
+def test_a_command_with_packages_of_its_own_adds_them_to_the_environment(checkout: Checkout) -> None:
     checkout.run("check")
     there = checkout.folder / ".venv/there"
     there.touch()
     said = checkout.run("serve", "--port", "0").stderr
     assert checkout.uses() == ["pip", "run check", "pip", "run serve --port 0"]
     assert "for this command" in said
-    assert there.exists()  # what was there was not made anew
+    assert there.exists()  # the environment was not made again
     checkout.run("check")
     checkout.run("serve")
     assert checkout.uses()[4:] == ["run check", "run serve"]
 
 
-def test_such_a_command_may_be_the_first(checkout: Checkout) -> None:
+def test_a_command_with_packages_of_its_own_may_be_the_first(checkout: Checkout) -> None:
     checkout.run("serve")
     checkout.run("check")
     assert checkout.uses() == ["pip", "run serve", "run check"]
 
 
-def test_packages_of_one_format_come_with_its_first_use(checkout: Checkout) -> None:
+def test_packages_of_an_export_format_are_installed_at_its_first_use(checkout: Checkout) -> None:
     csv, parquet = "export x --to csv", "export x --to parquet -o y"
     for command in (csv, parquet, csv, "export x --to=parquet"):
         checkout.run(*command.split())
@@ -152,7 +152,7 @@ def test_packages_of_one_format_come_with_its_first_use(checkout: Checkout) -> N
     ]
 
 
-def test_packages_of_a_command_that_could_not_be_added_harm_nothing(checkout: Checkout) -> None:
+def test_a_failed_installation_of_a_command_s_packages_affects_no_other_command(checkout: Checkout) -> None:
     checkout.run("check")
     checkout.flag("no-network").touch()
     assert checkout.run("serve").returncode == 1
@@ -160,7 +160,7 @@ def test_packages_of_a_command_that_could_not_be_added_harm_nothing(checkout: Ch
     assert checkout.uses() == ["pip", "run check", "pip", "run check"]
 
 
-def test_a_group_of_packages_takes_in_another(tmp_path: Path) -> None:
+def test_a_group_of_packages_can_include_another(tmp_path: Path) -> None:
     project = (
         '[project]\nname = "stalltop"\ndependencies = ["one"]\n'
         '[project.optional-dependencies]\nserve = ["two"]\ntest = ["stalltop[serve]", "three[x]>1"]\n'
@@ -171,7 +171,7 @@ def test_a_group_of_packages_takes_in_another(tmp_path: Path) -> None:
     assert done.stdout.split() == ["one", "two", "three[x]>1", "one"]
 
 
-def test_without_a_network_nothing_half_made_is_used(checkout: Checkout) -> None:
+def test_without_a_network_an_incomplete_environment_is_not_used(checkout: Checkout) -> None:
     checkout.flag("no-network").touch()
     failed = checkout.run("check")
     assert failed.returncode == 1
@@ -183,7 +183,7 @@ def test_without_a_network_nothing_half_made_is_used(checkout: Checkout) -> None
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
-def test_a_set_up_stopped_in_the_middle_is_repaired_by_the_next_start(checkout: Checkout, how: int) -> None:
+def test_an_interrupted_set_up_is_repaired_by_the_next_start(checkout: Checkout, how: int) -> None:
     checkout.flag("slow").write_text("100")
     process = checkout.popen("check")
     until(lambda: checkout.uses() == ["pip"])
@@ -205,7 +205,7 @@ def test_two_first_starts_at_once_set_up_once(checkout: Checkout) -> None:
 
 
 class Pythons:
-    """Interpreters of a system: its own, and others beside it and in PATH. All are the stand-in."""
+    """The interpreters of a system: its own, others beside it, and others in PATH. All are the stand-in."""
 
     def __init__(self, checkout: Checkout) -> None:
         self.checkout = checkout
@@ -222,7 +222,7 @@ class Pythons:
         (self.system / "python3").symlink_to(f"python{version}")
 
     def start(self, **variables: str) -> subprocess.CompletedProcess[str]:
-        # No Python of this machine, and neither apt nor dnf; root or not does not matter then.
+        # PATH has neither this machine's Python nor apt or dnf, so that root makes no difference.
         for name in TOOLS:
             found = shutil.which(name)
             assert found
@@ -241,7 +241,7 @@ class Pythons:
 
     @property
     def used(self) -> str:
-        """The interpreter that made the environment, by its stamp."""
+        """The interpreter that made the environment, as its stamp says."""
         stamp = (self.checkout.folder / ".venv/run.ready").read_text()
         return str(Path(stamp.split()[0]).relative_to(self.checkout.folder.parent))
 
@@ -261,28 +261,30 @@ def test_the_systems_own_python_comes_first_and_sees_the_systems_packages(python
 
 
 @pytest.mark.parametrize("own", ["3.8", "3.9", "3.10"])
-def test_beside_an_old_one_the_newest_is_taken_and_sees_none_of_them(pythons: Pythons, own: str) -> None:
+def test_beside_an_old_system_python_the_newest_is_used_without_system_packages(
+    pythons: Pythons, own: str
+) -> None:
     pythons.owns(own)
     pythons.have(pythons.system, "3.11", "3.12")
     pythons.have(pythons.path, "3.13")
     assert pythons.start().returncode == 0
     assert pythons.used == "system/python3.12"
     assert "--system-site-packages" not in pythons.checkout.flag("venv").read_text()
-    pythons.start()  # and is found again: nothing is made anew
+    pythons.start()  # finds it again and makes no new environment
     assert pythons.checkout.uses() == ["pip", "run check", "run check"]
 
 
-def test_then_one_from_path_is_taken(pythons: Pythons) -> None:
+def test_a_python_in_path_is_used_if_none_beside_the_system_s_is_new_enough(pythons: Pythons) -> None:
     pythons.owns("3.9")
     pythons.have(pythons.path, "3.10", "3.11", "3.12")
     assert pythons.start().returncode == 0
     assert pythons.used == "path/python3.12"
 
 
-def test_what_is_in_path_but_does_not_run_is_passed_by(pythons: Pythons) -> None:
+def test_a_python_in_path_that_does_not_run_is_ignored(pythons: Pythons) -> None:
     pythons.owns("3.9")
     pythons.have(pythons.path, "3.11")
-    # As pyenv leaves one in PATH for each version that any of its users has.
+    # pyenv leaves such a shim in PATH for every version that any of its users has.
     (pythons.path / "shim").write_text("#!/bin/sh\nexit 127\n")
     (pythons.path / "shim").chmod(0o755)
     (pythons.path / "python3.13").symlink_to("shim")
@@ -290,7 +292,7 @@ def test_what_is_in_path_but_does_not_run_is_passed_by(pythons: Pythons) -> None
     assert pythons.used == "path/python3.11"
 
 
-def test_the_one_that_is_named_comes_before_all(pythons: Pythons) -> None:
+def test_stalltop_python_has_priority_over_all_others(pythons: Pythons) -> None:
     pythons.owns("3.11")
     pythons.have(pythons.path, "3.12")
     named = pythons.path / "python3.12"
@@ -303,10 +305,10 @@ def test_the_one_that_is_named_comes_before_all(pythons: Pythons) -> None:
     [
         ("apt-get", "sudo apt-get install python3.11 python3.11-venv"),
         ("dnf", "sudo dnf install python3.12"),
-        ("", "missing here: python3.12"),
+        ("", "not installed: python3.12"),
     ],
 )
-def test_with_old_ones_only_it_says_what_to_install(pythons: Pythons, manager: str, said: str) -> None:
+def test_with_old_pythons_only_it_says_what_to_install(pythons: Pythons, manager: str, said: str) -> None:
     pythons.owns("3.10")
     if manager:
         (pythons.path / manager).write_text("#!/bin/sh\nexit 1\n")
@@ -321,7 +323,7 @@ def test_with_old_ones_only_it_says_what_to_install(pythons: Pythons, manager: s
     assert pythons.checkout.uses() == []
 
 
-# Stand for the real ones after an apt that was stopped: nothing is installed before dpkg has ended it.
+# Replace the real programs after an interrupted apt: installing fails until dpkg has configured everything.
 PACKAGES = {
     "id": "echo 0",
     "dpkg": 'echo "dpkg $*" >>LOG; touch LOG.ended',
@@ -329,7 +331,7 @@ PACKAGES = {
 }
 
 
-def test_an_installation_of_packages_that_was_stopped_is_ended_first(tmp_path: Path) -> None:
+def test_an_interrupted_installation_of_packages_is_completed_first(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for name, line in PACKAGES.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{line.replace('LOG', str(log))}\n")
@@ -353,7 +355,7 @@ def test_an_installation_of_packages_that_was_stopped_is_ended_first(tmp_path: P
     ]
 
 
-def test_it_runs_through_a_link_and_from_another_folder(checkout: Checkout, tmp_path: Path) -> None:
+def test_the_launcher_runs_through_a_link_and_from_another_folder(checkout: Checkout, tmp_path: Path) -> None:
     link = tmp_path / "bin" / "stalltop"
     link.parent.mkdir()
     link.symlink_to(checkout.folder / "stalltop")
@@ -372,7 +374,7 @@ def as_nobody() -> None:
 class TestWithoutRoot:
     @pytest.fixture
     def theirs(self, tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-        # Where another user may look: the checkout belongs to root, the data folder and the log to nobody.
+        # Other users may read this folder: the checkout belongs to root, the data folder and log to nobody.
         folder = tmp_path_factory.mktemp("theirs")
         for parent in (folder, *folder.parents):
             if parent.stat().st_uid == os.geteuid() and str(parent).startswith("/tmp/"):
@@ -390,7 +392,7 @@ class TestWithoutRoot:
         assert theirs.uses() == ["pip", "run check"]
         assert not (theirs.folder / ".venv").exists()
 
-    def test_what_is_missing_is_said_with_the_remedy(self, theirs: Checkout) -> None:
+    def test_missing_packages_are_named_with_a_remedy(self, theirs: Checkout) -> None:
         theirs.flag("no-venv").touch()
         process = theirs.popen("check", before=as_nobody)
         _, err = process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""What ./run-tests says passed was tried."""
+"""Tests that ./run-tests reports a suite as passed only if it ran."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.setup.test_launcher import ROOT, Checkout
 
 
 @pytest.mark.parametrize("browser", [True, False])
-def test_no_browser_is_no_passed_test(tmp_path: Path, *, browser: bool) -> None:
+def test_the_browser_suite_fails_without_a_browser(tmp_path: Path, *, browser: bool) -> None:
     checkout = Checkout(tmp_path)
     shutil.copy(ROOT / "run-tests", checkout.folder)
     stubs = tmp_path / "stubs"
     stubs.mkdir()
-    for name, code in (("apt-get", 1), ("dpkg", 1), ("browser", 0)):  # nothing is installed by a test
+    for name, code in (("apt-get", 1), ("dpkg", 1), ("browser", 0)):  # the test must not install packages
         (stubs / name).write_text(f"#!/bin/sh\nexit {code}\n")
         (stubs / name).chmod(0o755)
     done = subprocess.run(
@@ -38,4 +38,4 @@ def test_no_browser_is_no_passed_test(tmp_path: Path, *, browser: bool) -> None:
     assert ("all passed: browser" in done.stdout) == browser, done
     assert (done.returncode == 0) == browser
     assert f"== browser: {'ok' if browser else 'FAILED'}" in done.stdout
-    assert browser or "nothing was tried in a browser" in done.stderr
+    assert browser or "cannot run the browser tests" in done.stderr

@@ -1,4 +1,5 @@
-"""The whole program in a real system: what scripts/whole-system-test runs in its guest, a line a step.
+"""Tests the whole program in a real system: scripts/whole-system-test runs these steps in a guest.
 
-Each step uses the program as a person does, by its commands, and looks at what it says and at what it leaves.
+Each step uses the program's commands as a user does, checks their output and what they leave behind, and
+prints one line.
 """

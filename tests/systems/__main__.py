@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.systems import containers, facts, pressure, recordings, sample_tenants, sessions, units
-from tests.systems.guest import Failed, Guest
+from tests.systems.guest import Guest, StepError
 from tests.systems.left import Left
 
 STEPS: dict[str, Callable[[Guest], str]] = {
@@ -34,7 +34,7 @@ STEPS: dict[str, Callable[[Guest], str]] = {
 
 
 def asked() -> list[str]:
-    """Names of the steps to run: arguments, else what the kernel's command line says, else all."""
+    """Return the steps to run: those of the arguments, else those of the kernel's command line, else all."""
     if sys.argv[1:]:
         return sys.argv[1:]
     for word in shlex.split(Path("/proc/cmdline").read_text()):
@@ -45,16 +45,16 @@ def asked() -> list[str]:
 
 
 def run(name: str) -> bool:
-    """Run one step, print its line, and say whether all was right."""
+    """Run one step, print its line, and return whether it passed and left nothing behind."""
     before, began = Left(), time.monotonic()
     try:
         with Guest() as guest:
             told = STEPS[name](guest)
         left = before.since()
         if left:
-            raise Failed(f"left behind: {'; '.join(left)}")
+            raise StepError(f"left behind: {'; '.join(left)}")
     except Exception as error:
-        why = str(error) if isinstance(error, Failed) else traceback.format_exc()
+        why = str(error) if isinstance(error, StepError) else traceback.format_exc()
         print(f"FAILED: {name} ({time.monotonic() - began:.0f} s): {why}", flush=True)
         return False
     print(f"ok: {name} ({time.monotonic() - began:.0f} s): {told}", flush=True)
@@ -62,13 +62,13 @@ def run(name: str) -> bool:
 
 
 def main() -> int:
-    """Run what was asked for; 1 where anything failed."""
+    """Run the steps; return 1 if one failed and 2 for an unknown step."""
     steps = asked()
     if steps == ["shell"]:
         return subprocess.run(["bash"], check=False).returncode
     unknown = [name for name in steps if name not in STEPS]
     if unknown:
-        print(f"unknown steps: {', '.join(unknown)}; there are: {', '.join(STEPS)}, shell")
+        print(f"unknown steps: {', '.join(unknown)}; known: {', '.join(STEPS)}, shell")
         return 2
     failed = [name for name in steps if not run(name)]
     print(f"failed: {', '.join(failed)}" if failed else "all passed", flush=True)

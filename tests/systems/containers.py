@@ -1,4 +1,4 @@
-"""A real container, made and run by Podman."""
+"""Tests a real container, made and run by Podman."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IMAGE, NAME = "localhost/gpu-program", "llm-finetune"
 
 
 def _root_files(guest: Guest) -> Path:
-    """A root file system with the sample program, its libraries and the C library, as a tar file."""
+    """Make a tar file of a root file system with the demo's caller, its libraries and the C library."""
     root, built = guest.folder / "root", guest.built
     for library in {word for file in built.folder.iterdir() for word in output("ldd", str(file)).split()}:
         if library.startswith("/lib"):
@@ -24,8 +24,8 @@ def _root_files(guest: Guest) -> Path:
 
 
 def podman(guest: Guest) -> str:
-    """The container is known by the name that Podman gave it, and its quota by what Podman set."""
-    # Podman's locks of all containers stay, as does the slice, when the last container has ended.
+    """The container has the name and the CPU quota that Podman gave it."""
+    # Podman's lock file and the slice stay when the last container has ended.
     guest.later(Path("/dev/shm/libpod_lock").unlink, True)
     output("podman", "import", str(_root_files(guest)), IMAGE)
     guest.later(ended, "systemctl", "stop", "machine.slice")
@@ -39,8 +39,10 @@ def podman(guest: Guest) -> str:
     identity = output("podman", "inspect", "--format", "{{.Id}}", NAME).strip()
     window = told("once", "--no-state", "--json", "--seconds", "10")
     one = tenant(window, NAME)
-    need(one["kind"] == "container" and one["runtime"] == "podman", f"it is {one}")
-    need(one["container_id"] == identity, f"id is {one['container_id']}, Podman says {identity}")
+    need(one["kind"] == "container" and one["runtime"] == "podman", f"the tenant is {one}")
+    need(
+        one["container_id"] == identity, f"the container id is {one['container_id']}, Podman says {identity}"
+    )
     use = next(use for use in window["tenant_use"] if use["tenant"] == one["id"])
     need(use["cpu_quota"] == 0.2 and use["throttled_ns"], f"quota: {use}")
     rows = splits_add_up(window)

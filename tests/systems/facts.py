@@ -1,4 +1,4 @@
-"""What the system is, and what the program says of it before it traces."""
+"""Tests the facts about the system, the first start, and ``stalltop check``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.systems.guest import PROGRAM, Guest, need, output, told
 
 
 def system(guest: Guest) -> str:
-    """Versions; control groups are those of version 2 alone, pressure and scheduler figures are there."""
+    """The system has cgroup v2 only, PSI and schedstats; report its versions."""
     types = [line.split()[2] for line in Path("/proc/mounts").read_text().splitlines()]
     need(types.count("cgroup2") == 1 and "cgroup" not in types, f"mounted are {sorted(set(types))}")
     pressure = [one for one in ("cpu", "memory", "io") if Path("/proc/pressure", one).read_text()]
-    need(len(pressure) == 3, f"pressure is told of {pressure}")
+    need(len(pressure) == 3, f"PSI exists for {pressure} only")
     need(Path("/proc/sys/kernel/sched_schedstats").read_text().strip() == "1", "schedstats are off")
     need(Path("/proc/1/comm").read_text().strip() == "systemd", "systemd is not the first process")
     release = dict(
@@ -32,7 +32,7 @@ def system(guest: Guest) -> str:
 
 
 def first_start(guest: Guest) -> str:
-    """Programs are compiled by this system's BCC where none are kept, and the next start has them."""
+    """Without compiled programs this system's BCC compiles them, and the next start uses them."""
     shipped = PROGRAM.parent / "bpf/compiled"
     if shipped.exists():
         guest.later(shipped.with_name("aside").rename, shipped)
@@ -44,18 +44,18 @@ def first_start(guest: Guest) -> str:
             told("once", "--no-state", "--json", "--seconds", "0.5")
             took.append(time.monotonic() - began)
     kept = [file.stat().st_size for file in (guest.folder / "cache").iterdir()]
-    need(kept, "no compiled programs are kept")
+    need(kept, "the cache has no compiled programs")
     need(took[1] < took[0], f"the second start took {took[1]:.0f} s, the first one {took[0]:.0f} s")
     kilobytes = sum(kept) / 1e3
     return f"first start {took[0]:.0f} s, second {took[1]:.0f} s, {kilobytes:.0f} kB kept"
 
 
 def readiness(guest: Guest) -> str:
-    """``stalltop check``: nothing fails, and it traces calls of its own."""
+    """``stalltop check`` finds no failure and traces calls of its own."""
     findings = told("check", "--json")["findings"]
     by_name = {one["name"]: one for one in findings}
     bad = [f"{one['name']}: {one['seen']}" for one in findings if one["verdict"] == "fail"]
     need(not bad, f"check says {bad}")
-    need(by_name["cgroups"]["seen"] == "v2", f"check says of cgroups {by_name['cgroups']['seen']}")
+    need(by_name["cgroups"]["seen"] == "v2", f"check says about cgroups: {by_name['cgroups']['seen']}")
     warned = [one["name"] for one in findings if one["verdict"] == "warn"]
     return f"{by_name['trial']['seen']}; warns of {', '.join(warned)}"

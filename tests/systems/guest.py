@@ -1,4 +1,4 @@
-"""What a step works with: the program, and processes that call, which end with the step."""
+"""Provides what steps use: the program's commands, and calling processes that end with the step."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ T = TypeVar("T")
 
 PROGRAM = Path(__file__).resolve().parents[2] / "stalltop"
 PATIENCE_SECONDS = 900.0
-"""How long anything may take: an emulated CPU is about thirty times slower."""
+"""How long a wait may take: an emulated CPU is about thirty times slower."""
 
 
-class Failed(Exception):
-    """A step saw something that is not as it has to be; says what."""
+class StepError(Exception):
+    """A step failed; the message says what it saw."""
 
 
 def need(is_so: object, otherwise: str) -> None:
-    """Raise Failed unless it ``is_so``."""
+    """Raise StepError unless it ``is_so``."""
     if not is_so:
-        raise Failed(otherwise)
+        raise StepError(otherwise)
 
 
 def wait_until(look: Callable[[], T], what: str, seconds: float = PATIENCE_SECONDS) -> T:
-    """Call ``look`` until it gives something true, and return that. Raises Failed after ``seconds``."""
+    """Call ``look`` until its result is true and return it. Raises StepError after ``seconds``."""
     end = time.monotonic() + seconds
     while not (found := look()):
-        need(time.monotonic() < end, f"waited {seconds:g} s for {what}; last seen: {found!r}")
+        need(time.monotonic() < end, f"waited {seconds:g} s for {what}; last result: {found!r}")
         time.sleep(0.5)
     return found
 
 
 def output(*command: str, code: int = 0) -> str:
-    """What a command says on stdout. Raises Failed where it ends with another code."""
+    """Run a command and return its stdout. Raises StepError if it ends with another code."""
     done = subprocess.run(
         command,
         capture_output=True,
@@ -60,27 +60,27 @@ def output(*command: str, code: int = 0) -> str:
 
 
 def ended(*command: str) -> None:
-    """Run a command that ends something, which may have ended by itself."""
+    """Run a command that stops something; ignore its exit code, since that may have stopped already."""
     subprocess.run(command, capture_output=True, check=False)
 
 
 def stalltop(*arguments: str) -> str:
-    """What the program says on stdout. Raises Failed where it does not end with 0."""
+    """Run stalltop and return its stdout. Raises StepError unless it ends with 0."""
     return output(str(PROGRAM), *arguments)
 
 
 def told(*arguments: str) -> Any:
-    """The JSON that the program prints."""
+    """Run stalltop and return the JSON that it prints."""
     return json.loads(stalltop(*arguments))
 
 
 class Guest:
-    """One step's workplace."""
+    """The workplace of one step, which removes everything at its end."""
 
     def __init__(self) -> None:
-        # On the disk: some systems have /tmp in memory.
+        # On a disk: some systems have /tmp in memory.
         self.folder = Path(tempfile.mkdtemp(prefix="system-test-", dir="/var/tmp"))
-        # Where users may run it, too: what is built is in a folder of root's.
+        # Users of a step run the programs too, so they are copied out of root's own folder.
         self.folder.chmod(0o755)
         self.built = Built(Path(shutil.copytree(build().folder, self.folder / "standin")))
         self._open = contextlib.ExitStack()
@@ -94,7 +94,7 @@ class Guest:
         shutil.rmtree(self.folder)
 
     def later(self, do: Callable[..., object], *arguments: object) -> None:
-        """Call this at the end of the step, the last one first."""
+        """Call ``do`` at the end of the step; the last registered call runs first."""
         self._open.callback(do, *arguments)
 
     def caller(
@@ -104,7 +104,7 @@ class Guest:
         name: str = "",
         latencies: Mapping[str, Latency] | None = None,
     ) -> Caller:
-        """A process on stand-in libraries, started by the command ``before``, ready for commands."""
+        """Start a process on stand-in libraries by the command ``before``; it waits for commands."""
         table = None
         if latencies:
             self._tables += 1
@@ -115,7 +115,7 @@ class Guest:
         return caller
 
     def unit(self, name: str, *properties: str, caller_name: str = "", within: Sequence[str] = ()) -> Caller:
-        """The same as a systemd service of this name with ``properties`` (``CPUQuota=20%``), started by the
+        """Start such a process as the systemd service ``name`` with ``properties`` (``CPUQuota=20%``), by the
         command ``within``."""
         command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={name}"]
         for one in properties:
@@ -126,14 +126,14 @@ class Guest:
 
 
 def tenant(window: Mapping[str, Any], name: str) -> Any:
-    """The tenant of this name in a window. Raises Failed where it is not there."""
+    """Return the tenant of this name in a window. Raises StepError if there is none, or more than one."""
     found = [one for one in window["tenants"] if one["name"] == name]
     need(len(found) == 1, f"{len(found)} tenants are called {name}: {[t['name'] for t in window['tenants']]}")
     return found[0]
 
 
 def splits_add_up(window: Mapping[str, Any]) -> int:
-    """How many operations there are; raises Failed where the parts of one are not its whole time."""
+    """Return the number of operations. Raises StepError if the parts of one do not add up to its time."""
     for one in window["operations"]:
         parts = one["split_ns"]
         need(parts is not None, f"no split of {one['operation']}: {window['unknown']}")
@@ -145,7 +145,7 @@ def splits_add_up(window: Mapping[str, Any]) -> int:
 
 
 def chain(window: Mapping[str, Any], cause: str, of: str) -> Any:
-    """The chain of this cause of this tenant (by name). Raises Failed where it is not there."""
+    """Return the chain of this cause about the tenant of this name. Raises StepError if there is none."""
     names = {one["id"]: one["name"] for one in window["tenants"]}
     for one in window["chains"]:
         if one["cause"] == cause and names.get(one["tenant"], "") == of:
@@ -153,4 +153,4 @@ def chain(window: Mapping[str, Any], cause: str, of: str) -> Any:
     seen = [
         f"{one['cause']} of {names.get(one['tenant'], '?')}: {one['summary']}" for one in window["chains"]
     ]
-    raise Failed(f"no {cause} of {of}; told: {seen or 'nothing'}; unknown: {window['unknown']}")
+    raise StepError(f"no chain {cause} of {of}; chains: {seen or 'none'}; unknown: {window['unknown']}")

@@ -1,4 +1,4 @@
-"""What is there beside the programs of the system, so that it can be told what a step has left behind."""
+"""Finds what a step has left behind: BPF objects, probes, files, cgroups and processes."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pathlib import Path
 from stalltop.probes.programs import bpf_calls
 
 _KINDS = {"program": (11, 13), "map": (12, 14), "link": (31, 30)}
-"""Commands of bpf() that give the next id, and a file descriptor of one: enum bpf_cmd of linux/bpf.h."""
+"""Commands of bpf() that return the next id, and the descriptor of an id: enum bpf_cmd of linux/bpf.h."""
 _INFO_BY_FD = 15
 _NAME_AT = {"program": 64, "map": 24}
 """Offsets of ``name`` in struct bpf_prog_info and bpf_map_info (linux/bpf.h)."""
 _SYSTEMD = "sd_"
-"""How the names of systemd's own programs begin: it makes and removes them with its units."""
+"""Prefix of the BPF programs that systemd loads and removes with its units."""
 _SYSTEM_CGROUPS = ("/init.scope", "/system.slice/systemd-", "/system.slice/dbus", "/user.slice")
-"""Whose processes systemd starts and ends as it likes."""
+"""Cgroups whose processes systemd starts and ends at any time."""
 SECONDS = 30.0
-"""How long what ends may take until it is gone."""
+"""How long the removal of ended things may take."""
 
 
 class Left:
-    """What is there at one moment: made before a step, asked after it."""
+    """A snapshot of the system, made before a step and compared after it."""
 
     def __init__(self) -> None:
         self._there = set(_everything())
 
     def since(self) -> list[str]:
-        """What has come since then and stays, in words."""
+        """Return descriptions of what has been added since the snapshot and stays."""
         end = time.monotonic() + SECONDS
         while True:
             left = sorted(set(_everything()) - self._there)
@@ -75,7 +75,7 @@ def _in_kernel(kind: str) -> Iterator[str]:
 
 
 def _name(kind: str, number: int, command: int) -> str | None:
-    """What it is called; None where it has gone meanwhile."""
+    """Return the name of an object, '' if it has none, or None if it no longer exists."""
     try:
         fd = bpf_calls._bpf(command, struct.pack("=III", number, 0, 0))
     except OSError as error:
@@ -105,5 +105,7 @@ def _processes() -> Iterator[str]:
         with contextlib.suppress(OSError):
             cgroup = Path("/proc", pid, "cgroup").read_text().strip().removeprefix("0::")
             words = Path("/proc", pid, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if words and not cgroup.startswith(_SYSTEM_CGROUPS):  # no words: a thread of the kernel
+            if words and not cgroup.startswith(
+                _SYSTEM_CGROUPS
+            ):  # threads of the Linux kernel have no command line
                 yield f"process {pid} {words.strip()}"

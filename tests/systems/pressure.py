@@ -1,4 +1,4 @@
-"""Pressure stall information of the kernel, in a window's figures of the host."""
+"""Tests the pressure stall information (PSI) in the host's figures of a window."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _SPIN = "while True: pass"
 
 
 def shown(guest: Guest) -> str:
-    """Programs that want twice the CPUs there are make CPU pressure, and the window says how much."""
-    # They wait all the same where they give way.
+    """Twice as many busy programs as CPUs cause CPU pressure, and the window shows it."""
+    # At a low priority they wait for a CPU as well, and do not slow down the program.
     spinners = [subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", _SPIN]) for _ in range(4)]
     for one in spinners:
         guest.later(one.wait)

@@ -1,4 +1,4 @@
-"""Recordings: every call is in them, and the service of deploy/ makes one."""
+"""Tests that a recording has every call, and that the service of deploy/ records."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from stalltop.demo.caller import Caller
 from tests.systems.guest import (
     PATIENCE_SECONDS,
     PROGRAM,
-    Failed,
     Guest,
+    StepError,
     ended,
     need,
     output,
@@ -22,11 +22,11 @@ from tests.systems.guest import (
 )
 
 CALLS = 20_000
-"""Of each of three threads."""
+"""Calls of each of three threads."""
 
 
 def queried(file: Path, sql: str) -> list[dict[str, object]]:
-    """The rows that `stalltop query` gives; none while there is nothing to ask."""
+    """Return the rows of `stalltop query`; none while there is no file to query."""
     done = subprocess.run(
         [PROGRAM, "query", file, "--format", "json", sql], capture_output=True, text=True, check=False
     )
@@ -34,8 +34,8 @@ def queried(file: Path, sql: str) -> list[dict[str, object]]:
     return rows
 
 
-class Recorder:
-    """`record` into a file of the step's, in the background."""
+class RecordCommand:
+    """Runs `stalltop record` into a file of the step, in the background."""
 
     def __init__(self, guest: Guest) -> None:
         self.file = guest.folder / "calls.stalltop"
@@ -61,7 +61,7 @@ class Recorder:
         wait_until(is_traced, "a call in the recording")
 
     def until_complete(self) -> None:
-        """Wait until all parts are loaded: those on the host's events come after the first calls."""
+        """Wait until all BPF programs are loaded: those for the host's events load after the first calls."""
         wait_until(
             lambda: (
                 not any(
@@ -72,16 +72,16 @@ class Recorder:
         )
 
     def end(self) -> None:
-        """Tell it to end, as Ctrl-C does."""
+        """End the recorder, as Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)
         need(self._process.wait(PATIENCE_SECONDS) == 0, f"record ended: {self._said.read_text()}")
 
 
 def counted(guest: Guest) -> str:
-    """`record` while calls are made, whose number is known; then `query`, `explain` and `open`."""
+    """`record` counts a known number of calls; `query`, `explain` and `open` read the recording."""
     caller = guest.unit("training-run.service", caller_name="train.py")
     caller.do("load cudaStreamWaitEvent")
-    recorder = Recorder(guest)
+    recorder = RecordCommand(guest)
     recorder.until_traced(caller)
     file = recorder.file
     caller.run("cudaStreamWaitEvent", threads=3, cycles=CALLS)
@@ -104,7 +104,7 @@ def counted(guest: Guest) -> str:
 
 
 def service(guest: Guest) -> str:
-    """The systemd unit of deploy/, with all its restrictions: it records, and ends with 0 when told to."""
+    """The systemd unit of deploy/ records under all of its restrictions and ends with exit code 0."""
     unit, opt, state = (
         Path("/etc/systemd/system/stalltop-record.service"),
         Path("/opt/stalltop"),
@@ -128,7 +128,7 @@ def service(guest: Guest) -> str:
             ["systemctl", "is-active", unit.name], capture_output=True, text=True, check=False
         )
         if active.stdout.strip() != "active":
-            raise Failed(output("journalctl", "-u", unit.name, "-n", "40", "-o", "cat"))
+            raise StepError(output("journalctl", "-u", unit.name, "-n", "40", "-o", "cat"))
         caller.run("cudaStreamSynchronize:10")
         rows = queried(file, sql)
         return rows and rows[0]["n"]

@@ -1,19 +1,19 @@
-"""``stalltop demo``: tenants found by their cgroups, calls counted and split, the culprit named."""
+"""Tests ``stalltop demo``: tenants are found by their cgroups, calls are counted, the culprit is named."""
 
 from __future__ import annotations
 
-from tests.systems.guest import Failed, Guest, need, splits_add_up, tenant, told
+from tests.systems.guest import Guest, StepError, need, splits_add_up, tenant, told
 
 TRIO = {
     "bert-trainer": ("docker", "/system.slice/docker-"),
     "chat-server": ("containerd", "/kubepods.slice/kubepods-burstable.slice/"),
     "notebook-anna": ("podman", "/machine.slice/libpod-"),
 }
-"""Runtime of each tenant, and how the path of its cgroup begins."""
+"""Runtime of each tenant, and the prefix of its cgroup's path."""
 
 
 def trio(guest: Guest) -> str:
-    """Every tenant of the sample is there by name, with calls, and all time is accounted for."""
+    """Every tenant of the demo has its name and calls, and all splits add up."""
     window = told("demo", "trio", "--json", "--seconds", "5")
     need(not window["simulated"], f"simulated: {window['probes']['tracing']}")
     for name, (runtime, path) in TRIO.items():
@@ -37,8 +37,8 @@ def noisy_neighbour(guest: Guest) -> str:
     """The tenant that takes the CPU is named as the culprit."""
     seen: list[str] = []
     for seconds in ("12", "17", "22", "27", "32"):
-        # The neighbour rests for a third of the time; what ended before the window did is not in it. Where
-        # CPUs are emulated the tracer holds them, too.
+        # The neighbour rests for a third of the time, and a window lacks chains that ended before it did. On
+        # an emulated CPU the tracer itself may be the culprit.
         window = told("demo", "noisy-neighbour", "--json", "--seconds", seconds)
         splits_add_up(window)
         names = {one["id"]: one["name"] for one in window["tenants"]}
@@ -48,4 +48,4 @@ def noisy_neighbour(guest: Guest) -> str:
             victim = (found["cause"], names.get(found["tenant"]))
             if victim == ("cpu_contention", "chat-server") and "video-encoder" in who:
                 return f"{found['severity']}, {found['lost_ms_per_s']:.0f} ms/s: {found['summary']}"
-    raise Failed(f"video-encoder is not told as the culprit: {seen}")
+    raise StepError(f"video-encoder is not named as the culprit: {seen}")

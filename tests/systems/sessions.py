@@ -1,4 +1,4 @@
-"""Tenants that are people: a login session, and a unit of a user's own manager."""
+"""Tests tenants that are users: a login session, and a unit of a user's systemd manager."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ CALLS = "cudaLaunchKernel:4 cudaStreamSynchronize ~20000"
 
 
 def _user(guest: Guest) -> int:
-    """A user for as long as the step runs, who may run what the demo built."""
+    """Make a user for the time of the step and return the UID."""
     output("useradd", "--create-home", "--shell", "/bin/sh", USER)
 
     def leave() -> None:
         ended("loginctl", "terminate-user", USER)
         output("loginctl", "disable-linger", USER)
         wait_until(
-            lambda: not Path(f"/sys/fs/cgroup/user.slice/user-{uid}.slice").exists(), "an end of the slice"
+            lambda: not Path(f"/sys/fs/cgroup/user.slice/user-{uid}.slice").exists(), "the end of the slice"
         )
         output("userdel", "--remove", USER)
 
@@ -28,7 +28,7 @@ def _user(guest: Guest) -> int:
 
 
 def login(guest: Guest) -> str:
-    """Who has logged in is told by name and session."""
+    """A login session is a tenant with its user's name."""
     uid = _user(guest)
     command = ("su", "--login", "--command", 'exec "$0" "$@"', "--", USER)
     guest.caller(command, name="ipykernel").start(CALLS)
@@ -36,7 +36,7 @@ def login(guest: Guest) -> str:
 
 
 def unit_of_user(guest: Guest) -> str:
-    """So is a unit that a user's own manager runs."""
+    """A unit of a user's systemd manager is a tenant with the user's name."""
     uid = _user(guest)
     output("loginctl", "enable-linger", USER)
     wait_until(lambda: Path(f"/run/user/{uid}/bus").exists(), "the user's manager")

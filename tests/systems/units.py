@@ -1,4 +1,4 @@
-"""Tenants that are systemd's units, held back by what their units and slices may use."""
+"""Tests tenants that are systemd units, with limits of the unit or of its slice."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import time
 from pathlib import Path
 
 from tests.systems.guest import Guest, chain, need, output, splits_add_up, tenant, told, wait_until
-from tests.systems.recordings import Recorder
+from tests.systems.recordings import RecordCommand
 
 COMPUTING = "!20000 cudaLaunchKernel:4 cudaStreamSynchronize"
-"""A step of a loop: 20 ms of CPU time, then calls."""
+"""One cycle of a caller: 20 ms of CPU time, then calls."""
 CYCLES = 2_000_000_000
 SECONDS = "10"
 
 
 def quota(guest: Guest) -> str:
-    """``CPUQuota=20%`` of a service is told as the reason why it waits."""
+    """``CPUQuota=20%`` of a service is diagnosed as throttling."""
     guest.unit("quota-trainer.service", "CPUQuota=20%", caller_name="train.py").start(COMPUTING, threads=2)
     return _throttled(
         "quota-trainer", "/system.slice/quota-trainer.service", "/system.slice/quota-trainer.service"
@@ -23,7 +23,7 @@ def quota(guest: Guest) -> str:
 
 
 def quota_of_slice(guest: Guest) -> str:
-    """The same of a slice around a scope, as for a team's jobs."""
+    """``CPUQuota=20%`` of a slice around a scope, as for a team's jobs, is diagnosed as throttling."""
     output("systemctl", "set-property", "--runtime", "team.slice", "CPUQuota=20%")
     guest.later(output, "systemctl", "revert", "team.slice")
     guest.later(output, "systemctl", "stop", "team.slice")
@@ -48,17 +48,17 @@ def _throttled(name: str, path: str, quota_cgroup: str) -> str:
 
 
 def memory_limit(guest: Guest) -> str:
-    """``MemoryMax=64M``: pages that are read and dropped again and again are told as the reason."""
+    """``MemoryMax=64M`` is diagnosed as reclaim: pages are dropped and read again."""
     data = guest.folder / "data"
     output("dd", "if=/dev/zero", f"of={data}", "bs=1M", "count=192", "conv=fsync", "status=none")
-    # Pages are charged to who reads them first.
+    # A page is charged to the cgroup that reads it first.
     Path("/proc/sys/vm/drop_caches").write_text("1")
     caller = guest.unit("cramped.service", "MemoryMax=64M", caller_name="train.py")
     caller.start("@touch:data:4000 cudaLaunchKernel:4 cudaStreamSynchronize", threads=2)
     figures = Path("/sys/fs/cgroup/system.slice/cramped.service/memory.stat")
 
     def is_full() -> bool:
-        """Whether pages are read that had been dropped."""
+        """Return whether dropped pages are read again."""
         lines = dict(line.split() for line in figures.read_text().splitlines())
         return int(lines["workingset_refault_file"]) > 1000
 
@@ -77,19 +77,19 @@ def memory_limit(guest: Guest) -> str:
 
 
 def killed_for_memory(guest: Guest) -> str:
-    """A process beyond ``MemoryMax=`` is killed; that is told, with the unit's name."""
-    # A script goes on after its program was killed. Of a unit that ends with it systemd removes the cgroup at
-    # once: it can no longer be told which limit was met.
+    """The OOM kill of a process beyond ``MemoryMax=`` is diagnosed with the unit's name and limit."""
+    # The script keeps the unit alive after the kill. If the unit ended, systemd would remove its cgroup at
+    # once, and the limit could no longer be read.
     script = ("/bin/sh", "-c", '"$0" "$@"; sleep 600')
     limits = ("MemoryMax=64M", "MemorySwapMax=0", "OOMPolicy=continue")
     caller = guest.unit("greedy.service", *limits, caller_name="train.py", within=script)
-    recorder = Recorder(guest)
+    recorder = RecordCommand(guest)
     recorder.until_traced(caller)
     recorder.until_complete()
     caller.start(f"@use:{256 << 20}")
     events = Path("/sys/fs/cgroup/system.slice/greedy.service/memory.events")
     wait_until(lambda: "oom_kill 1" in events.read_text(), "the kill")
-    time.sleep(5)  # windows that have it
+    time.sleep(5)  # for windows with the kill
     recorder.end()
     found = chain(told("explain", str(recorder.file), "--json"), "oom_kill", "greedy")
     why = found["links"][-1]["text"]

@@ -1,4 +1,4 @@
-"""Servers for browsers and, in their place, clients that say what a browser would."""
+"""Starts servers for browsers, and clients that take the place of a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stalltop.model.source import Source
 from stalltop.serving.access import Access, known_hosts
 from stalltop.serving.feed import Feed
 from stalltop.serving.server import BrowserServer, ServeOptions
-from tests.tui.sources import Made, numbered
+from tests.tui.sources import MadeSource, numbered
 
 DEADLINE = 90.0
 STANDIN = Path(__file__).resolve().parent / "standin_screen.py"
@@ -29,7 +29,7 @@ STANDIN = Path(__file__).resolve().parent / "standin_screen.py"
 
 @dataclass
 class Browser:
-    """A WebSocket as the page opens it, and all that came through it."""
+    """A WebSocket such as the page opens, with everything received through it."""
 
     line: aiohttp.ClientWebSocketResponse
     binary: bytes = b""
@@ -53,7 +53,7 @@ class Browser:
         return self.text
 
     async def receive(self) -> bool:
-        """Take one message; False where there will be no more."""
+        """Receive one message; return False once the connection is closed."""
         message = await self.line.receive(timeout=DEADLINE)
         if message.type == aiohttp.WSMsgType.BINARY:
             self.binary += message.data
@@ -68,7 +68,7 @@ class Browser:
         return self.binary.decode("utf-8", "replace")
 
     async def pid(self) -> int:
-        """Of the stand-in's process."""
+        """Return the PID of the stand-in's process."""
         text = await self.sees("\n")
         return int(text.split()[1])
 
@@ -84,7 +84,7 @@ class Served:
     failures: list[BaseException]
 
     async def enter(self) -> None:
-        """Take the token to the server and keep the cookie."""
+        """Log in with the token; the client keeps the cookie."""
         async with self.client.get(f"{self.address}/?token={self.access.token}") as answer:
             assert answer.status == 200
 
@@ -106,16 +106,16 @@ async def served(
     source: Source | None = None,
     address: str = "127.0.0.1",
 ) -> AsyncIterator[Served]:
-    """A server whose screens are stand-ins of that kind."""
+    """Run a server whose screens are stand-ins of ``kind`` (see ``standin_screen.py``)."""
     failures: list[BaseException] = []
-    feed = Feed(source or Made(numbered), 0.05, failures.append)
+    feed = Feed(source or MadeSource(numbered), 0.05, failures.append)
     access = Access(known_hosts(hosts))
     command = (sys.executable, "-P", str(STANDIN), kind)
     server = BrowserServer(feed, access, command, ServeOptions(address, 0, tls, sessions))
     port = await server.start()
     feed.start()
     try:
-        # A cookie jar leaves addresses out unless it is told otherwise; browsers do not.
+        # aiohttp's cookie jar ignores cookies of IP addresses unless ``unsafe`` is set; browsers keep them.
         jar = aiohttp.CookieJar(unsafe=True)
         connector = aiohttp.TCPConnector(ssl=False)
         async with aiohttp.ClientSession(cookie_jar=jar, connector=connector) as client:
@@ -128,7 +128,7 @@ async def served(
 
 @asynccontextmanager
 async def serving(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """The running command on simulated tenants, and the address with its token that it prints."""
+    """Run ``stalltop serve`` on simulated tenants; yield its process and the address that it prints."""
     process = await asyncio.create_subprocess_exec(
         *(
             sys.executable,
@@ -161,7 +161,7 @@ async def serving(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Pro
 
 
 async def until_gone(pid: int) -> None:
-    """Wait for a process to end; whether anybody has noticed that is not its doing."""
+    """Wait for a process to end; a zombie counts as ended."""
     end = time.monotonic() + DEADLINE
     while psutil.pid_exists(pid):
         with contextlib.suppress(psutil.NoSuchProcess):

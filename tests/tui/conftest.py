@@ -1,4 +1,4 @@
-"""What holds for all tests of the screen: an environment that is the same everywhere."""
+"""Gives all tests of the screen the same environment on every machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAID = (
     "stalltop.tui.pages.live.SAID_SECONDS",
     "stalltop.tui.main.files.READ_SECONDS",
 )
-"""How long the screen says what was done."""
+"""Settings of how long messages stay on the screen."""
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +22,9 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LANG", "C.UTF-8")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
-    # Sources wait for the tests; on a slow machine that is no silence that the header should tell of.
+    # On a slow machine a source may wait long for its test; the header must not report that as missing data.
     monkeypatch.setattr("stalltop.tui.main.status.QUIET_SECONDS", 90.0)
-    # What the screen says stays until it says something else: a slow machine sees it too.
+    # Messages stay until the next one, so that a slow machine does not miss them.
     for said in SAID:
         monkeypatch.setattr(said, 3600.0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -1,4 +1,4 @@
-"""Windows in which something is wrong, for tests of the screen."""
+"""Makes windows with problems, for tests of the screen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REDUCE = RowKey("gpu7", "cri:bb", 200, "tritonserver", "nccl", "ncclAllReduce")
 
 
 def chain(name: str, row: RowKey = LAUNCH, **rest: Any) -> Chain:
-    """An open chain about ``row``, called after what it is."""
+    """Return an open chain about ``row``, whose cause, title and summary contain ``name``."""
     made = Chain(
         id=f"{name}/{row.tenant}",
         cause=name,
@@ -64,7 +64,7 @@ OVER = chain("reclaim", REDUCE, severity="critical", open=False, since=900.0, se
 
 
 def faulty(*chains: Chain, number: int = 0, calls: tuple[OpenCall, ...] = ()) -> Window:
-    """One second of two tenants, the ``number``-th one, with ``chains``."""
+    """Return the ``number``-th second of two tenants, with ``chains``."""
     made = window(
         [Calls(GAP, [80_000_000]), Calls(key(), [4_000, 5_000]), Calls(REDUCE, [45_000])],
         split=True,

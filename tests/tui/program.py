@@ -1,4 +1,4 @@
-"""The screen as a program of its own, for tests in a real terminal: ``python -m tests.tui.program KIND``."""
+"""Runs the screen in its own process, for tests in a real terminal: ``python -m tests.tui.program KIND``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stalltop.tui.screen_app import RunOptions
 from tests.tui.sources import numbered
 
 RARE_KEYS = (("quit", ("f9",)), ("suspend", ("f10",)), ("interrupt", ("f12",)))
-"""Keys that random bytes do not press."""
+"""Keys for leaving that random bytes are unlikely to press."""
 
 
 class Kinds:
@@ -37,7 +37,7 @@ class Kinds:
             if self._kind == "hang":
                 threading.Event().wait()
             if self._kind == "deaf":
-                # Reads of the keyboard fail from now on, and so for good.
+                # From now on every read of the keyboard fails.
                 os.dup2(os.open("/proc/self/mem", os.O_RDONLY), 0)
             if self._kind == "ended":
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -46,12 +46,12 @@ class Kinds:
             if self._kind == "cannot":
                 raise TracingError("no eBPF here", "use another kernel")
             if self._kind == "bug":
-                # What no source gives: the screen itself fails on it.
+                # No source returns such a window: the screen itself fails on it.
                 return replace(numbered(1), system=cast(System, "nonsense"))
         return numbered(self._reads - 1)
 
     def close(self) -> None:
-        # Seen by the test where the screen was: the source was closed.
+        # The file shows the test that the source was closed, and when.
         path = os.environ.get("CLOSED_FILE")
         if path:
             with open(path, "w") as file:
@@ -63,7 +63,7 @@ def main() -> int:
     if kind == "nohup":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     flood = kind == "flood"
-    # A clock of their own: a second passes with every read, however fast the reads follow each other.
+    # The simulated clock advances by one second with every read, however fast the reads follow each other.
     ticks = itertools.count(1_700_000_000.0)
     simulated = SimulatedSource(clock=lambda: next(ticks))
     source: Source = simulated if kind in ("flood", "steady") else Kinds(kind)
@@ -79,7 +79,7 @@ def main() -> int:
     try:
         code = run(source, options)
     except StalltopError as told:
-        print(f"told: {told}", file=sys.stderr)
+        print(f"error: {told}", file=sys.stderr)
         return told.exit_code
     if code == 0:
         print("left in order", flush=True)

@@ -1,4 +1,4 @@
-"""Recordings in memory: a file that a test adds to and damages, and the screen on it."""
+"""Provides a recording in memory that a test can extend and damage, and the screen that shows it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import numpy as np
 
 from stalltop.model.errors import StalltopError
 from stalltop.model.merge.packing import Peak
+from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Window
 from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.recordings.read.reading import WindowGoneError, WindowList
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import Screen
-from tests.tui.sources import Fed
+from tests.tui.sources import FedSource
 
 
 @dataclass
 class MemoryFile:
-    """What ``recordings.read.reading`` gives of a file, of windows in memory."""
+    """Has the interface of a file opened by ``recordings.read.reading``, on windows in memory."""
 
     windows: dict[int, Window] = field(default_factory=dict)
     damaged: set[int] = field(default_factory=set)
@@ -80,12 +81,12 @@ OPTIONS = RunOptions(interval=0.05, window=1.0, theme="dark", tour=False)
 async def opened(
     file: MemoryFile, size: tuple[int, int] = (120, 40), options: RunOptions = OPTIONS
 ) -> AsyncIterator[Screen]:
-    """The screen on ``file``, with the newest moment on it."""
+    """Run the screen on ``file`` and wait for its newest moment."""
     app = StalltopApp(OpenedRecording(file), options)
-    app.unicode = not options.ascii
+    app.glyphs = ASCII if options.ascii else UNICODE
     async with app.run_test(size=size) as pilot:
-        screen = Screen(app, pilot, Fed())
-        await screen.until(lambda: app.main.shown is not None, "never a picture")
+        screen = Screen(app, pilot, FedSource())
+        await screen.until(lambda: app.main.shown is not None, "no window was shown")
         await screen.sees("RECORDED")
         try:
             yield screen

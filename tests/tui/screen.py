@@ -1,4 +1,4 @@
-"""The screen in a terminal of a given size, on windows that a test feeds."""
+"""Runs the screen in a terminal of a given size, on windows that a test feeds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from textual.pilot import Pilot
 
+from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Window
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.screen_app import RunOptions
 from stalltop.widgets.table import Table
-from tests.tui.sources import Fed
+from tests.tui.sources import FedSource
 
 DEADLINE = 60.0
 
@@ -24,10 +25,10 @@ class Screen:
 
     app: StalltopApp
     pilot: Pilot[None]
-    source: Fed
+    source: FedSource
 
     def text(self) -> str:
-        """Everything on the screen."""
+        """Return the text of the whole screen."""
         lines = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text for strip in lines)
 
@@ -35,7 +36,7 @@ class Screen:
         return self.text().splitlines()[number]
 
     def names(self, table: str = "main") -> list[str]:
-        """Names of the rows of a table."""
+        """Return the names of the rows of a table."""
         return [row.cells[0].text for row in self.app.main.query_one(f"#{table}", Table).data.rows]
 
     async def until(self, condition: Callable[[], bool], what: str = "") -> None:
@@ -51,14 +52,14 @@ class Screen:
 
     async def named(self, names: list[str]) -> None:
         """Wait for the rows of the first table to be ``names``."""
-        await self.until(lambda: self.names() == names, f"never {names}, but {self.names()}")
+        await self.until(lambda: self.names() == names, f"the rows never were {names}")
 
     async def feed(self, one: Window) -> None:
-        """Let the source give ``one`` and wait for the screen to have it."""
+        """Let the source return ``one`` and wait until the screen has it."""
         self.source.put(one)
         await self.until(
             lambda: (newest := self.app.main.moments.newest) is not None and newest.newest is one,
-            "no tick",
+            "the screen did not take the window",
         )
 
     async def press(self, *keys: str) -> None:
@@ -70,9 +71,9 @@ class Screen:
 async def running(
     *windows: Window, size: tuple[int, int] = (120, 40), options: RunOptions | None = None
 ) -> AsyncIterator[Screen]:
-    source = Fed()
+    source = FedSource()
     app = StalltopApp(source, options or RunOptions(interval=0.0, theme="dark"))
-    app.unicode = not (options and options.ascii)
+    app.glyphs = ASCII if options and options.ascii else UNICODE
     async with app.run_test(size=size) as pilot:
         screen = Screen(app, pilot, source)
         for one in windows:

@@ -1,4 +1,4 @@
-"""Sources whose every read a test decides."""
+"""Provides sources whose reads a test controls."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window
 
 
-class Fed:
-    """Gives the windows that a test puts in; a read waits for the next one, as a hung driver would."""
+class FedSource:
+    """Returns the windows that a test puts in; without one a read blocks, as on a hung driver."""
 
     def __init__(self, *windows: Window) -> None:
         self._queue: queue.Queue[Window | BaseException | None] = queue.Queue()
@@ -23,7 +23,7 @@ class Fed:
             self.put(one)
 
     def put(self, what: Window | BaseException) -> None:
-        """The next read gives ``what``, or raises it."""
+        """Queue ``what`` for the next read: a window to return, or an exception to raise."""
         self._queue.put(what)
 
     def read(self) -> Window:
@@ -39,12 +39,12 @@ class Fed:
         self.closed.set()
 
     def release(self) -> None:
-        """Let a read that waits end."""
+        """End a read that blocks."""
         self._queue.put(None)
 
 
-class Made:
-    """Gives what ``make`` makes of the number of the read, from 0."""
+class MadeSource:
+    """Returns ``make(n)`` for the ``n``-th read, counted from 0."""
 
     def __init__(self, make: Callable[[int], Window]) -> None:
         self._make = make
@@ -60,13 +60,13 @@ class Made:
 
 
 def numbered(number: int, seconds: float = 1.0) -> Window:
-    """The full window, ``number`` windows later."""
+    """Return the full window, ``number`` windows of ``seconds`` later."""
     one = full_window()
     return replace(one, start=one.start + number * seconds, seconds=seconds)
 
 
 def many(rows: int, factor: int = 1) -> Window:
-    """A window of ``rows`` operations of one container; ``factor`` makes all of them longer."""
+    """Return a window of ``rows`` operations of one container; ``factor`` multiplies their durations."""
     return window(
         [Calls(key(f"operation{number:03}"), [factor * (number + 1) * 1000] * 3) for number in range(rows)]
     )

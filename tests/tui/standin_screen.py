@@ -1,4 +1,4 @@
-"""Stands for a screen's process: speaks the packets, and does what its first argument says."""
+"""Replaces the process of a screen: speaks its packet protocol and behaves as its first argument says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program in a terminal of its own: keys go in, what it shows is read with an emulator."""
+"""Runs a program in a pseudo-terminal: sends keys and reads the screen with an emulator."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CURSOR_OFF, CURSOR_ON = b"\x1b[?25l", b"\x1b[?25h"
 MOUSE_ON, MOUSE_OFF = b"\x1b[?1003h", b"\x1b[?1003l"
 
 TAKE_TERMINAL = ("env", "--default-signal=HUP,INT,TERM", "setsid", "--ctty")
-"""Makes the terminal the controlling one of a new session, and lets signals be heard that whoever runs the
-tests ignores; then the program takes over. Code between fork and exec would do it too, but is not safe
-beside the threads of other tests; another Python would change the locale's variables."""
+"""Makes the terminal the controlling terminal of a new session, restores the default action of signals that
+the caller of the tests ignores, and executes the program. ``preexec_fn`` could do the same but is not safe
+beside the threads of other tests; a second Python would change the locale's variables."""
 
 
-class Terminal:
-    """``arguments`` of Python in a new session, whose controlling terminal this is."""
+class PseudoTerminal:
+    """Runs Python with ``arguments`` in a new session; this is its controlling terminal."""
 
     def __init__(self, *arguments: str, size: tuple[int, int] = (80, 24), **environment: str) -> None:
         self.ours, theirs = os.openpty()
@@ -65,14 +65,14 @@ class Terminal:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Take the terminal away, as a lost line does."""
+        """Close the terminal, as a lost connection does."""
         for descriptor in (self.ours, self._theirs):
             if descriptor is not None and descriptor >= 0:
                 os.close(descriptor)
         self.ours, self._theirs = -1, None
 
     def read(self, seconds: float = 0.05, most: int = 65536) -> bool:
-        """Take in what was written, ``most`` bytes of it; False where nothing came within ``seconds``."""
+        """Read up to ``most`` bytes of output; return False if none came within ``seconds``."""
         poll = select.poll()
         poll.register(self.ours, select.POLLIN)
         if not poll.poll(int(seconds * 1000)):
@@ -83,7 +83,7 @@ class Terminal:
         return True
 
     def unread(self) -> int:
-        """Bytes that the program wrote and nobody read yet."""
+        """Return how many bytes of output wait to be read."""
         number = array.array("i", [0])
         fcntl.ioctl(self.ours, termios.FIONREAD, number)
         return number[0]
@@ -97,7 +97,7 @@ class Terminal:
         self._until(condition, what, self.read)
 
     def until_slowly(self, condition: Callable[[], Any], what: str = "", *, rate: int = 16384) -> None:
-        """Read until ``condition`` holds, as a line does that takes ``rate`` bytes a second."""
+        """Read until ``condition`` holds, at ``rate`` bytes per second, as over a slow connection."""
 
         def some() -> None:
             time.sleep(4096 / rate)
@@ -126,7 +126,7 @@ class Terminal:
         os.kill(self.process.pid, number)
 
     def wait(self) -> int:
-        """Read on until the program has ended; its exit code."""
+        """Read until the program has ended, and return its exit code."""
         self.until(lambda: self.process.poll() is not None, "never ended")
         while self.read(0.1):
             pass
@@ -134,7 +134,7 @@ class Terminal:
         return int(self.process.returncode)
 
     def restored(self) -> bool:
-        """Whether the terminal is as it was before."""
+        """Return whether modes, screen, cursor and mouse are as they were before the program started."""
         assert self._theirs is not None
         raw = bytes(self.raw)
         return (

@@ -1,4 +1,4 @@
-"""From warnings to chains, from chains to rows and back, by keys."""
+"""Tests the keys that lead from warnings to chains, from chains to rows and back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ CHAINS = (LATE, STARVED, STORM, OVER)
 
 
 @pytest.mark.parametrize(("size", "lines"), [((80, 24), 3), ((120, 40), 5), ((200, 60), 7)])
-async def test_the_list_has_the_lines_that_the_size_allows(size: tuple[int, int], lines: int) -> None:
+async def test_the_list_of_warnings_has_as_many_lines_as_the_size_allows(
+    size: tuple[int, int], lines: int
+) -> None:
     async with running(faulty(*CHAINS), size=size) as screen:
         panel = screen.app.main.query_one("#alerts", AlertList)
         await screen.until(lambda: panel.size.height == lines)
@@ -35,7 +37,7 @@ async def test_the_list_has_the_lines_that_the_size_allows(size: tuple[int, int]
         assert most_lines(size[1]) == lines
 
 
-async def test_the_list_grows_with_the_focus_and_never_pushes_the_tables_about() -> None:
+async def test_the_list_of_warnings_keeps_its_height_whatever_it_shows() -> None:
     async with running(faulty(LATE, STARVED), size=(80, 24)) as screen:
         panel = screen.app.main.query_one("#alerts", AlertList)
         await screen.press("a")
@@ -52,7 +54,7 @@ async def test_the_list_grows_with_the_focus_and_never_pushes_the_tables_about()
             assert panel.size.height == 5
 
 
-async def test_enter_opens_a_chain_and_the_arrows_go_through_them() -> None:
+async def test_enter_opens_a_chain_and_arrows_step_to_others() -> None:
     async with running(faulty(*CHAINS), size=(80, 40)) as screen:
         await screen.press("a", "down", "enter")
         await screen.sees("summary of loader_disk")
@@ -105,7 +107,7 @@ async def test_the_key_that_leads_from_a_chain_to_its_row_leads_back_to_the_same
             await screen.sees("1 of 2")
 
 
-async def test_rows_without_a_chain_say_so() -> None:
+async def test_keys_for_chains_say_so_on_a_row_without_one() -> None:
     async with running(faulty(LATE), size=(80, 24)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("down")
@@ -115,7 +117,7 @@ async def test_rows_without_a_chain_say_so() -> None:
             screen.app.main.speech.say("")
 
 
-async def test_a_key_that_follows_at_once_goes_to_the_list() -> None:
+async def test_the_focus_moves_to_the_list_and_back_at_once() -> None:
     async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
         main = screen.app.main
         for number in range(4):
@@ -125,7 +127,7 @@ async def test_a_key_that_follows_at_once_goes_to_the_list() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 42)])
-async def test_what_a_key_has_done_is_said_over_the_keys_and_over_no_chain(size: tuple[int, int]) -> None:
+async def test_messages_replace_the_line_of_keys_and_cover_no_chain(size: tuple[int, int]) -> None:
     async with running(faulty(LATE, STARVED), size=size) as screen:
         main, last = screen.app.main, size[1] - 1
         for keys in ((), ("a",), ("e",), ("e", "escape", "6"), ("3",)):
@@ -135,7 +137,7 @@ async def test_what_a_key_has_done_is_said_over_the_keys_and_over_no_chain(size:
             for title in ("C title of nccl_straggler", "H title of loader_disk"):
                 assert (title in screen.text()) == (keys != ("3",))
         main.speech.hush()
-        # Keys and warnings are hidden: the line goes with what was said.
+        # Keys and warnings are hidden, so the line disappears with the message.
         await screen.until(lambda: not main.query_one("#keys").display)
         await screen.press("6")
         main.speech.hush()
@@ -146,7 +148,7 @@ async def test_what_a_key_has_done_is_said_over_the_keys_and_over_no_chain(size:
         assert screen.line(last - 1).startswith(" /")
 
 
-async def test_silence() -> None:
+async def test_chains_can_be_silenced_and_shown_again() -> None:
     async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
         await screen.press("a", "z")
         await screen.sees("silenced: title of nccl_straggler")
@@ -162,7 +164,7 @@ async def test_silence() -> None:
         await screen.sees("1C 1H")
 
 
-async def test_that_nothing_is_wrong_is_not_said_of_what_is_silenced_or_over() -> None:
+async def test_a_list_without_open_chains_says_whether_some_are_over_or_silenced() -> None:
     async with running(faulty(OVER), size=(120, 40)) as screen:
         await screen.sees("no warnings now; what is listed is over")
     async with running(faulty(), size=(120, 40)) as screen:
@@ -215,7 +217,7 @@ async def test_frozen_and_saved_windows_show_their_chains() -> None:
         await screen.sees("ended ")
 
 
-async def test_a_chain_that_is_forgotten_stays_on_its_page() -> None:
+async def test_a_chain_that_is_no_longer_listed_stays_on_its_page() -> None:
     async with running(faulty(STARVED), size=(80, 40)) as screen:
         await screen.press("i")
         await screen.named(["serve", "train"])
@@ -230,7 +232,7 @@ async def test_a_chain_that_is_forgotten_stays_on_its_page() -> None:
         await screen.sees("containers › train › operations")
 
 
-async def test_texts_of_others_steer_nothing() -> None:
+async def test_control_characters_in_chains_are_replaced() -> None:
     evil = chain("evil", LAUNCH, title="\x1b[2J[bold]x[/]", summary="a\x07b", since=991.0)
     async with running(faulty(evil, STARVED), size=(120, 42)) as screen:
         await screen.sees("?[2J[bold]x[/]")
@@ -240,7 +242,7 @@ async def test_texts_of_others_steer_nothing() -> None:
 
 
 @pytest.mark.parametrize("size", [(40, 8), (60, 15), (80, 24), (100, 30), (150, 45), (200, 60)])
-async def test_ascii_and_every_width(size: tuple[int, int]) -> None:
+async def test_chains_fit_every_size_in_ascii(size: tuple[int, int]) -> None:
     options = RunOptions(interval=0.0, ascii=True, theme="dark")
     async with running(faulty(*CHAINS), size=size, options=options) as screen:
         assert screen.text().isascii()
@@ -252,7 +254,7 @@ async def test_ascii_and_every_width(size: tuple[int, int]) -> None:
         assert {len(line) for line in screen.text().splitlines()} == {size[0]}
 
 
-async def test_without_colours_parts_are_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_the_parts_of_a_split_are_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running(numbered(0), size=(120, 40)) as screen:
         await screen.sees("RRRRRRRRRR")
@@ -266,7 +268,7 @@ async def test_a_click_on_a_warning_opens_it() -> None:
         await screen.sees("summary of loader_disk")
 
 
-async def test_what_is_not_traced_can_be_silenced() -> None:
+async def test_missing_coverage_can_be_silenced_and_losses_cannot() -> None:
     one = faulty(STARVED)
     missing = Missing("/opt/app/infer", "no symbols")
     one = replace(one, coverage=replace(one.coverage, missing=(missing,)), loss={"no_slot": 3})
@@ -278,6 +280,6 @@ async def test_what_is_not_traced_can_be_silenced() -> None:
         await screen.sees("(not traced: /opt/app/infer: no symbols)")
         await screen.press("z")
         await screen.until(lambda: "1 silenced" not in screen.text())
-        await screen.press("up", "z")  # something is lost: that is not silenced
+        await screen.press("up", "z")  # the line about lost calls cannot be silenced
         await screen.sees("no chain speaks of this line")
         await screen.sees("3 calls not counted")

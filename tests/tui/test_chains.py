@@ -1,4 +1,4 @@
-"""The list of what is wrong and the page of a chain, as lines."""
+"""Tests the list of problems and the page of a chain, as lines of text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from stalltop.formats.documents.window import document
 from stalltop.model.chain import SEVERITIES, Chain, Link, Severity
 from stalltop.model.devices.device import Device, Devices
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Missing, OpenCall
 from stalltop.tui.chain.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
 from stalltop.tui.chain.page import chain_page
@@ -24,7 +25,7 @@ def text(lines: list[PageLine]) -> list[str]:
     return ["".join(part for part, _ in line.parts) for line in lines]
 
 
-def test_the_worst_comes_first_then_the_newest_and_what_is_over_last() -> None:
+def test_chains_sort_by_severity_then_newest_first_with_ended_ones_last() -> None:
     newer = replace(STORM, id="newer", since=999.0)
     assert steady([OVER, STORM, STARVED, newer, LATE]) == (LATE, STARVED, newer, STORM, OVER)
 
@@ -39,7 +40,7 @@ def test_the_screen_lists_chains_as_documents_do() -> None:
     assert printed == [LATE.id, "900.0", "80.0", "40.0", "5.0", OVER.id]
 
 
-def test_only_a_loss_that_is_clearly_another_one_moves_a_line() -> None:
+def test_only_a_clearly_different_loss_moves_a_line() -> None:
     def shown(*losses: float, before: Listed | None = None) -> Listed:
         chains = [
             replace(STORM, id=name, lost_ms_per_s=lost) for name, lost in zip("ab", losses, strict=True)
@@ -47,12 +48,12 @@ def test_only_a_loss_that_is_clearly_another_one_moves_a_line() -> None:
         return listed(faulty(*chains), before=before.sorted_by if before else {})
 
     first = shown(40.0, 99.0)
-    assert [found.id for found in first.chains] == ["a", "b"]  # of one step: as large as each other
+    assert [found.id for found in first.chains] == ["a", "b"]  # both losses are in one step of the scale
     edge = shown(40.0, 101.0, before=first)
     assert edge.chains == shown(40.0, 101.0, before=edge).chains
     assert [found.id for found in edge.chains] == ["a", "b"]
     assert [found.id for found in shown(40.0, 101.0).chains] == ["b", "a"]
-    # Small steps do not add up unseen: it is the loss that it was sorted by that counts.
+    # Small changes cannot add up unnoticed: a loss is compared with the one that its line was sorted by.
     assert [found.id for found in shown(40.0, 250.0, before=edge).chains] == ["b", "a"]
     worse = (
         replace(STORM, id="a", severity="high", lost_ms_per_s=1.0),
@@ -70,7 +71,7 @@ def test_a_chain_that_comes_in_bursts_keeps_its_colour_and_place_for_some_second
     assert counts(second.open) == (("high", 1), ("medium", 1))
     third = listed(faulty(calm, STORM, number=40), before=second.sorted_by, held=second.held)
     assert [(row.mark, row.key) for row in third.rows] == [("M", STORM.id), ("L", STARVED.id)]
-    # Back in time nothing is held, worse comes at once, and what is no fault any more is called so.
+    # At a past moment nothing is held; a worse severity shows at once, and so does ``info``.
     later: dict[str, tuple[Severity, float]] = {calm.id: ("high", 2_000.0)}
     assert [row.mark for row in listed(faulty(calm), held=later).rows] == ["L"]
     assert [row.mark for row in listed(faulty(STARVED, number=41), held=third.held).rows] == ["H"]
@@ -78,7 +79,7 @@ def test_a_chain_that_comes_in_bursts_keeps_its_colour_and_place_for_some_second
     assert [row.mark for row in listed(faulty(bound, number=1), held=first.held).rows] == ["i"]
 
 
-def test_other_warnings_stand_among_chains_by_how_bad_they_are() -> None:
+def test_other_warnings_sort_among_chains_by_severity() -> None:
     one = faulty(LATE, STARVED, STORM, OVER)
     missing = Missing("/opt/app", "no symbols"), Missing("names", "no answer")
     one = replace(one, loss={"no_slot": 3}, coverage=replace(one.coverage, missing=missing))
@@ -96,7 +97,7 @@ def test_other_warnings_stand_among_chains_by_how_bad_they_are() -> None:
     assert len({row.key for row in rows}) == len(rows)
 
 
-def test_what_is_over_or_no_fault_takes_one_line_for_each_kind_behind_the_faults() -> None:
+def test_ended_and_informational_chains_share_one_line_per_cause_after_the_others() -> None:
     bound = chain("gpu_bound", severity="info")
     others = [replace(bound, id=name, tenant="cri:bb", links=()) for name in "ab"]
     later = replace(OVER, id="later", tenant="docker:aa", seen=960.0)
@@ -107,11 +108,11 @@ def test_what_is_over_or_no_fault_takes_one_line_for_each_kind_behind_the_faults
         ("3x title of gpu_bound", "2 tenants", "i", found.rows[2].key),
     ]
     assert found.rows[1].ended == figures.clock(960.0)
-    assert len(found.chains) == 6  # the page of a chain leads to each
+    assert len(found.chains) == 6  # each has a page
     assert {row.lost for row in found.rows[1:]} == {""}
 
 
-def test_a_chain_of_a_device_names_it() -> None:
+def test_the_line_of_a_chain_without_a_tenant_names_its_device() -> None:
     hot = chain("gpu_thermal", tenant="", links=(Link("mechanism", "it is hot", device="GPU 1"),))
     assert listed(faulty(hot)).rows[0].who == "GPU 1"
 
@@ -126,14 +127,14 @@ def test_devices_of_chains_in_one_line_are_counted_as_devices() -> None:
     assert listed(faulty(ended(1), replace(OVER, links=()))).rows[0].who == "several"
 
 
-def test_what_is_not_measured_is_no_warning_but_listed() -> None:
+def test_what_is_not_measured_is_listed_apart_from_warnings() -> None:
     one = faulty(STORM)
     found = listed(replace(one, evidence=replace(one.evidence, unknown=("PSI: not in this kernel",))))
     assert [row.key for row in found.rows] == [STORM.id]
     assert [row.text for row in found.aside] == ["not measured: PSI: not in this kernel"]
 
 
-def test_a_line_says_who_loses_what_to_whom() -> None:
+def test_a_line_names_victim_loss_culprit_and_fix() -> None:
     (row,) = listed(faulty(STARVED)).rows
     assert (row.mark, row.who, row.lost.strip(), row.where) == ("H", "train", "412ms/s", "host gap")
     assert row.culprit == "serve: dd 201"
@@ -143,7 +144,7 @@ def test_a_line_says_who_loses_what_to_whom() -> None:
     assert listed(faulty(replace(STARVED, lost_ms_per_s=0.0))).rows[0].lost == ""
 
 
-def test_what_a_chain_tells_is_not_told_again() -> None:
+def test_a_warning_that_a_chain_explains_is_not_listed_again() -> None:
     call = OpenCall("cri:bb", 200, 201, "tritonserver", "nccl", "ncclAllReduce", 42_000_000_000)
     other = replace(call, pid=300, tid=301)
     hang = chain("nccl_hang", REDUCE)
@@ -151,7 +152,7 @@ def test_what_a_chain_tells_is_not_told_again() -> None:
     assert [row.text for row in rows if row.text] == [
         "ncclAllReduce open for 42.0s in serve: tritonserver 300 (thread 301)"
     ]
-    # The chain is over, or about something else: the call speaks for itself.
+    # If the chain is over or about something else, the open call has a line of its own.
     for chains in ((replace(hang, open=False),), (STORM,)):
         assert sum(bool(row.text) for row in listed(faulty(*chains, calls=(call,))).rows) == 1
     hot = Device(0, "GPU-1", "H100", throttle_reasons=("hw thermal",))
@@ -210,7 +211,7 @@ def test_a_row_leads_to_its_chains_the_worst_first() -> None:
     view = View(by="operation")
     assert chains_of(("cudaLaunchKernel", "runtime"), one.chains, one, view) == [STARVED, STORM]
     assert chains_of(("ncclAllReduce", "nccl"), one.chains, one, view) == [LATE]
-    # One that names no rows belongs to its own, and to its tenant.
+    # A chain that names no rows belongs to the row of its tenant.
     bare = replace(STORM, rows=(), operation="", layer="")
     assert chains_of(("docker:aa",), [bare], one, View()) == [bare]
     assert chains_of(("", ""), [bare], one, view) == []
@@ -218,7 +219,7 @@ def test_a_row_leads_to_its_chains_the_worst_first() -> None:
 
 def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
     shown = replace(STARVED, rows=(GAP, REDUCE))
-    lines = text(chain_page(shown, faulty(shown), unicode=True, letters=True))
+    lines = text(chain_page(shown, faulty(shown), glyphs=UNICODE, letters=True))
     whole = "\n".join(lines)
     at = next(i for i, line in enumerate(lines) if line.startswith("Why"))
     assert lines[at + 1 : at + 6] == [
@@ -234,24 +235,24 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
         *("ionice -c 3 -p 201", "RRRRRRRRRR  host gap", "ncclAllReduce  serve: tritonserver 200"),
     ):
         assert word in whole, word
-    assert "host gap  train" not in whole  # its own process needs no name
+    assert "host gap  train" not in whole  # the chain's own process is not named
     assert whole.index("one worker only") > whole.index("What makes it worse")
     assert whole.index("What to do") < whole.index("What makes it worse")
-    plain = "\n".join(text(chain_page(STARVED, faulty(STARVED), unicode=False, letters=True)))
+    plain = "\n".join(text(chain_page(STARVED, faulty(STARVED), glyphs=ASCII, letters=True)))
     assert plain.isascii()
     assert "|  `- the worker" in plain
 
 
-def test_the_page_says_what_is_normal_and_when_it_was_over() -> None:
+def test_the_page_shows_the_baseline_and_the_end_of_a_chain() -> None:
     learning = replace(STORM, p99_ns=9_000_000, calls=1200)
     assert "p99        9.00ms, its normal is not learned yet; 1,200 calls" in "\n".join(
-        text(chain_page(learning, faulty(), unicode=True, letters=False))
+        text(chain_page(learning, faulty(), glyphs=UNICODE, letters=False))
     )
     known = replace(learning, normal_p99_ns=40_000)
     assert "9.00ms, normally 40.0µs" in "\n".join(
-        text(chain_page(known, faulty(), unicode=True, letters=False))
+        text(chain_page(known, faulty(), glyphs=UNICODE, letters=False))
     )
-    over = text(chain_page(replace(OVER, links=()), faulty(), unicode=True, letters=False))
+    over = text(chain_page(replace(OVER, links=()), faulty(), glyphs=UNICODE, letters=False))
     assert "ended" in over[0]
     assert not any(line.startswith("Why") for line in over)
     assert "\n".join(over).count("ncclAllReduce") == 2  # where it lost its time, and the row
@@ -259,4 +260,4 @@ def test_the_page_says_what_is_normal_and_when_it_was_over() -> None:
 
 def test_the_page_lists_some_of_many_rows() -> None:
     many = replace(STARVED, rows=(GAP, LAUNCH, *(REDUCE for _ in range(30))))
-    assert "  and 20 more" in text(chain_page(many, faulty(), unicode=True, letters=False))
+    assert "  and 20 more" in text(chain_page(many, faulty(), glyphs=UNICODE, letters=False))

@@ -1,4 +1,4 @@
-"""Figures over time as areas of several lines."""
+"""Tests charts, which draw figures over time as areas of several lines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from textual.app import App, ComposeResult
 
 from stalltop.model.devices.device import Device, Devices
 from stalltop.model.merge.packing import Packed, pack
+from stalltop.model.text.glyphs import ASCII
 from stalltop.tui.device.gauges import GAUGES
 from stalltop.tui.device.past import charts, course
 from stalltop.tui.pages.sections import Frame
@@ -20,10 +21,10 @@ from tests.unit.windows import window
 
 def test_an_area_fills_from_below_in_eighths() -> None:
     assert area([0.0, 25.0, 50.0, 75.0, 100.0], 2, 100.0) == ["   ▄█", "▁▄███"]
-    assert area([0.0, 50.0, 100.0], 1, 100.0, unicode=False) == [".:#"]
+    assert area([0.0, 50.0, 100.0], 1, 100.0, ASCII) == [".:#"]
 
 
-def test_what_is_not_known_is_a_gap_and_what_is_beyond_the_scale_its_end() -> None:
+def test_unknown_values_are_gaps_and_values_beyond_the_scale_are_clamped() -> None:
     assert area([None, float("nan"), 500.0, -5.0], 1, 100.0) == ["  █▁"]
     assert area([5.0], 1, 0.0) == ["▁"]
 
@@ -38,7 +39,7 @@ HOT = Device(
 
 
 def packed(devices: int, windows: int = 4) -> list[Packed]:
-    """Windows in the last of which the second device is held down."""
+    """Return windows, in the last of which all devices are throttled."""
     found = []
     for number in range(windows):
         reasons = HOT.throttle_reasons if number == windows - 1 else ()
@@ -47,7 +48,7 @@ def packed(devices: int, windows: int = 4) -> list[Packed]:
     return found
 
 
-def test_charts_are_a_row_for_each_device_where_there_is_width() -> None:
+def test_each_device_has_a_row_of_charts_where_the_width_allows() -> None:
     parts = packed(3)
     devices = parts[-1].window.devices.devices
     assert [len(row) for row in charts(devices, parts, Frame(200, 60))] == [4, 4, 4]
@@ -55,10 +56,10 @@ def test_charts_are_a_row_for_each_device_where_there_is_width() -> None:
     clock = charts(devices, parts, Frame(200, 60))[0][3]
     assert (clock.title, clock.now, clock.top) == ("GPU 0 SM clock", "990MHz", "1980MHz")
     assert list(clock.marked[-3:]) == [False, False, True]
-    assert charts(devices, parts[:1], Frame(200, 60)) == []  # one moment is no course
+    assert charts(devices, parts[:1], Frame(200, 60)) == []  # one moment makes no chart
 
 
-def test_a_course_looks_back_no_further_than_it_is_asked() -> None:
+def test_a_course_covers_at_most_the_seconds_asked_for() -> None:
     parts = packed(1, windows=20)
     device = parts[-1].window.devices.devices[0]
     found = course(device, parts, 40, seconds=5.0)
@@ -67,7 +68,7 @@ def test_a_course_looks_back_no_further_than_it_is_asked() -> None:
     assert len([value for value in found.means(GAUGES[0]) if value is not None]) == 6
 
 
-async def test_charts_share_the_room_and_those_that_do_not_fit_are_left_out() -> None:
+async def test_charts_share_the_height_and_those_that_do_not_fit_are_left_out() -> None:
     class Bare(App[None]):
         pictures = True
 

@@ -1,4 +1,4 @@
-"""The thread that reads: lengths, failures, hung reads."""
+"""Tests the thread that reads the source: window lengths, failures and hung reads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from textual.message import Message
 
 from stalltop.model.merge.packing import pack
 from stalltop.tui.collector import FIRST_SECONDS, Collector, Failed, Tick
-from tests.tui.sources import Fed, Made, numbered
+from tests.tui.sources import FedSource, MadeSource, numbered
 
 DEADLINE = 30.0
 Kind = TypeVar("Kind", bound=Message)
 
 
 class Inbox:
-    """What the collector posted, in order."""
+    """Keeps the messages that the collector posts, in order."""
 
     def __init__(self) -> None:
         self._messages: queue.Queue[Message] = queue.Queue()
@@ -33,7 +33,7 @@ class Inbox:
 
 def test_windows_of_every_length_end_at_the_same_moment() -> None:
     inbox = Inbox()
-    source = Fed(*(numbered(i) for i in range(20)))
+    source = FedSource(*(numbered(i) for i in range(20)))
     collector = Collector(source, inbox, interval=0.0, length=10.0)
     collector.start()
     for _ in range(19):
@@ -51,9 +51,9 @@ def test_windows_of_every_length_end_at_the_same_moment() -> None:
     assert source.closed.is_set()
 
 
-def test_the_first_reads_come_sooner() -> None:
+def test_the_first_reads_do_not_wait_for_the_interval() -> None:
     inbox = Inbox()
-    source = Made(numbered)
+    source = MadeSource(numbered)
     collector = Collector(source, inbox, interval=3600.0)
     collector.start()
     for _ in range(1 + len(FIRST_SECONDS)):
@@ -61,10 +61,10 @@ def test_the_first_reads_come_sooner() -> None:
     assert collector.stop(DEADLINE)
 
 
-def test_another_length_comes_without_another_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_window_length_needs_no_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stalltop.tui.collector.FIRST_SECONDS", ())
     inbox = Inbox()
-    source = Made(numbered)
+    source = MadeSource(numbered)
     collector = Collector(source, inbox, interval=3600.0, length=10.0)
     collector.start()
     assert inbox.next(Tick).snapshot.length == 10.0
@@ -74,9 +74,9 @@ def test_another_length_comes_without_another_read(monkeypatch: pytest.MonkeyPat
     assert collector.stop(DEADLINE)
 
 
-def test_a_failing_source_is_told_and_closed() -> None:
+def test_a_failing_source_is_reported_and_closed() -> None:
     inbox = Inbox()
-    source = Fed(numbered(0))
+    source = FedSource(numbered(0))
     source.put(OSError("broken"))
     collector = Collector(source, inbox, interval=0.0)
     collector.start()
@@ -87,7 +87,7 @@ def test_a_failing_source_is_told_and_closed() -> None:
 
 
 def test_stop_does_not_wait_for_a_hung_read() -> None:
-    source = Fed()
+    source = FedSource()
     collector = Collector(source, Inbox(), interval=0.0)
     collector.start()
     assert not collector.stop(0.05)
@@ -98,7 +98,7 @@ def test_stop_does_not_wait_for_a_hung_read() -> None:
 
 def test_still_sources_are_read_once() -> None:
     inbox = Inbox()
-    source = Made(numbered)
+    source = MadeSource(numbered)
     collector = Collector(source, inbox, interval=0.0, still=True)
     collector.start()
     inbox.next(Tick)
@@ -109,13 +109,13 @@ def test_still_sources_are_read_once() -> None:
 
 
 def test_a_collector_that_never_began_stops() -> None:
-    assert Collector(Fed(), Inbox()).stop(0.0)
+    assert Collector(FedSource(), Inbox()).stop(0.0)
 
 
 def test_memory_of_the_past_is_bounded() -> None:
     inbox = Inbox()
     bound = 3 * max(pack(numbered(i)).bytes for i in range(10))
-    source = Fed(*(numbered(i) for i in range(10)))
+    source = FedSource(*(numbered(i) for i in range(10)))
     collector = Collector(source, inbox, interval=0.0, most_bytes=bound)
     collector.start()
     for _ in range(9):
@@ -131,7 +131,7 @@ def test_memory_of_the_past_is_bounded() -> None:
 
 def test_a_window_too_large_to_be_kept_is_shown() -> None:
     inbox = Inbox()
-    source = Fed(numbered(0), numbered(1))
+    source = FedSource(numbered(0), numbered(1))
     collector = Collector(source, inbox, interval=0.0, length=10.0, most_bytes=1)
     collector.start()
     inbox.next(Tick)

@@ -1,4 +1,4 @@
-"""Columns of tables: which are shown where, what may be chosen, how they are listed; two rows compared."""
+"""Tests the columns of tables, how they are chosen, and the comparison of two rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import DIMENSIONS, Dimension
+from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Window
 from stalltop.tui.tables.columns import against, now
 from stalltop.tui.tables.columns.choice import (
@@ -48,7 +50,7 @@ def test_every_column_has_an_id_of_its_own_a_help_line_and_something_to_sort_by(
 
 
 @pytest.mark.parametrize("by", DIMENSIONS)
-def test_usual_columns_exist_and_the_essential_ones_fit(by: str) -> None:
+def test_default_columns_exist_and_the_essential_ones_fit(by: str) -> None:
     for width in (80, 110, 120, 150, 170, 200):
         ids = defaults(by, width, ALL)  # type: ignore[arg-type]
         assert checked(ids) == ids
@@ -63,9 +65,13 @@ def test_usual_columns_exist_and_the_essential_ones_fit(by: str) -> None:
             assert ends <= width, (by, essential)
 
 
-def test_columns_that_were_chosen_are_shown_in_their_order_as_far_as_there_are_any() -> None:
+def test_chosen_columns_are_shown_in_their_order_where_the_table_has_them() -> None:
     shown = columns("container", 80, (), ("n", "p99", "split", "beside"))
-    assert [column.id for column in shown] == ["name", "n", "p99"]  # no splits, and nothing is beside
+    assert [column.id for column in shown] == [
+        "name",
+        "n",
+        "p99",
+    ]  # without splits, and containers have no ``beside``
     assert [column.id for column in columns("process", 80, ALL, ("beside", "split"))][1:] == [
         "beside",
         "split",
@@ -79,7 +85,33 @@ def test_columns_that_were_chosen_are_shown_in_their_order_as_far_as_there_are_a
     assert offered(("p99", "trend", "nonsense"), ()) == ("p99",)
 
 
-def test_what_is_chosen_can_be_sorted_by_and_by_nothing_else() -> None:
+def gpu_memory(one: Window, by: Dimension) -> list[str]:
+    data = look(one, View(by=by, sort="gpu_memory"), chosen=("gpu_memory",))
+    return [f"{row.label} {row.cells[-1].text.strip()}" for row in data.rows]
+
+
+def test_rows_show_the_gpu_memory_of_their_processes() -> None:
+    two = [Device(0, "GPU-0", ""), Device(1, "GPU-1", "")]
+    held = [
+        (DeviceProcess(100, "C", 3 << 30, "docker:aa"), DeviceProcess(200, "C", 1 << 30, "cri:bb")),
+        (DeviceProcess(100, "C", 1 << 30, "docker:aa"), DeviceProcess(300, "C", None, "docker:aa")),
+    ]
+    devices = Devices(tuple(replace(one, processes=on) for one, on in zip(two, held, strict=True)))
+    calls = [
+        Calls(key("a", device="0"), [1_000]),
+        Calls(key("b", device="1"), [1_000]),
+        Calls(key("a", tenant="cri:bb", pid=200, device="0"), [1_000]),
+        Calls(key("a", pid=300, process="other", device="1"), [1_000]),
+    ]
+    one = replace(window(calls), devices=devices)
+    assert gpu_memory(one, "container") == ["train 4.00GiB", "serve 1.00GiB"]
+    # The driver does not tell the memory of process 300.
+    assert gpu_memory(one, "process") == ["python3 100 4.00GiB", "python3 200 1.00GiB", "other 300 –"]
+    assert gpu_memory(one, "device") == ["GPU 0 4.00GiB", "GPU 1 1.00GiB"]
+    assert gpu_memory(replace(one, devices=Devices()), "container") == ["serve –", "train –"]
+
+
+def test_rows_sort_by_shown_columns_only() -> None:
     shown = columns("operation", 200, ALL, ("bar", "share", "n", "max", "split", "trend"))
     assert sorts(shown) == ("name", "total", "calls", "max", "change")
     assert sort_of("split") == ""
@@ -87,14 +119,14 @@ def test_what_is_chosen_can_be_sorted_by_and_by_nothing_else() -> None:
     assert sort_of("nonsense") == ""
 
 
-def test_what_is_not_known_comes_last_whichever_way() -> None:
+def test_unknown_values_sort_last_in_both_directions() -> None:
     one = full_window()  # ncclCommInitRank hangs and was never counted
     for descending in (True, False):
         rows = look(one, View(by="operation", sort="p99", descending=descending)).rows
         assert rows[-1].label == "ncclCommInitRank"
 
 
-def test_few_calls_and_errors_are_seen_by_their_roles() -> None:
+def test_percentiles_of_few_calls_are_dim_and_errors_stand_out() -> None:
     data = look(window([Calls(key(), [1_000], errors=1)]), View())
     roles = {column.id: cell.role for column, cell in zip(data.columns, data.rows[0].cells, strict=True)}
     assert (roles["p50"], roles["p95"], roles["p99"], roles["errors"]) == ("dim", "dim", "dim", "bad")
@@ -116,7 +148,7 @@ def test_few_calls_and_errors_are_seen_by_their_roles() -> None:
 def test_a_trend_is_as_wide_as_asked_with_the_newest_at_the_right(past: list[float], text: str) -> None:
     found = trend(np.array(past, np.float64), most=4)
     assert found == text.rjust(4)
-    plain = trend(np.array(past, np.float64), most=4, unicode=False)
+    plain = trend(np.array(past, np.float64), most=4, glyphs=ASCII)
     assert plain.isascii()
     assert len(plain) == 4
 
@@ -137,14 +169,14 @@ def test_columns_are_shown_hidden_and_moved() -> None:
 
 
 def test_the_list_of_columns_says_what_each_shows() -> None:
-    for unicode in (True, False):
+    for glyphs in (UNICODE, ASCII):
         data = chooser(
-            "containers", ("p99", "n"), listed(("p99", "n"), possible("process")), width=80, unicode=unicode
+            "containers", ("p99", "n"), listed(("p99", "n"), possible("process")), width=80, glyphs=glyphs
         )
         assert [row.key for row in data.rows[:2]] == ["p99", "n"]
         assert [row.cells[1].text for row in data.rows[:3]] == ["1", "2", ""]
         assert all(row.cells[2].text == BY_ID[str(row.key)].help for row in data.rows)
-        assert unicode or all(cell.text.isascii() for row in data.rows for cell in row.cells)
+        assert glyphs is UNICODE or all(cell.text.isascii() for row in data.rows for cell in row.cells)
 
 
 # ---- two rows
@@ -161,18 +193,18 @@ def pair(a: tuple[PathStep, ...], b: tuple[PathStep, ...]) -> Pair:
     return found
 
 
-def test_only_two_rows_of_one_kind_make_a_pair() -> None:
+def test_only_two_rows_of_one_kind_can_be_compared() -> None:
     assert Pair.of((), steps("a")) is None
     assert Pair.of(steps("a"), steps("a")) is None
     assert Pair.of(steps("a"), steps("a", "b")) is None
     assert pair(steps("a"), steps("b")).view.by == "operation"
-    # Processes of one container are in no other: what both have in common is the operation.
+    # Two containers share no process, so the rows of the comparison are operations.
     assert pair(steps("a", "x"), steps("b", "x")).view.by == "operation"
     assert pair(steps("a", "x"), steps("a", "y")).view.by == "process"
     assert pair(steps("a", "x", "p"), steps("a", "x", "q")).view.by == "operation"
 
 
-def test_two_containers_side_by_side_the_largest_difference_first() -> None:
+def test_a_comparison_of_two_containers_sorts_by_difference() -> None:
     def calls(tenant: str, operation: str, durations: list[int]) -> Calls:
         return Calls(key(operation, tenant=tenant), durations)
 
@@ -197,7 +229,7 @@ def test_two_containers_side_by_side_the_largest_difference_first() -> None:
     assert (texts["cudaMalloc"]["p99_b"], texts["cudaMalloc"]["more"]) == ("–", "-5.00ms")
     assert (texts["cudaFree"]["p99_a"], texts["cudaFree"]["ratio"]) == ("–", "–")
     assert "A docker:aa   B cri:bb" in "".join(text for text, _ in data.title)
-    # What fits on 80 cells tells them apart.
+    # The columns that tell the two containers apart fit into 80 cells.
     used = 1 + sum(
         column.width + 1 for column in data.columns[: [c.id for c in data.columns].index("calls_b") + 1]
     )
@@ -207,11 +239,11 @@ def test_two_containers_side_by_side_the_largest_difference_first() -> None:
     for column in data.columns:
         for descending in (True, False):
             assert len(pair_table(one, both, sort=column.id, descending=descending, width=80).rows) == 3
-    plain = pair_table(one, both, width=80, unicode=False)
+    plain = pair_table(one, both, width=80, glyphs=ASCII)
     assert all(cell.text.isascii() for row in plain.rows for cell in row.cells)
 
 
-def test_two_rows_side_by_side_show_where_the_time_of_each_went() -> None:
+def test_a_comparison_shows_the_splits_of_both_rows() -> None:
     calls = [Calls(key(tenant=tenant), [10_000] * 100) for tenant in ("docker:aa", "cri:bb")]
     both = pair(steps("docker:aa"), steps("cri:bb"))
     data = pair_table(window(calls, split=True), both, width=80)
@@ -222,7 +254,7 @@ def test_two_rows_side_by_side_show_where_the_time_of_each_went() -> None:
     assert "split_a" not in [column.id for column in pair_table(window(calls), both, width=80).columns]
 
 
-def test_both_sides_of_a_pair_are_what_going_down_shows() -> None:
+def test_both_sides_of_a_comparison_equal_the_tables_inside_each_row() -> None:
     one = full_window()
     names = {"cri:bb": "serve", "docker:aa": "train"}
     data = pair_table(one, pair(steps("docker:aa"), steps("cri:bb")), width=200)
@@ -236,14 +268,14 @@ def test_both_sides_of_a_pair_are_what_going_down_shows() -> None:
                 assert texts[f"{name}_{side}"].strip() == mine[name].strip()
 
 
-def test_nothing_to_compare_says_so() -> None:
+def test_a_comparison_without_rows_says_so() -> None:
     data: TableData = pair_table(replace(window()), pair(steps("a"), steps("b")), width=80)
     assert not data.rows
     assert "Neither" in data.empty[0]
 
 
 def normal_window(normals: dict[RowKey, tuple[int, int]]) -> Window:
-    """One tenant with two operations, of which one takes three times as much time as the other."""
+    """Return a window of one tenant with two operations; ``a`` takes three times as long as ``b``."""
     calls = [Calls(key("a"), [3_000_000] * 200), Calls(key("b"), [1_000_000] * 200)]
     return replace(window(calls), normals=normals)
 
@@ -253,20 +285,20 @@ def against_normal(one: Window, by: Dimension) -> list[str]:
     return [f"{row.label} {row.cells[-1].text.strip()}" for row in data.rows]
 
 
-def test_rows_are_told_against_what_is_normal_for_them_and_sorted_by_it() -> None:
+def test_rows_show_their_ratio_to_the_baseline_and_sort_by_it() -> None:
     one = normal_window({key("a"): (1, 3_000_000), key("b"): (1, 400_000)})
     assert against_normal(one, "operation") == ["b 2.50", "a 1.00"]
 
 
-def test_a_row_of_several_operations_has_the_mean_of_their_ratios_by_time() -> None:
+def test_a_row_of_several_operations_has_the_mean_ratio_weighted_by_time() -> None:
     # b is twice as slow, with a quarter of the time: 2 ** 0.25
     one = normal_window({key("a"): (1, 3_000_000), key("b"): (1, 500_000)})
     assert against_normal(one, "container") == ["train 1.19"]
-    # What was not learned yet does not count.
+    # Operations without a baseline do not count.
     assert against_normal(normal_window({key("b"): (1, 500_000)}), "container") == ["train 2.00"]
 
 
-def test_what_is_not_learned_is_a_dash_and_nothing_learned_is_no_column() -> None:
+def test_an_operation_without_a_baseline_shows_a_dash_and_without_any_there_is_no_column() -> None:
     assert against_normal(normal_window({key("b"): (1, 500_000)}), "operation") == ["b 2.00", "a –"]
     assert [column.id for column in look(normal_window({}), View(), chosen=("normal", "n")).columns] == [
         "name",

@@ -1,4 +1,4 @@
-"""Pages of rows and devices, by keys."""
+"""Tests the pages of rows and devices by their keys."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ SIZES = [(40, 8), (60, 15), (80, 24), (120, 40), (200, 60)]
 
 
 def page(screen: Screen) -> Page:
-    """The page that is open."""
+    """Return the open page."""
     return screen.app.screen.query_one("#page", Page)
 
 
 def lines(screen: Screen) -> list[str]:
-    """All lines of the page that is open, also those out of view."""
+    """Return all lines of the open page, including those out of view."""
     return ["".join(text for text, _ in line.parts).rstrip() for line in page(screen)._text]
 
 
 def place(screen: Screen, text: str) -> int:
-    """The line of the page that begins with ``text``."""
+    """Return the number of the first line of the page that begins with ``text``."""
     return next(at for at, line in enumerate(lines(screen)) if line.strip().startswith(text))
 
 
@@ -62,7 +62,7 @@ async def test_a_key_opens_the_page_of_the_row_and_escape_leads_back_to_it() -> 
         assert screen.app.main.tables.main.cursor_key == ("docker:aa",)
 
 
-async def test_enter_at_the_bottom_opens_the_page() -> None:
+async def test_enter_on_the_deepest_level_opens_the_page_of_the_row() -> None:
     async with running(numbered(0), size=(120, 40)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("enter")
@@ -76,7 +76,7 @@ async def test_enter_at_the_bottom_opens_the_page() -> None:
         await screen.until(lambda: screen.app.screen is screen.app.main)
 
 
-async def test_the_page_scrolls_and_stays_where_it_is_while_it_follows() -> None:
+async def test_the_page_scrolls_and_keeps_its_position_on_new_data() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("I")
@@ -94,7 +94,7 @@ async def test_the_page_scrolls_and_stays_where_it_is_while_it_follows() -> None
         await screen.sees(" 2-23 of")
 
 
-async def test_sections_that_become_shorter_leave_their_room() -> None:
+async def test_a_section_that_becomes_shorter_keeps_its_height() -> None:
     async with running(faulty(STARVED, STORM, LATE), size=(120, 40)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("down", "I")
@@ -105,7 +105,7 @@ async def test_sections_that_become_shorter_leave_their_room() -> None:
         assert place(screen, "How long calls took") == before
 
 
-async def test_a_frozen_page_stays_and_live_again_follows() -> None:
+async def test_a_frozen_page_does_not_change_until_it_is_live_again() -> None:
     async with running(faulty(), size=(120, 40)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("I", "space")
@@ -118,7 +118,7 @@ async def test_a_frozen_page_stays_and_live_again_follows() -> None:
         await screen.until(lambda: any(line.startswith("  calls        2 in") for line in lines(screen)))
 
 
-async def test_keys_of_time_work_on_the_page() -> None:
+async def test_time_keys_work_on_the_page() -> None:
     async with running(*(faulty(number=number) for number in range(3)), size=(120, 40)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("I")
@@ -152,7 +152,7 @@ async def test_the_page_is_copied_as_text(monkeypatch: pytest.MonkeyPatch) -> No
     assert device.startswith("GPU 0 NVIDIA H100")
 
 
-async def test_from_the_page_to_a_chain_and_from_there_to_its_row() -> None:
+async def test_keys_lead_from_the_page_to_a_chain_and_to_its_row() -> None:
     async with running(faulty(STARVED, STORM, LATE), size=(120, 42)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("down", "I")
@@ -175,7 +175,7 @@ async def test_a_row_without_a_chain_says_so() -> None:
         assert isinstance(screen.app.screen, RowScreen)
 
 
-async def test_a_row_that_is_gone_has_a_page_still() -> None:
+async def test_the_page_of_a_row_that_is_gone_can_be_closed() -> None:
     async with running(faulty(), size=(120, 40)) as screen:
         await screen.press("o", "I")
         await screen.sees("Row  ")
@@ -193,7 +193,7 @@ async def test_without_rows_there_is_no_page() -> None:
         assert screen.app.screen is screen.app.main
 
 
-async def test_names_of_others_steer_nothing() -> None:
+async def test_control_characters_in_names_are_replaced() -> None:
     evil = "\x1b[2J[bold]x[/]"
     one = window([Calls(key(tenant="evil", process="a\x07b"), [1_000])])
     one = replace(one, tenants={"evil": Tenant("evil", evil, cgroup_path="/\x1b]0;x\x07")})
@@ -207,7 +207,7 @@ async def test_names_of_others_steer_nothing() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("ascii_only", [False, True])
-async def test_every_size(size: tuple[int, int], ascii_only: bool) -> None:
+async def test_pages_fit_every_size_in_unicode_and_ascii(size: tuple[int, int], ascii_only: bool) -> None:
     options = RunOptions(interval=0.0, ascii=ascii_only, theme="dark")
     async with running(numbered(0), numbered(1), size=size, options=options) as screen:
         await screen.named(["serve", "train"])
@@ -222,7 +222,7 @@ async def test_every_size(size: tuple[int, int], ascii_only: bool) -> None:
             await screen.until(lambda: screen.app.screen is screen.app.main)
 
 
-async def test_without_colours_parts_are_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_the_parts_of_a_split_are_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running(numbered(0), size=(80, 40)) as screen:
         await screen.named(["serve", "train"])
@@ -286,7 +286,7 @@ async def test_several_devices_have_a_list_and_pages_side_by_side() -> None:
         await screen.until(lambda: screen.app.screen is screen.app.main)
 
 
-async def test_a_device_that_goes_away_leaves_the_page_of_another() -> None:
+async def test_when_a_device_goes_away_its_page_shows_another_device() -> None:
     async with running(with_devices(0, 2), size=(80, 24)) as screen:
         await screen.press("D", "down", "enter")
         await screen.sees("2 of 2")
@@ -302,7 +302,7 @@ async def test_without_a_device_the_page_says_why() -> None:
         await screen.sees("no GPU can be read: no NVIDIA driver on this host")
 
 
-async def test_time_between_calls_has_a_page_of_its_own() -> None:
+async def test_the_host_gap_has_a_page() -> None:
     async with running(faulty(), size=(120, 42)) as screen:
         await screen.press("o")
         await screen.until(lambda: "host gap" in screen.names())
@@ -347,7 +347,7 @@ async def test_a_saved_window_has_pages_too() -> None:
 
 
 @pytest.mark.parametrize("pivot", ["c", "o", "p", "l", "n"])
-async def test_the_page_is_of_the_row_under_the_cursor_also_in_trees(pivot: str) -> None:
+async def test_the_page_shows_the_row_under_the_cursor_also_in_trees(pivot: str) -> None:
     async with running(numbered(0), size=(200, 60)) as screen:
         await screen.named(["serve", "train"])
         await screen.press(pivot, "asterisk")
@@ -357,5 +357,5 @@ async def test_the_page_is_of_the_row_under_the_cursor_also_in_trees(pivot: str)
         for row in main.data.rows:
             main.put_cursor(row.key)
             found = facts(numbered(0), tables.path_here())
-            calls = int(found.groups.calls[0])  # none where a call is open only
+            calls = int(found.groups.calls[0])  # 0 if the row has open calls only
             assert row.cells[at].text.strip() == (figures.count(calls).strip() if calls else ""), row.key

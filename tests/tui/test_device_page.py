@@ -1,4 +1,4 @@
-"""What the page of a device says."""
+"""Tests the text of the page of a device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def text(section: Section) -> list[str]:
 
 
 def said(section: Section, name: str) -> str:
-    """What follows ``name``."""
+    """Return the rest of the line that begins with ``name``."""
     return next(line.strip()[len(name) :].strip() for line in text(section) if line.strip().startswith(name))
 
 
@@ -69,7 +69,9 @@ def test_unknown_figures_are_dashes_with_the_reason() -> None:
         ({"remap_pending": False}, "remapped", "no row of memory waits to be replaced", "text"),
     ],
 )
-def test_what_is_wrong_stands_out(change: dict[str, object], name: str, expected: str, role: str) -> None:
+def test_figures_that_show_a_problem_stand_out(
+    change: dict[str, object], name: str, expected: str, role: str
+) -> None:
     device = replace(BARE, **change)  # type: ignore[arg-type]
     now = device_page.now(device, window(), FRAME)
     assert said(now, name) == expected
@@ -96,7 +98,7 @@ def packed(values: list[float | None], step: float = 1.0) -> list[Packed]:
     ]
 
 
-def test_the_past_has_a_column_for_each_stretch_and_gaps_where_nothing_was_known() -> None:
+def test_the_past_has_gaps_where_values_are_unknown() -> None:
     parts = packed([0.0, 50.0, None, 100.0])
     device = parts[-1].window.devices.devices[0]
     head, busy = text(device_past.past(device, parts, FRAME))
@@ -106,7 +108,7 @@ def test_the_past_has_a_column_for_each_stretch_and_gaps_where_nothing_was_known
     assert len(busy) <= FRAME.width
 
 
-def test_long_pasts_share_columns_and_stay_in_them() -> None:
+def test_a_column_of_a_long_past_covers_several_windows_and_does_not_move() -> None:
     values: list[float | None] = [float(number % 100) for number in range(600)]
     parts = packed(values)
     device = parts[-1].window.devices.devices[0]
@@ -115,15 +117,15 @@ def test_long_pasts_share_columns_and_stay_in_them() -> None:
     drawn = busy[15:51]
     assert len(drawn.strip()) == 21
     _, later = text(device_past.past(device, parts[:-1], FRAME))
-    assert later[15:50] == drawn[:-1]  # only the column of now has changed
+    assert later[15:50] == drawn[:-1]  # only the newest column has changed
 
 
-def test_only_one_look_is_no_past() -> None:
+def test_one_sample_makes_no_past() -> None:
     parts = packed([50.0])
     assert "only this moment" in text(device_past.past(parts[0].window.devices.devices[0], parts, FRAME))[1]
 
 
-def test_processes_with_their_tenants_the_largest_first() -> None:
+def test_processes_are_listed_with_their_tenants_by_memory() -> None:
     device = replace(
         BARE,
         notes=(),
@@ -151,7 +153,7 @@ def test_the_list_has_all_devices() -> None:
 # ---- sections
 
 
-def test_two_columns_lie_beside_each_other() -> None:
+def test_two_columns_of_sections_stand_side_by_side() -> None:
     left = Section("one", (PageLine((("a word or two", "text"),), indent=1), note("b")))
     right = Section("two", (note("c"),))
     lines = Places().beside([left], [right], 8)
@@ -160,7 +162,7 @@ def test_two_columns_lie_beside_each_other() -> None:
     assert plain(Places().beside([evil], [], 20)) == "  ?[2J\n"
 
 
-def test_sections_keep_their_room() -> None:
+def test_sections_keep_their_height() -> None:
     places = Places()
     long, short = Section("one", (note("a"), note("b"))), Section("one", (note("a"),))
     rest = Section("two", (note("c"),))
@@ -172,5 +174,5 @@ def test_sections_keep_their_room() -> None:
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(0, "0s"), (59.4, "59s"), (61, "1m01s"), (5_999, "99m59s"), (7_200, "2h00m")]
 )
-def test_durations_in_whole_seconds(seconds: float, expected: str) -> None:
+def test_durations_are_shown_in_whole_seconds(seconds: float, expected: str) -> None:
     assert duration_text(seconds) == expected

@@ -1,4 +1,4 @@
-"""What the page of a device says of its parts, and how old its figures are."""
+"""Tests what the page of a device says about its parts and the age of its figures."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ FULL = Device(
     dram_percent=77.0,
     encoder_percent=12.0,
     decoder_percent=0.0,
+    jpeg_percent=97.0,
     memory_clock_mhz=2000,
     memory_clock_max_mhz=2619,
     video_clock_mhz=1000,
@@ -64,6 +65,7 @@ LINES = (
     ("DRAM", "77% of its bandwidth", "text"),
     ("encoder", "12% busy", "text"),
     ("decoder", "0% busy", "text"),
+    ("JPEG decoder", "97% busy", "text"),
     ("memory clock", "2000MHz of 2619MHz", "text"),
     ("video clock", "1000MHz", "text"),
     ("memory heat", "71C", "text"),
@@ -85,9 +87,9 @@ def told(device: Device) -> list[tuple[str, str, str]]:
     return [(line.parts[0][0].strip(), line.parts[1][0], line.parts[1][1]) for line in lines]
 
 
-def test_every_part() -> None:
+def test_every_known_part_has_a_line() -> None:
     assert told(FULL) == list(LINES)
-    assert told(BARE) == []  # only what there is
+    assert told(BARE) == []  # unknown parts have no line
     assert device_parts.parts(BARE, window(), FRAME).lines == ()
 
 
@@ -103,7 +105,12 @@ def test_every_part() -> None:
             "a row could not be replaced: have the board exchanged",
             "bad",
         ),
-        ({"nvlinks": 4, "nvlinks_active": 0}, "NVLink", "0 of 4 links are up", "text"),  # not wired at all
+        (
+            {"nvlinks": 4, "nvlinks_active": 0},
+            "NVLink",
+            "0 of 4 links are up",
+            "text",
+        ),  # a board without wired links
         ({"nvlinks": 4}, "NVLink", "4 links", "text"),
         ({"ages": (("energy_millijoules", 4.0),)}, "energy", "–  not asked in this window", "dim"),
         ({"ages": (("nvlink_tx_bytes", 4.0),)}, "traffic", "–  not asked in this window", "dim"),
@@ -111,11 +118,11 @@ def test_every_part() -> None:
         ({"pcie_tx_bytes_per_second": 1}, "PCIe traffic", "–/s from the host, 1B/s to it", "text"),
     ],
 )
-def test_what_is_said_of_it(change: dict[str, Any], name: str, expected: str, role: str) -> None:
+def test_the_line_of_a_part(change: dict[str, Any], name: str, expected: str, role: str) -> None:
     assert told(replace(BARE, **change)) == [(name, expected, role)]
 
 
-def test_where_it_is_and_how_it_is_set_up() -> None:
+def test_the_title_says_where_the_device_is_and_how_it_is_set_up() -> None:
     assert text(device_page.title(FULL))[1].strip() == (
         "00000000:1B:00.0, /dev/nvidia3, P2, compute mode exclusive process, persistence off,"
         " divided by MIG, vGPU host"
@@ -123,7 +130,7 @@ def test_where_it_is_and_how_it_is_set_up() -> None:
     assert len(text(device_page.title(BARE))) == 1
 
 
-def test_figures_tell_their_age() -> None:
+def test_old_figures_show_their_age() -> None:
     device = replace(
         FULL, power_watts=70.0, ages=(("power_watts", 12.4), ("fan_percent", 8.0), ("nvlinks_active", 61.0))
     )
@@ -143,7 +150,7 @@ def test_figures_tell_their_age() -> None:
         ({"slowdown_celsius": 92.0}, False),
     ],
 )
-def test_hot_is_near_its_own_limit(change: dict[str, Any], hot: bool) -> None:
+def test_a_device_is_hot_near_its_own_limit(change: dict[str, Any], hot: bool) -> None:
     device = replace(BARE, notes=(), **change)
     assert is_hot(device) is hot
     [row] = table(replace(window(), devices=Devices((device,))), (), FRAME).rows
@@ -151,23 +158,23 @@ def test_hot_is_near_its_own_limit(change: dict[str, Any], hot: bool) -> None:
     old = replace(device, throttle_reasons=("power cap",), ages=(("power_watts", 125.0),), power_watts=5.0)
     [row] = table(replace(window(), devices=Devices((old,))), (), FRAME).rows
     told = [cell.text for cell in row.cells]
-    assert "5W*" in told  # what holds the clocks down is told all the same
+    assert "5W*" in told  # the reason for throttling shows beside old figures
     assert "power cap" in told
 
 
-def test_limits_of_temperature_stand_beside_it() -> None:
+def test_limits_stand_beside_the_temperature() -> None:
     device = replace(BARE, temperature_celsius=40.0, slowdown_celsius=87.0, shutdown_celsius=92.0)
     line = said(device_page.now(device, window(), FRAME), "temperature")
     assert line == "40C  slows down at 87C, turns off at 92C"
 
 
-def test_whatever_else_held_the_clocks_down() -> None:
+def test_other_reasons_for_throttling_share_a_line() -> None:
     device = replace(BARE, power_brake_held_ns=250_000_000, sync_boost_held_ns=0, hardware_thermal_held_ns=7)
     assert said(device_page.now(device, window(), FRAME), "others") == "heat, chip 7ns, power brake 250ms"
     assert not [line for line in text(device_page.now(BARE, window(), FRAME)) if "others" in line]
 
 
-def test_processes_with_their_samples_and_parts() -> None:
+def test_processes_show_their_samples_and_mig_instances() -> None:
     sampled = DeviceProcess(7, "C", 1 << 30, sm_percent=61.0, sample_age_seconds=2.4)
     other = DeviceProcess(8, "C")
     device = replace(BARE, notes=(), processes=(sampled, other))
@@ -183,20 +190,20 @@ def test_processes_with_their_samples_and_parts() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-async def test_the_line_of_a_device_says_when_it_is_old(width: int) -> None:
+async def test_the_line_of_a_device_shows_the_age_of_its_figures(width: int) -> None:
     old = (("utilization_percent", 12.0), ("fan_percent", 90.0))
     device = replace(BARE, utilization_percent=50.0, ages=old, throttle_reasons=("power cap",))
     divided = replace(BARE, mig=True, instances=tuple(MigInstance(0, n, f"MIG-{n}") for n in range(7)))
     shown = Devices((device, replace(device, ages=old[1:]), divided))
     first, second, third = await lines(shown, 3, width)
     assert "held by power" in first
-    assert ("12s old" in first) is (width != 120)  # bars and name leave no room there
+    assert ("12s old" in first) is (width != 120)  # at 120 columns the bars and the name leave no room
     assert "old" not in second
     assert "7 MIG devices" in third
     (free,) = await lines(Devices((replace(device, throttle_reasons=()),)), 1, width)
     assert "12s old" in free
 
 
-def test_it_fits_where_it_is_narrow() -> None:
+def test_parts_can_be_drawn_at_narrow_widths() -> None:
     for width in (40, 60):
         assert device_parts.parts(FULL, window(), Frame(width=width, height=15)).lines

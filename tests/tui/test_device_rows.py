@@ -1,4 +1,4 @@
-"""Lines of devices: as many as there is room for, and what stands in for the rest."""
+"""Tests the lines of devices on the main screen and the line that sums up those without room."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def lines(devices: Devices, most: int, width: int = 120, past: Sequence[De
         end = time.monotonic() + 60
         while (
             rows.size.height != min(max(len(devices.devices), 1), most)
-            or len(rows._shown) != rows.size.height  # the resize is still to be handled
+            or len(rows._shown) != rows.size.height  # the resize is not handled yet
             or not rows.render_line(0).text.strip()
         ):
             assert time.monotonic() < end
@@ -63,12 +63,12 @@ async def test_more_devices_than_lines_are_summed_up() -> None:
     assert [line.strip() for line in await lines(eight, 1)] == ["GPU 8 devices, 50% busy on average"]
 
 
-async def test_none_is_one_line_with_the_reason() -> None:
+async def test_without_devices_one_line_gives_the_reason() -> None:
     (line,) = await lines(Devices(unavailable="no NVIDIA driver on this host"), 4)
     assert "no NVIDIA driver on this host" in line
 
 
-async def test_how_busy_devices_were_stands_at_the_end_of_their_lines() -> None:
+async def test_past_utilization_stands_at_the_end_of_the_line() -> None:
     past = [Devices((device(0, 0.0), device(1, None))), Devices(()), Devices((device(0, 100.0), device(1)))]
     first, second = await lines(Devices((device(0), device(1))), 4, width=200, past=past)
     assert first.endswith("  ▁ █")

@@ -1,4 +1,4 @@
-"""Who shares a GPU, on its page."""
+"""Tests the section of a device's page about the tenants that share it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def text(section: Section) -> list[str]:
     return ["".join(part for part, _ in line.parts) for line in section.lines]
 
 
-def test_the_sentence_comes_first_and_what_is_wrong_stands_out() -> None:
+def test_the_summary_comes_first_and_problems_stand_out() -> None:
     made, device = shared()
     section = sharers(device, made, FRAME)
     lines = text(section)
@@ -40,7 +40,7 @@ def test_the_sentence_comes_first_and_what_is_wrong_stands_out() -> None:
     assert roles["used"] == "dim"
 
 
-def test_instances_stand_in_one_table() -> None:
+def test_mig_instances_share_one_table() -> None:
     device = divided(True)
     made = on(device, rows=[at("0:3", row("cudaLaunchKernel", 9, running=1, tenant="docker:3", pid=103))])
     lines = text(sharers(device, made, FRAME))
@@ -51,7 +51,7 @@ def test_instances_stand_in_one_table() -> None:
     assert [line.split() for line in lines if "1g" in line] == [[f"0:{n}", "1g.10gb"] for n in range(7)]
 
 
-def test_many_tenants_are_cut_and_counted() -> None:
+def test_a_long_list_of_tenants_is_cut_and_the_rest_counted() -> None:
     device = gpu(*(client(100 + n, f"docker:{n:02}") for n in range(30)))
     lines = text(sharers(device, on(device), FRAME))
     assert "30 tenants share GPU 0" in lines[1]
@@ -60,14 +60,14 @@ def test_many_tenants_are_cut_and_counted() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(windows())
-def test_whatever_a_window_holds_can_be_drawn(made: Window) -> None:
+def test_any_window_can_be_drawn(made: Window) -> None:
     for device in made.devices.devices:
         for width in (20, 78):
             assert sharers(device, made, replace(FRAME, width=width)).lines
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
-async def test_it_is_on_the_page_of_the_device(size: tuple[int, int]) -> None:
+async def test_the_section_is_on_the_page_of_the_device(size: tuple[int, int]) -> None:
     device = gpu(client(100, TRAIN), client(200, "docker:x"))
     made = replace(numbered(0), devices=on(device).devices)
     async with running(made, size=size) as screen:

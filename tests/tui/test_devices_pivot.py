@@ -1,4 +1,4 @@
-"""Rows by device: which calls were made by processes on which GPU."""
+"""Tests rows by device: calls are grouped by the GPUs that their process uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.windows import Calls, key, window
 
 
 def two_devices() -> Window:
-    """The trainer is on both GPUs, the server on the second one, a third tenant on none that is known."""
+    """Return a window: the trainer uses both GPUs, the server the second, a third tenant an unknown one."""
     train, serve = DeviceProcess(100, "C", tenant="docker:aa"), DeviceProcess(200, "C", tenant="cri:bb")
     devices = (
         Device(0, "GPU-0", "H100", processes=(train,)),
@@ -29,7 +29,7 @@ def two_devices() -> Window:
     return replace(window(calls), devices=Devices(devices))
 
 
-async def test_d_groups_rows_by_device_and_enter_goes_in() -> None:
+async def test_the_key_d_groups_rows_by_device_and_enter_opens_one() -> None:
     async with running(two_devices()) as screen:
         await screen.named(["train", "serve", "cgroup:9"])
         await screen.press("d")
@@ -43,7 +43,7 @@ async def test_d_groups_rows_by_device_and_enter_goes_in() -> None:
         await screen.named(["GPU 0-1", "GPU 1", "GPU not known"])
 
 
-async def test_inside_another_row_d_shows_its_devices() -> None:
+async def test_the_key_d_shows_the_devices_of_an_entered_row() -> None:
     async with running(two_devices()) as screen:
         await screen.named(["train", "serve", "cgroup:9"])
         await screen.press("down", "enter", "d")
@@ -51,21 +51,21 @@ async def test_inside_another_row_d_shows_its_devices() -> None:
         await screen.named(["GPU 1"])
 
 
-async def test_a_filter_asks_for_devices() -> None:
+async def test_a_filter_matches_devices() -> None:
     async with running(two_devices()) as screen:
         await screen.named(["train", "serve", "cgroup:9"])
         await screen.press("slash", *("g", "p", "u", "colon", "1"), "enter")
         await screen.named(["train", "serve"])
 
 
-async def test_a_key_of_a_filter_that_is_none_is_told() -> None:
+async def test_an_unknown_key_in_a_filter_is_reported() -> None:
     async with running(two_devices()) as screen:
         await screen.named(["train", "serve", "cgroup:9"])
         await screen.press("slash", *("p", "o", "d", "s", "colon", "x"), "enter")
         await screen.sees("did you mean pod:")
 
 
-async def test_the_device_of_a_row_is_told_in_a_column() -> None:
+async def test_a_column_shows_the_devices_of_a_row() -> None:
     async with running(two_devices(), size=(200, 50)) as screen:
         await screen.named(["train", "serve", "cgroup:9"])
         tables = screen.app.main.tables
@@ -75,20 +75,26 @@ async def test_the_device_of_a_row_is_told_in_a_column() -> None:
         assert cells == ["0-1", "1", "–"]
 
 
-async def test_the_pages_of_devices_begin_with_that_of_the_row() -> None:
+async def test_device_pages_open_at_the_device_of_the_row() -> None:
     async with running(two_devices()) as screen:
         await screen.named(["train", "serve", "cgroup:9"])
         await screen.press("down", "D")
-        await screen.until(lambda: isinstance(screen.app.screen, DevicesScreen), "no list")
+        await screen.until(
+            lambda: isinstance(screen.app.screen, DevicesScreen), "the list of devices did not open"
+        )
         devices = screen.app.screen
         assert isinstance(devices, DevicesScreen)
-        await screen.until(lambda: devices.table.cursor_key == ("GPU-1", 1), "another device")
+        await screen.until(
+            lambda: devices.table.cursor_key == ("GPU-1", 1), "the cursor is on another device"
+        )
         await screen.press("escape", "d", "down", "D")
-        await screen.until(lambda: isinstance(screen.app.screen, DeviceScreen), "no page")
+        await screen.until(
+            lambda: isinstance(screen.app.screen, DeviceScreen), "the page of the device did not open"
+        )
         await screen.sees("GPU 1 H100")
 
 
-def test_a_chain_of_a_device_marks_its_row_and_one_of_a_process_that_of_its_device() -> None:
+def test_chains_of_devices_and_of_processes_mark_the_row_of_the_device() -> None:
     one = two_devices()
     hot = Chain(
         id="hot",

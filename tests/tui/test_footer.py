@@ -1,4 +1,4 @@
-"""The line of keys: what fits the focus comes first."""
+"""Tests the line of keys: keys for the current state come first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STILL = RunOptions(interval=0.0, theme="dark", still=True)
 
 
 def on(width: int, **state: Any) -> str:
-    """The line of keys as a terminal of ``width`` columns shows it."""
+    """Return the line of keys as a terminal of ``width`` columns shows it."""
     line = ""
     for key, label, _ in footer(**state):
         entry = f" {key} {label} "
@@ -39,14 +39,16 @@ def on(width: int, **state: Any) -> str:
         ({"warnings": True, "out": "Clear"}, ("Esc Back",), "Clear"),
     ],
 )
-def test_80_columns_show_what_matters_now(state: dict[str, Any], wanted: tuple[str, ...], never: str) -> None:
+def test_80_columns_show_the_keys_for_the_current_state(
+    state: dict[str, Any], wanted: tuple[str, ...], never: str
+) -> None:
     line = on(80, **state)
     assert line.startswith(" q Quit  ? Help ")
     assert [text for text in wanted if text not in line] == []
     assert never not in line
 
 
-def test_a_wide_line_has_the_rest_and_a_saved_window_no_keys_of_time() -> None:
+def test_a_wide_line_has_all_keys_and_a_saved_window_has_no_time_keys() -> None:
     assert {name for ids, _ in (*FOOTER, *FOOTER_OF_WARNINGS) for name in ids} <= set(BY_ID)
     wide = on(400)
     keys = (
@@ -70,7 +72,7 @@ async def keys_say(screen: Screen, text: str) -> None:
     await screen.until(lambda: text in screen.text().splitlines()[-1], f"never {text!r} in the line of keys")
 
 
-async def test_the_line_of_keys_follows_what_keys_do() -> None:
+async def test_the_line_of_keys_follows_the_state_of_the_screen() -> None:
     async with running(numbered(0), size=(80, 24), options=STILL) as screen:
         await keys_say(screen, "c o p d Pivot")
         assert "Esc" not in screen.line(23)
@@ -89,7 +91,7 @@ async def test_the_line_of_keys_follows_what_keys_do() -> None:
         await keys_say(screen, "Enter Open")
 
 
-async def test_while_a_filter_is_typed_the_keys_that_end_it_stay() -> None:
+async def test_while_a_filter_is_typed_the_keys_that_end_it_stay_visible() -> None:
     async with running(numbered(0), size=(80, 24), options=STILL) as screen:
         await screen.press("slash", "x", "z", "q")
         await screen.until(lambda: "xzq" in screen.line(23))

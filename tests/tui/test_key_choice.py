@@ -1,4 +1,4 @@
-"""Other keys for actions: what may be chosen, and that it works and is told everywhere."""
+"""Tests keys chosen by the user: which are allowed, and that they act and are shown everywhere."""
 
 from __future__ import annotations
 
@@ -40,48 +40,48 @@ def _usual_keys() -> Iterator[None]:
         ("space", "space"),
     ],
 )
-def test_keys_are_named_as_one_writes_them(text: str, name: str) -> None:
+def test_a_key_is_written_as_its_sign_or_its_name(text: str, name: str) -> None:
     assert key_named(text) == name
 
 
 @pytest.mark.parametrize("text", ["", "ctrl+i", "f13", "é", "\x1b", "hyper+x", "ww"])
-def test_what_is_no_key_is_told(text: str) -> None:
-    with pytest.raises(ValueError, match="is no key"):
+def test_an_unknown_key_is_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a key"):
         key_named(text)
 
 
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        (3, "a key for each"),
+        (3, "must be a table"),
         ({"sav": "W"}, "did you mean save"),
         ({"zzzzzz": "W"}, "docs/keys.md"),
-        ({"save": []}, "takes a key"),
-        ({"save": [3]}, "takes a key"),
-        ({"save": "x"}, "x would be both compare and save"),
-        ({"up": "j"}, "j would be both"),
-        ({"save": "W", "theme": "W"}, "W would be both"),
+        ({"save": []}, "must be a key"),
+        ({"save": [3]}, "must be a key"),
+        ({"save": "x"}, "x is the key of both compare and save"),
+        ({"up": "j"}, "j is the key of both"),
+        ({"save": "W", "theme": "W"}, "W is the key of both"),
     ],
 )
-def test_what_cannot_be_chosen_is_told(table: object, said: str) -> None:
+def test_an_invalid_choice_is_rejected_with_a_reason(table: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         keys_chosen(table)
 
 
-def test_two_actions_may_change_their_keys_with_each_other() -> None:
+def test_two_actions_may_swap_their_keys() -> None:
     assert keys_chosen({"save": "x", "compare": "w"}) == (("save", ("x",)), ("compare", ("w",)))
 
 
-def test_a_file_gives_keys_and_is_told_what_is_wrong_with_them() -> None:
+def test_keys_are_read_from_the_settings_file_and_faults_reported() -> None:
     chosen = (("save", ("W",)), ("up", ("up", "f7")))
     text = toml({"keys": chosen})
     assert read(tomllib.loads(text)) == ({"keys": chosen}, [])
     _, (fault,) = read({"keys": {"save": "x"}})
-    assert str(fault) == "keys: x would be both compare and save; give one of them another"
+    assert str(fault) == "keys: x is the key of both compare and save; choose another key for one"
     assert SETTINGS["keys"].default == ()
 
 
-def test_other_keys_are_told_where_the_usual_ones_were() -> None:
+def test_chosen_keys_replace_the_defaults_wherever_keys_are_shown() -> None:
     choose((("save", ("W",)), ("freeze", ("f5",))))
     told = {action.id: action.key for action in ACTIONS}
     assert (told["save"], told["freeze"], told["theme"]) == ("W", "f5", "t")
@@ -89,7 +89,7 @@ def test_other_keys_are_told_where_the_usual_ones_were() -> None:
     assert keymap() == {"save": "W", "freeze": "f5"}
 
 
-async def test_other_keys_do_what_the_usual_ones_did_and_those_do_nothing() -> None:
+async def test_chosen_keys_act_and_the_defaults_do_nothing() -> None:
     chosen = keys_chosen({"save": "x", "compare": "w", "help": "f1", "filter": "F", "down": "n", "pod": "f9"})
     options = RunOptions(interval=0.0, theme="dark", keys=chosen)
     async with running(numbered(0), size=(120, 30), options=options) as screen:
@@ -99,7 +99,7 @@ async def test_other_keys_do_what_the_usual_ones_did_and_those_do_nothing() -> N
         first = main.tables.main.cursor_key
         await screen.press("n")
         assert main.tables.main.cursor_key != first
-        await screen.press("up", "j")  # what stands beside the usual key stays
+        await screen.press("up", "j")  # the second key of an action stays
         assert main.tables.main.cursor_key != first
         await screen.press("w")
         await screen.sees("nothing is marked")
@@ -112,16 +112,16 @@ async def test_other_keys_do_what_the_usual_ones_did_and_those_do_nothing() -> N
         await screen.sees("f9 ")
         await screen.press("escape", "F", "s", "e", "r", "v", "n", "enter")
         await screen.named([])
-        assert main.tables.looks.first.filter == "servn", "typed letters are text, whatever they do elsewhere"
+        assert main.tables.looks.first.filter == "servn", "letters typed into a filter are text, not keys"
 
 
-def test_what_is_said_names_the_keys_as_they_are() -> None:
+def test_texts_name_the_chosen_keys() -> None:
     ids = ("in", "out", "warnings", "help", "less", "chains")
     choose([(name, (f"f{number}",)) for number, name in enumerate(ids, start=1)])
     helped = ["".join(text for text, _ in line.parts) for line in help_page()]
     told = "\n".join((for_newcomers(200), offer(), *helped))
-    for usual in ("a says", "i says", "b draws", "? all keys"):
+    for usual in ("a says", "a shows", "i shows", "b draws", "? all keys"):
         assert usual not in told, usual
     assert "f1 looks into a row, f2 goes back, f3 says what is wrong, f4 all keys" in told
     assert "f5 draws less" in told
-    assert "a chain speaks of it (f6 says why)" in told
+    assert "a problem names this row (f6 shows it)" in told

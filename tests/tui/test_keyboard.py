@@ -1,4 +1,4 @@
-"""Whatever bytes a keyboard sends, the screen stays and keys behind them act."""
+"""Tests that the screen survives any bytes from the keyboard and that keys after them act."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from textual.message import Message
 
 from stalltop.tui.terminal import keyboard as reading
 from stalltop.tui.terminal.keyboard import PASTE_SECONDS, READ_BYTES, Keyboard
-from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, DEADLINE, ROOT, Terminal
+from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, DEADLINE, ROOT, PseudoTerminal
 from tests.tui.test_serve_screen import command
 
 pytestmark = pytest.mark.timeout(400)
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(400)
 PROGRAM = ("-m", "tests.tui.program")
 F12 = b"\x1b[24~"
 LEAVE = b"\x10\x11"
-"""Ctrl-Q leaves every program of Textual, and what Ctrl-P lists may be to leave."""
+"""Ctrl-P and Ctrl-Q, which random input leaves out: Ctrl-Q quits, and the palette of Ctrl-P offers to."""
 
 ODD = (
     b"\xb4",  # not UTF-8
@@ -45,8 +45,8 @@ ODD = (
     b"\x1b[99999999;1u",  # a key beyond Unicode
     b"\x1b[97;1;99999999u",
     b"\x1b[55296;1;55296u",  # a surrogate
-    b"\x1b[48;0;0;0;0t\x1b[<0;5;5M",  # a size of nothing, then a mouse in its pixels
-    b"\x1b[48;90000;90000;1;1t",  # a size that no memory holds
+    b"\x1b[48;0;0;0;0t\x1b[<0;5;5M",  # a terminal size of 0, then a mouse event in pixels
+    b"\x1b[48;90000;90000;1;1t",  # a terminal size too large for memory
     b"\x1b[?2048;1$y\x1b[48;1;1;1;1t",
     b"\x1b[<999999999;999999999;999999999M",
     b"\x1b[<35;-5;-5M",
@@ -56,7 +56,7 @@ ODD = (
     b"\x1bP" + b"z" * 100,
     b"\x1b" * 50,
 )
-"""What no terminal sends, or only half."""
+"""Invalid and incomplete sequences."""
 PASTES = (b"\x1b[200~never ended", b"\x1b[200~\xff\x1b[20", b"\x1b[200~" + b"z" * 100_000)
 """Pastes without an end."""
 
@@ -70,8 +70,8 @@ chunks = st.lists(
 )
 
 
-class Clock:
-    """Passes by being told to."""
+class PatchedClock:
+    """A clock that advances only when a test sets ``now``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -79,17 +79,19 @@ class Clock:
         monkeypatch.setattr("textual._parser.get_time", lambda: self.now)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(chunks, st.randoms(use_true_random=False))
-def test_no_bytes_end_it_and_a_key_behind_them_is_that_key(parts: list[bytes], rng: random.Random) -> None:
+def test_no_bytes_stop_the_keyboard_and_a_key_after_them_is_read(
+    parts: list[bytes], rng: random.Random
+) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
-        clock, keyboard = Clock(monkeypatch), unheard()
+        clock, keyboard = PatchedClock(monkeypatch), unheard()
         for part in split(b"".join(parts), rng):
             for message in keyboard.feed(part):
                 assert isinstance(message, Message)
                 assert not isinstance(message, events.Resize)
             clock.now += rng.choice((0.0, 0.05, 0.2))
-        # An Esc that nothing follows, then a paste that nothing ends, then a character of which half came.
+        # Let a lone Esc, an unended paste and half a character time out.
         clock.now += 1.0
         list(keyboard.feed(b""))
         clock.now += PASTE_SECONDS
@@ -101,14 +103,14 @@ def test_no_bytes_end_it_and_a_key_behind_them_is_that_key(parts: list[bytes], r
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: repr(odd[:16]))
-def test_a_key_in_the_same_read_is_that_key(odd: bytes) -> None:
+def test_a_key_after_odd_bytes_in_the_same_read_is_read(odd: bytes) -> None:
     keyboard = unheard()
     found = [one.key for one in keyboard.feed(odd + b"\x18" * 40 + b"j") if isinstance(one, events.Key)]
     assert found[-1] == "j"
 
 
 def test_a_paste_in_parts_is_one_paste_however_slow_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, keyboard = Clock(monkeypatch), unheard()
+    clock, keyboard = PatchedClock(monkeypatch), unheard()
     found: list[Message] = []
     for part in (b"\x1b[200~one", b"", b" tw", b"o", b"\x1b[20", b"1~"):
         found += keyboard.feed(part)
@@ -117,7 +119,7 @@ def test_a_paste_in_parts_is_one_paste_however_slow_the_line(monkeypatch: pytest
     assert not [one for one in found if isinstance(one, events.Key)]
 
 
-def test_what_is_not_handled_yet_waits_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_input_waits_in_the_terminal_while_the_app_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "UNHANDLED_SECONDS", 60.0)
     theirs, ours = os.pipe()
     app, loop, ended, taken = Busy(), asyncio.new_event_loop(), threading.Event(), bytearray()
@@ -146,16 +148,16 @@ def test_what_is_not_handled_yet_waits_in_the_terminal(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("kind", ["deaf", "ended"])
 def test_a_keyboard_that_cannot_be_read_ends_the_program_with_a_reason(kind: str) -> None:
-    with Terminal(*PROGRAM, kind, size=(100, 24)) as terminal:
+    with PseudoTerminal(*PROGRAM, kind, size=(100, 24)) as terminal:
         assert terminal.wait() == 1
         raw = bytes(terminal.raw)
         assert raw.rfind(ALTERNATE_OFF) > raw.rfind(ALTERNATE_ON)
-        assert b"stalltop: cannot read keys any more: " in raw
+        assert b"stalltop: cannot read keys: " in raw
         assert b"Traceback" not in raw
 
 
-def test_keys_behind_odd_bytes_act_in_a_real_terminal() -> None:
-    with Terminal(*PROGRAM, "typed", size=(100, 24)) as terminal:
+def test_keys_after_odd_bytes_act_in_a_real_terminal() -> None:
+    with PseudoTerminal(*PROGRAM, "typed", size=(100, 24)) as terminal:
         terminal.sees("train")
         for odd in (*ODD, *PASTES):
             send(terminal, odd)
@@ -169,10 +171,10 @@ def test_keys_behind_odd_bytes_act_in_a_real_terminal() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_bytes_in_a_real_terminal(seed: int, tmp_path: Path) -> None:
+def test_random_bytes_do_not_end_the_program_in_a_real_terminal(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     state = {"XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-    with Terminal(*PROGRAM, "typed", size=(100, 24), **state) as terminal:
+    with PseudoTerminal(*PROGRAM, "typed", size=(100, 24), **state) as terminal:
         terminal.sees("train")
         for _ in range(60):
             for part in split(burst(rng), rng):
@@ -199,7 +201,7 @@ def test_the_command_survives_odd_bytes(kind: str, tmp_path: Path) -> None:
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         )
         arguments = ["open", str(path)]
-    with Terminal("-P", "-m", "stalltop", *arguments, "--no-state", size=(100, 24)) as terminal:
+    with PseudoTerminal("-P", "-m", "stalltop", *arguments, "--no-state", size=(100, 24)) as terminal:
         terminal.sees("Quit")
         for odd in ODD[:14]:
             send(terminal, odd)
@@ -227,7 +229,7 @@ async def test_a_screen_in_a_browser_survives_odd_text() -> None:
 
 
 class Busy:
-    """An app, as far as it is asked how many events wait for it."""
+    """Replaces an app; reports how many events wait for it."""
 
     def __init__(self) -> None:
         self.asked, self._waiting = 0, 1000
@@ -247,18 +249,18 @@ class Busy:
 
 
 def unheard() -> Keyboard:
-    """Of which only ``feed`` is used."""
+    """Return a keyboard without an app; only its ``feed`` works."""
     return Keyboard(cast(App[Any], None), cast(asyncio.AbstractEventLoop, None), threading.Event())
 
 
 def split(data: bytes, rng: random.Random) -> list[bytes]:
-    """``data`` in parts, as lines deliver it."""
+    """Split ``data`` into random parts, as a connection may deliver it."""
     cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randrange(4)))
     return [data[one:two] for one, two in zip([0, *cuts], [*cuts, len(data)], strict=True) if two > one]
 
 
 def burst(rng: random.Random) -> bytes:
-    """Up to a few hundred bytes: random ones, odd ones, keys, and sequences made of what sequences have."""
+    """Return up to a few hundred bytes: random ones, odd ones, keys, and characters of escape sequences."""
     parts = []
     for _ in range(rng.randrange(1, 6)):
         whole = rng.choice((*ODD, *PASTES[:2], b"\x1b[A", b"\x1b[B", b"\r", b"\t", b"?", b"/", b"w"))
@@ -267,13 +269,13 @@ def burst(rng: random.Random) -> bytes:
     return b"".join(parts).translate(None, LEAVE)
 
 
-def send(terminal: Terminal, data: bytes) -> None:
-    """Type ``data``, and go on reading while the program cannot take it all."""
+def send(terminal: PseudoTerminal, data: bytes) -> None:
+    """Type ``data``; read the output meanwhile, so that neither side blocks."""
     if terminal.process.poll() is not None:
         return
     writer = threading.Thread(target=lambda: write(terminal.ours, data), daemon=True)
     writer.start()
-    terminal.until(lambda: not writer.is_alive(), "keys are not taken")
+    terminal.until(lambda: not writer.is_alive(), "the program does not read its keys")
 
 
 def write(descriptor: int, data: bytes) -> None:
@@ -281,25 +283,25 @@ def write(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def quiet(terminal: Terminal, seconds: float) -> None:
-    """Type nothing for so long."""
+def quiet(terminal: PseudoTerminal, seconds: float) -> None:
+    """Read the output for ``seconds`` and type nothing."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         terminal.read(0.01)
 
 
-def acts(terminal: Terminal, after: bytes = b"") -> None:
-    """A known key acts, and another takes it back, as often as there are screens to close and more."""
+def acts(terminal: PseudoTerminal, after: bytes = b"") -> None:
+    """Check that ``?`` opens the help, and that Esc closes it and every other screen."""
     pressed(terminal, b"?", lambda: "By container" in terminal.text, f"no help after {after[:60]!r}")
     escapes = b"\x1b\x1b\x1b"
     pressed(
-        terminal, escapes, lambda: "By container" not in terminal.text, f"no way out after {after[:60]!r}"
+        terminal, escapes, lambda: "By container" not in terminal.text, f"the help stays after {after[:60]!r}"
     )
 
 
-def pressed(terminal: Terminal, key: bytes, condition: Callable[[], bool], what: str) -> None:
-    """Press ``key`` until ``condition`` holds, with pauses: on a busy machine it may be read together with
-    what was typed before it, and belong to a sequence or a paste."""
+def pressed(terminal: PseudoTerminal, key: bytes, condition: Callable[[], bool], what: str) -> None:
+    """Press ``key`` again and again until ``condition`` holds: a busy machine may read it together with
+    earlier bytes, as part of a sequence or a paste."""
     end = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < end, f"{what}\n{terminal.text}\n{bytes(terminal.raw[-600:])!r}"

@@ -1,4 +1,4 @@
-"""One table of keys: what is bound, shown and documented is the same."""
+"""Tests that the keys that are bound, shown and documented are those of one table."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tests.tui.screen import running
 from tests.tui.sources import many, numbered
 
 CONTRACT = {*"q?/conplsSrwae+-t[]mx", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}
-"""Keys that people rely on."""
+"""Keys that users rely on, and that therefore must stay."""
 BESIDE = {"j": "down", "k": "up", "g": "first", "G": "last", "equals_sign": "longer", "underscore": "shorter"}
-"""Keys that people rely on beside those that are shown, and ids of what they do."""
+"""Second keys of actions, which are not shown, and the ids of these actions."""
 
 
 def test_no_key_is_bound_twice_and_the_contract_holds() -> None:
@@ -88,7 +88,7 @@ async def test_every_key_runs_its_action(monkeypatch: pytest.MonkeyPatch) -> Non
                 assert ran == [(action.bound, owners[action.by])], key
 
 
-async def test_keys_that_move_the_cursor() -> None:
+async def test_keys_move_the_cursor() -> None:
     async with running(many(60), size=(100, 30)) as screen:
         await screen.press("o")
         await screen.until(lambda: len(screen.names()) == 60)
@@ -117,7 +117,7 @@ async def test_keys_that_move_the_cursor() -> None:
         await screen.until(lambda: at("pageup") == 0)
 
 
-async def test_keys_that_move_a_column() -> None:
+async def test_keys_move_columns_and_the_cursor_of_their_list() -> None:
     async with running(numbered(0)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("C")
@@ -158,7 +158,7 @@ async def test_keys_that_move_a_column() -> None:
     ],
     ids=lambda keys: keys if isinstance(keys, str) else "".join(keys),
 )
-async def test_three_keys_close_what_lies_on_the_main_screen(opens: tuple[str, ...], same: str) -> None:
+async def test_esc_q_and_the_opening_key_close_a_screen(opens: tuple[str, ...], same: str) -> None:
     async with running(faulty(STARVED)) as screen:
         await screen.sees(STARVED.title)
         for key in ("escape", "q", same):
@@ -169,7 +169,7 @@ async def test_three_keys_close_what_lies_on_the_main_screen(opens: tuple[str, .
             await screen.press("escape")
 
 
-async def test_keys_that_choose_a_format() -> None:
+async def test_keys_choose_a_format() -> None:
     async with running(numbered(0)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("w")
@@ -186,7 +186,7 @@ SCREENS: tuple[type[Screen[None]], ...] = (
     *(ChainScreen, ColumnScreen, CompareScreen, DeviceScreen, DevicesScreen, HelpScreen, LivePage, RowScreen),
     *(SaveScreen, WarningsScreen),
 )
-"""All screens that lie on the main one."""
+"""All screens that open over the main one."""
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: screen.__name__)
@@ -194,7 +194,7 @@ def test_help_lists_what_keys_do_on_other_screens(screen: type[Screen[None]]) ->
     listed = {
         key for page in PAGES if screen.__name__ in page.screens for keys, _ in page.keys for key in keys
     }
-    everywhere = {"escape", "q", "k", "j", "shift+tab", *"123456"}  # told once, or beside others
+    everywhere = {"escape", "q", "k", "j", "shift+tab", *"1234567"}  # listed once, or beside other keys
     opened_by = {"question_mark", "a", "C", "v", "D", "I", "w"}
     own = [one for one in screen.BINDINGS if isinstance(one, Binding) and one.id not in BY_ID]
     for binding in own:
@@ -223,6 +223,7 @@ def test_documents_list_exactly_the_keys_and_settings() -> None:
         "config.md",
         "devices.md",
         "file-format.md",
+        "json.md",
         "sql.md",
         "saving.md",
         "export.md",

@@ -1,4 +1,4 @@
-"""Fewer bytes, and the terminal shows the same."""
+"""Tests that a terminal shows the same after shortened output, which has fewer bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.style import Style
 from textual._compositor import CompositorUpdate
 from textual.screen import Screen as TextualScreen
 
-from bench.shown import Prepared
+from bench.shown import PreparedSource
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.terminal.lean import Lean
@@ -33,8 +33,8 @@ MOVES = st.builds("\x1b[{};{}H".format, st.integers(1, 3), st.integers(1, 9))
 SYSTEMS = (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT, ColorSystem.STANDARD)
 
 
-class Terminal:
-    """An emulator."""
+class Emulator:
+    """Emulates a terminal."""
 
     def __init__(self, width: int = 40, height: int = 5) -> None:
         self._screen = pyte.Screen(width, height)
@@ -44,7 +44,7 @@ class Terminal:
         self._stream.feed(text)
 
     def shown(self) -> list[list[pyte.screens.Char]]:
-        """Every cell; blanks without what cannot be seen of them."""
+        """Return every cell; blanks without the attributes that do not show."""
         screen = self._screen
         return [[_seen(screen.buffer[y][x]) for x in range(screen.columns)] for y in range(screen.lines)]
 
@@ -70,10 +70,10 @@ WRITES = st.lists(
 
 
 @given(WRITES, st.sampled_from(SYSTEMS), st.sets(st.integers(0, 5)))
-def test_the_same_is_shown(
+def test_shortened_output_shows_the_same(
     writes: list[list[str | tuple[Style, str]]], system: ColorSystem, forgets: set[int]
 ) -> None:
-    whole, short, lean = Terminal(), Terminal(), Lean()
+    whole, short, lean = Emulator(), Emulator(), Lean()
     for number, parts in enumerate(writes):
         text = "".join(
             part if isinstance(part, str) else part[0].render(part[1], color_system=system) for part in parts
@@ -86,7 +86,7 @@ def test_the_same_is_shown(
         assert short.shown() == whole.shown()
         if number not in forgets:
             assert len(less) <= len(text)
-    # What others write is plain, and where it would be.
+    # Later plain text gets no style that is left over, and lands in the same place.
     whole.feed("\x1b[4;1Hafter")
     short.feed(lean.shorten("\x1b[4;1Hafter"))
     assert short.shown() == whole.shown()
@@ -106,7 +106,7 @@ def test_the_same_is_shown(
         (["\x1b[1;1H\x1b[1;31ma\x1b[0m\x1b[31mb\x1b[0m"], "\x1b[1;1H\x1b[1;31ma\x1b[0;31mb\x1b[0m"),
         (["\x1b[1;1H\x1b[7ma\x1b[0m  b"], "\x1b[1;1H\x1b[7ma\x1b[0m  b"),
         (["\x1b[1;1Ha\n\n\x1b[2;1Hb"], "\x1b[1;1Ha\x1b[2;1Hb"),
-        # What is not understood is passed on, and after it nothing is known.
+        # Unknown sequences are passed on; after them nothing is known about the screen.
         (["\x1b[1;1Ha", "\x1b[2J"], "\x1b[2J"),
         (["\x1b[1;1Ha", "\x1b[2J", "\x1b[1;1Ha"], "\x1b[1;1Ha"),
         (["\x1b[1;1Ha", "\x1b[?1049h", "\x1b[1;1Ha"], "\x1b[1;1Ha"),
@@ -123,7 +123,7 @@ def test_only_what_changes_is_sent(texts: list[str], short: str) -> None:
 
 
 @given(st.lists(st.text(st.sampled_from("\x1b[0123456789;:mHh?\n\r a日"), max_size=20), max_size=4))
-def test_anything_is_taken(texts: list[str]) -> None:
+def test_any_text_is_accepted(texts: list[str]) -> None:
     lean = Lean()
     for text in texts:
         lean.shorten(text)
@@ -136,7 +136,7 @@ KEYS = ("o", "down", "down", "e", "e", "a", "escape", "question_mark", "escape",
 async def test_the_whole_program_shows_the_same(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, short, lean = Terminal(*size), Terminal(*size), Lean()
+    whole, short, lean = Emulator(*size), Emulator(*size), Lean()
     sent = {"whole": 0, "short": 0}
     display = StalltopApp._display
 
@@ -151,7 +151,7 @@ async def test_the_whole_program_shows_the_same(
         display(app, screen, renderable)  # type: ignore[arg-type]
 
     monkeypatch.setattr(StalltopApp, "_display", both)
-    source = Prepared(100, 1.0)
+    source = PreparedSource(100, 1.0)
     options = RunOptions(interval=0.0, theme="dark", window=1.0)
     async with running(source.read(), size=size, options=options) as screen:
         for key in KEYS:

@@ -1,4 +1,4 @@
-"""Now, moments that are over, and the mark: what is shown when, without a screen."""
+"""Tests which moment is shown: now, a past one, or the mark; without a screen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEADLINE = 30.0
 
 
 def snapshot(number: int, *, length: float | None = 1.0) -> Snapshot:
-    """After so many windows of a second."""
+    """Return the snapshot after ``number`` windows of one second."""
     parts = tuple(pack(numbered(at)) for at in range(number))
     newest = numbered(number - 1)
     return Snapshot(newest, length, newest, InMemory(parts), newest, 0.0)
@@ -33,19 +33,19 @@ def looking(number: int = 20) -> Moments:
 
 
 def end(number: int) -> float:
-    """When the window ``number`` ended, counted from 1."""
+    """Return when window ``number``, counted from 1, ended."""
     return numbered(number - 1).end
 
 
 def make(asked: Asked | None) -> Picture:
-    """What was asked for."""
+    """Make the picture that was asked for."""
     assert asked is not None
     (picture,) = asked.make(lambda: False)
     return picture
 
 
 def follow(moments: Moments) -> None:
-    """Make the picture that is wanted."""
+    """Make the wanted picture and show it."""
     asked = moments.ask()
     assert asked is not None
     assert moments.made(asked.turn, make(asked))
@@ -81,7 +81,7 @@ def test_steps_go_back_and_forward_and_to_now() -> None:
     assert not moments.frozen
 
 
-def test_the_end_of_the_past_is_told() -> None:
+def test_steps_beyond_the_oldest_window_say_so() -> None:
     moments = looking(3)
     assert moments.step(-1) == moments.step(-1) == ""
     assert moments.step(-1) == "nothing older is kept"
@@ -90,11 +90,11 @@ def test_the_end_of_the_past_is_told() -> None:
     assert moments.move(60) == "live"
 
 
-def test_minutes_and_any_moment() -> None:
+def test_moves_go_by_minutes_and_to_any_moment() -> None:
     moments = looking(200)
     assert moments.move(-60) == ""
     assert moments.at == end(140)
-    assert moments.move(60) == "", "to the newest, which is still held"
+    assert moments.move(60) == "", "it reaches the newest window and stays frozen"
     assert moments.at == end(200)
     assert moments.go_to(end(50) + 0.2) == ""
     assert moments.at == end(50)
@@ -117,10 +117,10 @@ def test_a_frozen_picture_takes_other_lengths() -> None:
     follow(moments)
     assert moments.window is not None
     assert (moments.window.seconds, moments.window.end) == (10.0, end(20))
-    assert not [moments.choose(1) for _ in range(4)][-1], "there is no longer one than since the start"
+    assert not [moments.choose(1) for _ in range(4)][-1], "no length is longer than since the start"
 
 
-def test_what_was_asked_for_before_a_release_comes_too_late() -> None:
+def test_a_picture_asked_for_before_a_release_is_dropped() -> None:
     moments = looking()
     moments.step(-1)
     asked = moments.ask()
@@ -134,7 +134,7 @@ def test_what_was_asked_for_before_a_release_comes_too_late() -> None:
     assert moments.window.end == end(20)
 
 
-def test_what_was_passed_is_shown_until_the_last_is_there() -> None:
+def test_pictures_on_the_way_are_shown_until_the_last_one_is_made() -> None:
     moments = looking()
     moments.step(-1)
     passed = moments.ask()
@@ -146,7 +146,7 @@ def test_what_was_passed_is_shown_until_the_last_is_there() -> None:
     assert moments.wanted == Wanted(end(18), 1.0)
 
 
-def test_another_length_now() -> None:
+def test_a_picture_of_another_length_is_dropped_once_a_newer_snapshot_has_it() -> None:
     moments = looking()
     moments.choose(1)
     asked = moments.ask()
@@ -156,10 +156,10 @@ def test_another_length_now() -> None:
     assert asked is not None
     late = make(asked)
     moments.newest = snapshot(21, length=10.0)
-    assert not moments.made(asked.turn, late), "a newer one is there"
+    assert not moments.made(asked.turn, late), "a newer snapshot is there"
 
 
-def test_the_mark() -> None:
+def test_a_comparison_needs_a_mark() -> None:
     moments = looking()
     assert moments.against is None
     moments.comparing = True
@@ -171,7 +171,7 @@ def test_the_mark() -> None:
 
 @dataclass
 class Slow:
-    """Work that waits until it is let go."""
+    """Work that blocks until ``free`` is set."""
 
     begun: threading.Event = field(default_factory=threading.Event)
     free: threading.Event = field(default_factory=threading.Event)
@@ -183,7 +183,7 @@ class Slow:
         self.stale.append(stale())
 
 
-def test_of_what_waits_only_the_newest_is_done() -> None:
+def test_of_waiting_work_only_the_newest_is_done() -> None:
     failed: queue.Queue[Exception] = queue.Queue()
     latest = Latest("test", failed.put)
     first = Slow()
@@ -212,6 +212,6 @@ def test_of_what_waits_only_the_newest_is_done() -> None:
     assert again.wait(DEADLINE)
 
 
-def test_a_window_is_whole() -> None:
+def test_the_newest_moment_has_a_window() -> None:
     moments = looking()
     assert isinstance(moments.window, Window)

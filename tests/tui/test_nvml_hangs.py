@@ -1,4 +1,4 @@
-"""A driver that hangs, or takes a second for each call: its figures grow old, and the screen goes on."""
+"""Tests that the screen goes on with old figures while NVML hangs or takes a second per call."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.unit.nvml_standin import library
 from tests.unit.windows import Calls, key, window
 
 
-class Source:
-    """Windows with the GPUs as they are read meanwhile."""
+class DeviceSource:
+    """Returns windows with the GPUs that ``DeviceReader`` reads in the background."""
 
     def __init__(self, scenario: Path) -> None:
         self._scenario = scenario
@@ -45,8 +45,8 @@ class Source:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Iterator[Source]:
-    made = Source(tmp_path / "scenario")
+def source(tmp_path: Path) -> Iterator[DeviceSource]:
+    made = DeviceSource(tmp_path / "scenario")
     yield made
     made.close()
 
@@ -54,12 +54,12 @@ def source(tmp_path: Path) -> Iterator[Source]:
 @pytest.mark.parametrize(
     ("said", "seen"),
     [
-        ("hang=1\n", "s old"),  # all of them
+        ("hang=1\n", "s old"),  # all devices hang
         ("1.hang=1\n", "s old"),
-        ("delay=1000\n", "NVML"),  # every call: the first look takes a minute
+        ("delay=1000\n", "NVML"),  # every call is slow: the first sample takes a minute
     ],
 )
-async def test_keys_are_handled_while_the_driver_hangs(source: Source, said: str, seen: str) -> None:
+async def test_keys_are_handled_while_the_driver_hangs(source: DeviceSource, said: str, seen: str) -> None:
     app = StalltopApp(source, RunOptions(interval=0.05, theme="dark"))
     async with app.run_test(size=(120, 40)) as pilot:
 
@@ -77,7 +77,7 @@ async def test_keys_are_handled_while_the_driver_hangs(source: Source, said: str
         source.show(said)
         if "old" in seen:
             await sees(seen)
-        # Keys in between: each is answered, and windows keep coming.
+        # Meanwhile every key is answered and windows keep coming.
         before = source.reads
         for pressed, answer in (
             ("o", "operations"),
@@ -92,4 +92,4 @@ async def test_keys_are_handled_while_the_driver_hangs(source: Source, said: str
                 break
             await pilot.pause(0.02)
         assert source.reads > before + 5
-        source.show("power=640250\n")  # so that it can end what it is in
+        source.show("power=640250\n")  # ends the hung call, so that the reader can close

@@ -1,4 +1,4 @@
-"""The screen on a recording: every key of time, what is followed, what is damaged, on every size."""
+"""Tests the screen on a recording: time keys, a file that grows, damage, and every size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stalltop.widgets.timeline import Timeline
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.recorded import OPTIONS, MemoryFile, opened
 from tests.tui.screen import DEADLINE, Screen, running
-from tests.tui.sources import Fed
+from tests.tui.sources import FedSource
 from tests.unit.recorded_windows import second
 from tests.unit.windows import Calls, key, window
 
@@ -38,7 +38,7 @@ def _said_until_something_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def calm(number: float, *, host: str = "gpu7", times: int = 1) -> Window:
-    """One second of two containers, ``number`` seconds after the start."""
+    """Return one second of two containers, ``number`` seconds after the start."""
     made = window(
         [
             Calls(key(host=host), [times * 10_000] * 900),
@@ -50,13 +50,13 @@ def calm(number: float, *, host: str = "gpu7", times: int = 1) -> Window:
 
 
 def bad(number: int, chain: Chain, since: int) -> Window:
-    """The same while ``chain`` is open."""
+    """Return one second, ``number`` seconds after the start, in which ``chain`` is open."""
     made = faulty(replace(chain, since=START + since, seen=START + number + 1))
     return replace(made, start=START + number, seconds=1.0)
 
 
 def seconds(count: int) -> list[Window]:
-    """So many; the loader starves from 20 on, for ten seconds, and a rank is late from 40 on, for five."""
+    """Return ``count`` seconds; the loader starves in seconds 20 to 29, and a rank is late in 40 to 44."""
     found = []
     for number in range(count):
         if 20 <= number < 30:
@@ -76,19 +76,19 @@ async def looks_at(screen: Screen, number: float) -> None:
         picture = moments.picture
         return moments.wanted is None and picture is not None and picture.at == pytest.approx(START + number)
 
-    await screen.until(there, f"never the end of second {number}")
+    await screen.until(there, f"the end of second {number} was never shown")
     assert screen.app.main.shown is not None
     assert screen.app.main.shown.end == pytest.approx(START + number)
 
 
 async def types(screen: Screen, text: str) -> None:
-    """Type a moment and Enter."""
+    """Type a moment into the dialogue of ``T``, then Enter."""
     await screen.press("T")
     await screen.until(lambda: isinstance(screen.app.screen, WhenScreen))
     await screen.press(*text, "enter")
 
 
-async def test_it_begins_at_its_end_and_steps_as_live() -> None:
+async def test_a_recording_opens_at_its_end_and_steps_like_a_live_screen() -> None:
     async with opened(MemoryFile.of(seconds(100))) as screen:
         await looks_at(screen, 100)
         await screen.sees("a recording of 1m40s: [ ] step")
@@ -112,13 +112,13 @@ async def test_it_begins_at_its_end_and_steps_as_live() -> None:
         await screen.sees("this is the end of the recording")
 
 
-async def test_it_begins_at_the_moment_that_was_asked_for() -> None:
+async def test_a_recording_opens_at_the_moment_asked_for() -> None:
     async with opened(MemoryFile.of(seconds(60)), options=replace(OPTIONS, at=START + 25.4)) as screen:
         await looks_at(screen, 25)
         await screen.sees("title of loader_disk")
 
 
-async def test_jumps_between_faults() -> None:
+async def test_keys_jump_between_chains() -> None:
     async with opened(MemoryFile.of(seconds(100))) as screen:
         await looks_at(screen, 100)
         await screen.press("left_parenthesis")
@@ -136,7 +136,7 @@ async def test_jumps_between_faults() -> None:
         await screen.sees("no chain begins after this moment")
 
 
-async def test_a_moment_that_is_typed() -> None:
+async def test_a_moment_can_be_typed() -> None:
     async with opened(MemoryFile.of(seconds(100)), size=(80, 24)) as screen:
         await types(screen, "-30s")
         await looks_at(screen, 70)
@@ -145,9 +145,9 @@ async def test_a_moment_that_is_typed() -> None:
         await types(screen, "start")
         await looks_at(screen, 1)
         await types(screen, "soon")
-        await screen.sees("'soon' is no moment")
+        await screen.sees("'soon' is not a moment")
         await screen.press("backspace")
-        await screen.until(lambda: "is no moment" not in screen.text())
+        await screen.until(lambda: "is not a moment" not in screen.text())
         await screen.press("escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)
         await looks_at(screen, 1)
@@ -159,9 +159,9 @@ async def test_a_moment_that_is_typed() -> None:
         await screen.sees("is before what is kept")
 
 
-async def test_it_plays_faster_and_faster_and_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_playing_gets_faster_with_each_key_and_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stalltop.tui.main.playing.FRAME_SECONDS", 0.1)
-    # So long that the fastest is seen on a slow machine, too.
+    # Long enough that a slow machine sees the fastest speed too.
     windows = [replace(calm(60.0 * number), seconds=60.0) for number in range(2_000)]
     async with opened(MemoryFile.of(windows)) as screen:
         main = screen.app.main
@@ -188,7 +188,7 @@ async def test_it_plays_faster_and_faster_and_pauses(monkeypatch: pytest.MonkeyP
         await screen.sees("the end of the recording")
 
 
-async def test_playing_goes_on_from_where_a_key_leads_and_leaves_holes_out(
+async def test_playing_goes_on_after_a_jump_and_skips_gaps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("stalltop.tui.main.playing.FRAME_SECONDS", 0.1)
@@ -199,7 +199,7 @@ async def test_playing_goes_on_from_where_a_key_leads_and_leaves_holes_out(
         await looks_at(screen, 1)
         await types(screen, "+28s")
         await screen.press("P")
-        await screen.until(lambda: (main.moments.at or 0) > START + 7_200, "it never comes over the hole")
+        await screen.until(lambda: (main.moments.at or 0) > START + 7_200, "it never skips the gap")
         await screen.press("left_parenthesis")
         await screen.until(lambda: (main.moments.at or START + 9e9) < START + 30)
         assert main.moments.playing
@@ -208,7 +208,7 @@ async def test_playing_goes_on_from_where_a_key_leads_and_leaves_holes_out(
         await looks_at(screen, 8_000)
 
 
-async def test_what_is_written_meanwhile_is_followed() -> None:
+async def test_a_recording_that_grows_is_followed() -> None:
     file = MemoryFile.of(seconds(50))
     async with opened(file) as screen:
         await looks_at(screen, 50)
@@ -224,7 +224,7 @@ async def test_what_is_written_meanwhile_is_followed() -> None:
         await looks_at(screen, 52)
 
 
-async def test_a_mark_and_what_changed_since() -> None:
+async def test_changes_since_a_mark_are_shown() -> None:
     windows = [calm(0), *(calm(number, times=5) for number in range(1, 4))]
     async with opened(MemoryFile.of(windows), size=(120, 24)) as screen:
         await types(screen, "start")
@@ -234,7 +234,7 @@ async def test_a_mark_and_what_changed_since() -> None:
         await screen.sees("+36.0ms")
 
 
-async def test_pages_show_the_moment_and_what_led_to_it() -> None:
+async def test_pages_show_the_moment_and_the_time_before_it() -> None:
     async with opened(MemoryFile.of(seconds(300)), size=(120, 50)) as screen:
         await screen.press("left_curly_bracket")
         await looks_at(screen, 240)
@@ -259,7 +259,7 @@ async def test_pages_show_the_moment_and_what_led_to_it() -> None:
         await screen.until(lambda: screen.app.screen is screen.app.main)
 
 
-async def test_a_week_on_the_line_of_time_and_shorter_ones() -> None:
+async def test_the_timeline_covers_a_week_or_less_and_takes_clicks() -> None:
     hours = [replace(calm(3_600.0 * number), seconds=3_600.0) for number in range(168)]
     async with opened(MemoryFile.of(hours)) as screen:
         line = screen.app.main.query_one(Timeline)
@@ -287,7 +287,7 @@ async def test_a_week_on_the_line_of_time_and_shorter_ones() -> None:
         await looks_at(screen, 3_600)
 
 
-async def test_several_hosts_are_shown_together_and_told_apart() -> None:
+async def test_several_hosts_are_shown_together_or_as_separate_rows() -> None:
     windows = [calm(number, host=host) for number in range(20) for host in ("gpu7", "gpu8")]
     async with opened(MemoryFile.of(windows)) as screen:
         await screen.sees("gpu7, gpu8")
@@ -313,7 +313,7 @@ async def test_damage_is_a_gap_and_a_warning() -> None:
         await screen.sees("damaged: a window from")
 
 
-async def test_a_slow_disk_holds_no_key_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_disk_delays_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     file = MemoryFile.of(seconds(200))
     async with opened(file) as screen:
         await looks_at(screen, 200)
@@ -330,7 +330,7 @@ async def test_a_slow_disk_holds_no_key_up(monkeypatch: pytest.MonkeyPatch) -> N
         await looks_at(screen, 2)
 
 
-async def test_keys_of_the_past_work_live_too() -> None:
+async def test_time_keys_work_on_a_live_screen_too() -> None:
     windows = seconds(60)
     async with running(*windows, size=(120, 40), options=replace(OPTIONS, interval=0.0)) as screen:
         await screen.press("left_parenthesis")
@@ -344,7 +344,7 @@ async def test_keys_of_the_past_work_live_too() -> None:
         await screen.sees("this is now: go back in time, then play")
 
 
-async def test_a_saved_window_has_no_such_keys() -> None:
+async def test_a_saved_window_has_no_time_keys() -> None:
     options = replace(OPTIONS, interval=0.0, still=True)
     async with running(calm(0), size=(120, 24), options=options) as screen:
         for name in ("left_parenthesis", "right_parenthesis", "T", "P", "L"):
@@ -354,7 +354,7 @@ async def test_a_saved_window_has_no_such_keys() -> None:
 
 
 @pytest.mark.parametrize("size", [(40, 8), (60, 15), (80, 24), (200, 60)])
-async def test_ascii_and_every_width(size: tuple[int, int]) -> None:
+async def test_a_recording_fits_every_size_in_ascii(size: tuple[int, int]) -> None:
     async with opened(MemoryFile.of(seconds(60)), size=size, options=replace(OPTIONS, ascii=True)) as screen:
         await screen.press("left_parenthesis", "T", "x", "enter")
         await screen.until(lambda: isinstance(screen.app.screen, WhenScreen))
@@ -373,14 +373,14 @@ async def test_a_file_that_a_recorder_writes_is_followed(tmp_path: Path) -> None
             recording.add(second(number, 5))
         app = StalltopApp(OpenedRecording(open_file(tmp_path / "live.stalltop")), OPTIONS)
         async with app.run_test(size=(120, 40)) as pilot:
-            screen = Screen(app, pilot, Fed())
+            screen = Screen(app, pilot, FedSource())
             await looks_at(screen, 30)
             recording.add(second(30, 5))
             await looks_at(screen, 31)
             await screen.sees("RECORDING 20")
             await types(screen, "-21s")
             await looks_at(screen, 10)
-            # What is looked at is put together with others meanwhile.
+            # Meanwhile the recorder merges the window that is shown with others.
             for number in range(31, 91):
                 recording.add(second(number, 5))
                 recording.tend()
@@ -395,7 +395,7 @@ async def test_a_file_that_a_recorder_writes_is_followed(tmp_path: Path) -> None
         recording.close()
 
 
-async def test_what_can_no_longer_be_read_stays_as_it_was_and_is_told(
+async def test_a_file_that_can_no_longer_be_read_keeps_the_picture_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = MemoryFile.of(seconds(10))
@@ -415,7 +415,7 @@ async def test_what_can_no_longer_be_read_stays_as_it_was_and_is_told(
         await looks_at(screen, 11)
 
 
-async def test_all_of_it_is_added_up_once_and_kept_up_to_date() -> None:
+async def test_the_sum_of_a_whole_recording_is_made_once_and_updated() -> None:
     file = MemoryFile.of(seconds(70))
     async with opened(file, options=replace(OPTIONS, window=None)) as screen:
         main = screen.app.main

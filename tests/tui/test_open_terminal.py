@@ -1,4 +1,4 @@
-"""A recording from the command that makes it to the screen that shows it, in a terminal of its own."""
+"""Tests the commands that record and open a file, in a real terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.tui.terminal import ROOT, Terminal
+from tests.tui.terminal import ROOT, PseudoTerminal
 
 DEADLINE = 120.0
 
 
-def test_what_was_recorded_is_looked_at_and_left_as_it_was(tmp_path: Path) -> None:
+def test_opening_a_recording_leaves_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "made.stalltop"
     recorded = subprocess.run(
         (
@@ -36,14 +36,17 @@ def test_what_was_recorded_is_looked_at_and_left_as_it_was(tmp_path: Path) -> No
     )
     assert recorded.returncode == 0, recorded.stderr
     before = hashlib.sha256(path.read_bytes()).digest()
-    with Terminal("-P", "-m", "stalltop", "open", str(path), "--no-state", "--window", "1") as terminal:
+    with PseudoTerminal("-P", "-m", "stalltop", "open", str(path), "--no-state", "--window", "1") as terminal:
         terminal.sees("RECORDED 20")
-        terminal.until(lambda: re.search(r"recorded \d+s: \[ \] step", terminal.text), "no first words")
+        terminal.until(
+            lambda: re.search(r"recorded \d+s: \[ \] step", terminal.text), "no message about the recording"
+        )
         terminal.press("[")
         terminal.until(lambda: "-1s" in terminal.text, "no step back")
         terminal.press("Tstart\r")
         terminal.until(
-            lambda: "-1s" not in terminal.text and " -" in terminal.text.splitlines()[0], "no start"
+            lambda: "-1s" not in terminal.text and " -" in terminal.text.splitlines()[0],
+            "the start was not shown",
         )
         terminal.press("P")
         terminal.sees("PLAY 1x")
@@ -56,9 +59,9 @@ def test_what_was_recorded_is_looked_at_and_left_as_it_was(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_what_is_no_recording_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_recording_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "none.stalltop"
     path.write_bytes(b"")
-    with Terminal("-P", "-m", "stalltop", "open", str(path), "--at", "-2h", size=(400, 24)) as terminal:
+    with PseudoTerminal("-P", "-m", "stalltop", "open", str(path), "--at", "-2h", size=(400, 24)) as terminal:
         assert terminal.wait() == 2
         assert "it is an empty file" in terminal.text

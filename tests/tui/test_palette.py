@@ -1,4 +1,4 @@
-"""Every action by its name, the help from everywhere, and the line for newcomers."""
+"""Tests the palette of actions, the help of every screen, and the line for newcomers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.tui.screen import running
 from tests.tui.sources import numbered
 
 INHERITED = {"ctrl+q", "shift+tab", "super+c"}
-"""Keys that Textual binds everywhere: leave, focus back, copy a selection (there is none)."""
+"""Keys that Textual binds on every screen: quit, move the focus back, copy a selection."""
 
 
-async def test_all_that_is_bound_on_the_main_screen_is_in_the_table_and_in_the_palette() -> None:
+async def test_every_key_of_the_main_screen_is_in_the_table_and_the_palette() -> None:
     async with running(numbered(0), size=(120, 40)) as screen:
         main = screen.app.main
         known = {key for action in ACTIONS for key in action.keys + action.also}
@@ -43,7 +43,7 @@ async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
             found = screen.app.screen.query_one(CommandList)
             await screen.until(lambda found=found: found.option_count == 1)  # type: ignore[misc]
             await screen.sees(seen)
-            await screen.press("ctrl+p")  # once is enough
+            await screen.press("ctrl+p")  # opens no second palette
             await screen.press("enter")
             await screen.until(lambda: screen.app.screen is screen.app.main)
         await screen.until(lambda: "runtime" in screen.names())
@@ -74,7 +74,7 @@ async def test_enter_right_after_typing_does_what_was_typed() -> None:
             await screen.press("ctrl+p")
             await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
             palette = screen.app.screen
-            # As in one packet of a slow line: nothing was looked for yet.
+            # As when all keys come in one packet: the palette has not searched yet.
             line = palette.query_one(Input)
             with palette.prevent(Input.Changed):
                 line.value = typed
@@ -107,12 +107,12 @@ async def test_themes_and_lengths_of_the_window_are_found_by_name() -> None:
             await screen.until(lambda: screen.app.screen is screen.app.main)
             await screen.sees(seen)
         assert screen.app.main.moments.length is None
-        # Nothing is said to be done where nothing is.
+        # A key that changes nothing does not report a change.
         await screen.press("plus")
         await screen.sees("window: since start, the longest")
 
 
-async def test_a_saved_window_says_why_nothing_is_held() -> None:
+async def test_a_saved_window_says_why_it_cannot_be_frozen() -> None:
     options = RunOptions(interval=0.0, theme="dark", still=True)
     async with running(numbered(0), size=(100, 30), options=options) as screen:
         await screen.named(["serve", "train"])
@@ -121,7 +121,7 @@ async def test_a_saved_window_says_why_nothing_is_held() -> None:
         assert not screen.app.main.moments.frozen
 
 
-async def test_the_layout_is_reset_from_the_palette_where_it_has_no_key() -> None:
+async def test_the_palette_resets_the_layout() -> None:
     options = RunOptions(interval=0.0, theme="dark", share=70, panels=("table",), sort="p99")
     async with running(numbered(0), size=(120, 42), options=options) as screen:
         await screen.named(["serve", "train"])
@@ -142,7 +142,7 @@ async def test_the_layout_is_reset_from_the_palette_where_it_has_no_key() -> Non
         }
 
 
-async def test_the_palette_of_another_screen_has_what_that_screen_does() -> None:
+async def test_the_palette_of_another_screen_lists_its_actions() -> None:
     async with running(numbered(0), size=(100, 30)) as screen:
         await screen.press("a", "enter")
         await screen.sees("What to do")
@@ -161,7 +161,7 @@ async def test_the_palette_of_another_screen_has_what_that_screen_does() -> None
         await screen.sees("What to do")
 
 
-async def test_nothing_blinks_where_text_is_typed_and_ascii_stays_ascii() -> None:
+async def test_text_cursors_do_not_blink_and_inputs_can_be_ascii() -> None:
     options = RunOptions(interval=0.0, theme="dark", ascii=True)
     async with running(numbered(0), size=(100, 30), options=options) as screen:
         for key in ("slash", "ctrl+p"):

@@ -1,4 +1,4 @@
-"""The parts of the screen: what there is room for, what is shown, hidden, enlarged and resized."""
+"""Tests which panels fit on the screen and how they are hidden, enlarged and resized."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIZES = ((80, 24), (120, 40), (200, 60))
         ((120, 40), ("warnings", "second"), "", ("warnings",), False),
     ],
 )
-def test_what_there_is_room_for(
+def test_the_panels_that_fit_by_size_and_settings(
     size: tuple[int, int], wanted: tuple[str, ...], enlarged: Enlarged, shown: tuple[str, ...], beside: bool
 ) -> None:
     found = layout(*size, wanted, enlarged)
@@ -44,7 +44,7 @@ def test_what_there_is_room_for(
     assert 1 <= found.devices <= size[1]
 
 
-def test_what_is_not_shown_is_said_with_what_it_needs() -> None:
+def test_a_panel_that_is_not_shown_says_what_room_it_needs() -> None:
     assert "40 lines or 160 columns" in why_not("second", 80, 24)
     assert "12 lines" in why_not("host", 80, 10)
     assert not why_not("second", 80, 40)
@@ -52,7 +52,7 @@ def test_what_is_not_shown_is_said_with_what_it_needs() -> None:
 
 
 def shown(screen: Screen) -> set[str]:
-    """The panels on the screen, by what only they have."""
+    """Return the names of the panels on the screen, found by their widgets."""
     main = screen.app.main
     ids = {"host": "system", "devices": "devices", "warnings": "alerts", "table": "main", "second": "second"}
     keys = main.query_one("#keys", KeyLine)
@@ -61,7 +61,7 @@ def shown(screen: Screen) -> set[str]:
     return found if main.tables.display else found - {"table", "second"}
 
 
-async def test_keys_show_and_hide_panels_and_choices_say_so() -> None:
+async def test_keys_show_and_hide_panels_and_the_settings_follow() -> None:
     async with running(numbered(0), size=(120, 40)) as screen:
         assert shown(screen) == set(PANELS)
         for key, name in zip("123456", PANELS, strict=True):
@@ -89,7 +89,7 @@ async def test_keys_show_and_hide_panels_and_choices_say_so() -> None:
         await screen.until(lambda: screen.app.main.tables.main.has_focus)
 
 
-async def test_a_panel_without_room_is_told_and_comes_when_there_is() -> None:
+async def test_a_panel_without_room_says_so_and_appears_when_there_is_room() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.press("5")
         await screen.sees("the second table: hidden")
@@ -99,7 +99,7 @@ async def test_a_panel_without_room_is_told_and_comes_when_there_is() -> None:
         await screen.until(lambda: "second" in shown(screen))
 
 
-async def test_warnings_come_back_when_they_are_asked_for() -> None:
+async def test_the_warnings_key_shows_the_hidden_panel_again() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.press("3")
         await screen.until(lambda: "warnings" not in shown(screen))
@@ -108,7 +108,7 @@ async def test_warnings_come_back_when_they_are_asked_for() -> None:
         await screen.until(lambda: screen.app.main.panel.has_focus)
 
 
-async def test_what_has_the_keys_is_enlarged_and_made_small_again() -> None:
+async def test_the_focused_panel_is_enlarged_and_restored() -> None:
     async with running(numbered(0), size=(120, 40)) as screen:
         await screen.press("e")
         await screen.until(lambda: shown(screen) == {"warnings", "table", "keys"})
@@ -150,7 +150,7 @@ async def test_one_table_has_no_border_to_move() -> None:
         await screen.sees("there is one table")
 
 
-async def test_the_screen_begins_as_it_is_set() -> None:
+async def test_the_screen_starts_with_its_settings() -> None:
     options = RunOptions(
         interval=0.0,
         theme="light",
@@ -173,7 +173,7 @@ async def test_the_screen_begins_as_it_is_set() -> None:
         assert (changed["theme"], changed["descending"], changed["window"]) == ("contrast", True, 300.0)
 
 
-async def test_choices_are_given_on_leaving() -> None:
+async def test_settings_are_returned_on_leaving() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.press("t", "q")
         app = screen.app
@@ -197,5 +197,5 @@ async def test_every_theme_shows_the_same_text_at_every_size(size: tuple[int, in
         blank = {ord(letter): " " for letter in "RqdmlgnpsoS~"}
         plain = [line.translate(blank) for line in texts["dark"]]
         for lines in texts.values():
-            # Letters in bars and signs of few calls aside, which themes without enough colours have.
+            # Themes with few colours add letters in bars and signs for few calls; both are ignored here.
             assert [line.translate(blank) for line in lines] == plain

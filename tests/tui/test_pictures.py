@@ -1,4 +1,4 @@
-"""The pictures of the documentation can be drawn, show what they are for, and are those of this program."""
+"""Tests that the screenshots of the documentation can be drawn and are up to date."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.screenshots import PICTURES, Picture, draw
+from scripts.screenshots import SCREENSHOTS, Screenshot, draw
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 WORDS = {
@@ -26,20 +26,20 @@ pytestmark = pytest.mark.usefixtures("utc")
 
 
 def text(svg: str) -> str:
-    """What can be read in a picture, a line each."""
+    """Return the text of a picture, one line per element."""
     return unescape("\n".join(re.findall(r"<text [^>]*>([^<]*)</text>", svg))).replace("\xa0", " ")
 
 
 def words(svg: str) -> set[str]:
-    """Words of a picture. Figures are left out: their last digits may be others with another numpy."""
+    """Return the words of a picture, without figures: their last digits depend on the version of numpy."""
     return set(re.findall(r"[A-Za-z]{3,}", text(svg)))
 
 
-@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
-async def test_pictures_are_of_this_program(picture: Picture) -> None:
+@pytest.mark.parametrize("picture", SCREENSHOTS, ids=lambda picture: picture.name)
+async def test_screenshots_are_up_to_date(picture: Screenshot) -> None:
     svg = await draw(picture)
     assert svg.startswith("<svg")
     assert "@font-face" not in svg
     assert WORDS[picture.name] in text(svg)
     kept = (IMAGES / f"{picture.name}.svg").read_text(encoding="utf-8")
-    assert words(kept) == words(svg), "draw them anew: python scripts/screenshots.py"
+    assert words(kept) == words(svg), "draw the screenshots again: python scripts/screenshots.py"

@@ -1,4 +1,4 @@
-"""Ways through the past and the line of time, as pure functions."""
+"""Tests the functions that move through the past and lay out the timeline."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from stalltop.model.chain import SEVERITIES
+from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window_times import WindowTimes
 from stalltop.tui.past import recall
 from stalltop.tui.past.recall import (
@@ -32,7 +33,8 @@ NONE = len(SEVERITIES)
 
 
 def past(*starts: float, seconds: float = 1.0, began: dict[int, int] | None = None) -> WindowTimes:
-    """Windows that start at ``starts``; chains of a severity begin in those that ``began`` names."""
+    """Return the times of windows that start at ``starts``; ``began`` maps an index to the severity of a
+    chain that begins there."""
     start = np.array(starts, np.float64)
     return WindowTimes(
         start=start,
@@ -46,7 +48,7 @@ def past(*starts: float, seconds: float = 1.0, began: dict[int, int] | None = No
 HOLED = past(*range(1_000, 1_010), *range(2_000, 2_010), began={3: 0, 12: 2})
 
 
-def test_steps_and_jumps() -> None:
+def test_steps_and_jumps_end_at_windows() -> None:
     assert (stepped(HOLED, 1_001.0, -1), stepped(HOLED, 1_001.0, 1)) == (None, 1_002.0)
     assert (stepped(HOLED, 1_010.0, 1), stepped(HOLED, 2_010.0, 1)) == (2_001.0, None)
     assert nearest(HOLED, 1_400.0) == 1_010.0
@@ -60,7 +62,7 @@ def test_steps_and_jumps() -> None:
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.02, 0.5, 0.7, 0.98])
-def test_a_second_that_is_typed_is_the_one_that_the_screen_then_shows(fraction: float) -> None:
+def test_the_screen_shows_the_second_that_was_typed(fraction: float) -> None:
     stretch = past(*np.arange(1_000.0 + fraction, 1_010.0))
     assert [int(named(stretch, at)) for at in (1_003.0, 1_004.0, 1_005.0)] == [1_003, 1_004, 1_005]
     minutes = past(0.0, 60.0, 120.0, seconds=60.0)
@@ -68,7 +70,7 @@ def test_a_second_that_is_typed_is_the_one_that_the_screen_then_shows(fraction: 
     assert named(stretch, 1_003.4 + fraction) == pytest.approx(1_003 + fraction)
 
 
-def test_playing_stands_still_within_a_window_and_leaves_holes_out() -> None:
+def test_playing_stands_still_within_a_window_and_skips_gaps() -> None:
     minutes = past(0.0, 60.0, 120.0, seconds=60.0)
     assert played(minutes, 60.0, 119.0) == (60.0, 119.0)
     assert played(minutes, 60.0, 120.0) == (120.0, 120.0)
@@ -78,7 +80,7 @@ def test_playing_stands_still_within_a_window_and_leaves_holes_out() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20, unique=True), st.floats(0.1, 600.0))
-def test_playing_always_comes_to_the_end(starts: list[float], step: float) -> None:
+def test_playing_always_reaches_the_end(starts: list[float], step: float) -> None:
     stretch = past(*sorted(starts), seconds=1e-2)
     at = clock = float(stretch.end[0])
     for _ in range(int((stretch.end[-1] - at) / step) + 2 * len(starts) + 2):
@@ -91,7 +93,7 @@ def test_playing_always_comes_to_the_end(starts: list[float], step: float) -> No
     assert at == stretch.end[-1]
 
 
-def test_the_line_of_a_file_is_all_of_it_and_gets_shorter() -> None:
+def test_the_timeline_of_a_file_covers_all_of_it_and_can_be_shortened() -> None:
     week = past(*np.arange(0.0, 7 * 86_400.0, 600.0), seconds=600.0)
     spans: list[float] = []
     while (span := next_span(week, spans[-1] if spans else None)) is not None:
@@ -122,13 +124,13 @@ def test_the_line_of_a_file_is_all_of_it_and_gets_shorter() -> None:
         (300, 310, "-5m"),
     ],
 )
-def test_the_line_of_a_short_file_is_filled(recorded: int, seconds: float, label: str) -> None:
+def test_the_timeline_of_a_short_file_fits_its_length(recorded: int, seconds: float, label: str) -> None:
     line = timespan(past(*np.arange(1e9, 1e9 + recorded)), None, None, all_of_it=True)
     assert (line.seconds, span_text(line.seconds)) == (seconds, label)
 
 
 @given(st.floats(1.0, 1e8), st.floats(0.0, 1.0))
-def test_the_moment_shown_is_always_on_the_line(length: float, part: float) -> None:
+def test_the_moment_shown_is_always_on_the_timeline(length: float, part: float) -> None:
     stretch = past(*np.linspace(1e9, 1e9 + length, 50))
     shown = float(stretch.end[int(part * 49)])
     for span in (None, *SPANS):
@@ -136,7 +138,7 @@ def test_the_moment_shown_is_always_on_the_line(length: float, part: float) -> N
         assert Scale(line, 60).cell(shown) is not None, span
 
 
-def test_how_far_back_takes_four_cells() -> None:
+def test_spans_of_time_take_at_most_four_cells() -> None:
     known = {
         5: "-5s",
         59.4: "-59s",
@@ -160,8 +162,11 @@ def test_how_far_back_takes_four_cells() -> None:
         (dict.fromkeys(range(60), 0), ""),
     ],
 )
-def test_letters_never_hide_the_bars(began: dict[int, int], letters: str) -> None:
-    line = Timeline("t", unicode=False)
+def test_letters_never_hide_the_bars(
+    began: dict[int, int], letters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Timeline, "glyphs", ASCII)
+    line = Timeline("t")
     line.show(timespan(past(*range(1_000, 1_300, 5), seconds=5.0, began=began), None, None))
     plain = Style()
     (strip,) = line.lines(86, 1, Palette(**dict.fromkeys(Palette.__dataclass_fields__, plain)))

@@ -1,4 +1,4 @@
-"""A recording as a past: the same windows as from memory, hosts side by side, holes, and damage."""
+"""Tests that a recording gives the same past as memory, with several hosts, gaps and damage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def second(number: float, host: str = "gpu7", *, seconds: float = 1.0) -> Window
 
 
 def same(one: Window | None, other: Window | None) -> bool:
-    """Whether they count the same in the same time."""
+    """Return whether both windows have the same time, counts and chains."""
     assert one is not None
     assert other is not None
     return (one.start, one.seconds, one.rows.keys, one.rows.calls.tolist(), one.rows.total_ns.tolist()) == (
@@ -41,7 +41,7 @@ def same(one: Window | None, other: Window | None) -> bool:
 
 @pytest.mark.parametrize("length", [1.0, 10.0, 60.0, None])
 @pytest.mark.parametrize("at", [0, 5, 44, 79])
-def test_windows_are_those_that_memory_gives(length: float | None, at: int) -> None:
+def test_a_recording_gives_the_same_windows_as_memory(length: float | None, at: int) -> None:
     windows = [faulty(STARVED, number=number) if number % 3 else numbered(number) for number in range(80)]
     windows = [replace(one, start=1_000.0 + number, seconds=1.0) for number, one in enumerate(windows)]
     found, known = kept(MemoryFile.of(windows)), InMemory([pack(one) for one in windows])
@@ -51,7 +51,7 @@ def test_windows_are_those_that_memory_gives(length: float | None, at: int) -> N
     assert np.array_equal(found.stretch.end, known.stretch.end)
 
 
-def test_what_led_to_a_moment_is_read_once_and_the_newest_first() -> None:
+def test_windows_before_a_moment_are_read_once_and_newest_first() -> None:
     file = MemoryFile.of(second(number) for number in range(300))
     found = kept(file)
     at = found.stretch.end[249]
@@ -69,7 +69,7 @@ def test_what_led_to_a_moment_is_read_once_and_the_newest_first() -> None:
     assert len(found.at_hand(at)) == BEFORE
 
 
-def test_memory_of_what_was_read_is_bounded() -> None:
+def test_the_cache_of_windows_is_bounded() -> None:
     file = MemoryFile.of(second(number) for number in range(200))
     size = pack(second(0)).bytes
     recording = OpenedRecording(file, most_bytes=20 * size)
@@ -82,7 +82,7 @@ def test_memory_of_what_was_read_is_bounded() -> None:
     assert len(found.at_hand(found.end)) <= 20
 
 
-def test_hosts_stand_side_by_side_also_while_one_is_away() -> None:
+def test_hosts_are_merged_also_while_one_is_missing() -> None:
     a = [second(number) for number in range(30)]
     b = [second(number + 0.3, "gpu8") for number in range(30) if not 10 <= number < 20]
     found = kept(MemoryFile.of([*a, *b]))
@@ -100,7 +100,7 @@ def test_hosts_stand_side_by_side_also_while_one_is_away() -> None:
     assert [part.window.host for part in before] == ["gpu7, gpu8"] * 10 + ["gpu7"] * 10 + ["gpu7, gpu8"] * 10
 
 
-def test_no_window_is_made_of_both_sides_of_a_hole() -> None:
+def test_no_window_spans_a_gap() -> None:
     windows = [second(number) for number in (*range(20), *range(3_600, 3_610))]
     found = kept(MemoryFile.of(windows))
     after = found.window_at(windows[22].end, 10.0)
@@ -113,7 +113,7 @@ def test_no_window_is_made_of_both_sides_of_a_hole() -> None:
     assert whole.seconds == 30.0
 
 
-def test_what_is_damaged_is_left_out_and_told() -> None:
+def test_damaged_windows_are_left_out_and_reported() -> None:
     file = MemoryFile.of(second(number) for number in range(20))
     file.damaged = {10, 11}
     found = kept(file)
@@ -134,7 +134,7 @@ def test_what_is_damaged_is_left_out_and_told() -> None:
     assert len(before) == 18
 
 
-def test_windows_that_were_put_together_meanwhile_are_found() -> None:
+def test_windows_that_were_merged_meanwhile_are_found() -> None:
     file = MemoryFile.of(second(number) for number in range(20))
     recording = OpenedRecording(file)
     found = InFile.of(recording)
@@ -149,7 +149,7 @@ def test_windows_that_were_put_together_meanwhile_are_found() -> None:
     assert found.before(1_020.0) is not None
 
 
-def test_what_was_normal_then_comes_with_a_moment() -> None:
+def test_a_past_moment_has_the_baseline_of_its_time() -> None:
     windows = [replace(second(n), normals={key(): (n, 2 * n)}) for n in range(20)]
     found = kept(MemoryFile.of(windows))
     for at in (5, 19, 5):
@@ -158,7 +158,7 @@ def test_what_was_normal_then_comes_with_a_moment() -> None:
         assert one.normals == {key(): (at, 2 * at)}
 
 
-def test_an_empty_recording_and_a_closed_one_are_told() -> None:
+def test_empty_and_closed_recordings_are_rejected() -> None:
     with pytest.raises(StalltopError, match="no window yet"):
         kept(MemoryFile())
     file = MemoryFile.of([second(0)])
@@ -170,7 +170,7 @@ def test_an_empty_recording_and_a_closed_one_are_told() -> None:
     assert file.closed.is_set()
 
 
-def test_two_threads_may_read() -> None:
+def test_two_threads_can_read_at_once() -> None:
     file = MemoryFile.of(second(number) for number in range(200))
     found = InFile.of(OpenedRecording(file, most_bytes=20 * pack(second(0)).bytes))
     failed: list[BaseException] = []

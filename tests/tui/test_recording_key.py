@@ -1,4 +1,4 @@
-"""Recording while the screen is shown: the key, the first line, and what it says when that fails."""
+"""Tests recording from the screen: its key, the header, and failures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.files.places import recording_path
+from stalltop.model.text.glyphs import UNICODE
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
 from stalltop.recordings.write.recorded_source import RecordedSource
@@ -19,18 +20,18 @@ from stalltop.tui.app import StalltopApp
 from stalltop.tui.main.status import LATE_WINDOWS, recording_text
 from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import Screen, running
-from tests.tui.sources import Fed, numbered
+from tests.tui.sources import FedSource, numbered
 
 PATH = Path("/x/recording.stalltop")
 
 
 @asynccontextmanager
 async def recordable(path: Path | None, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Screen]:
-    """A screen whose source can be recorded."""
-    source = Fed(numbered(0))
+    """Run a screen whose source can be recorded."""
+    source = FedSource(numbered(0))
     recorded = RecordedSource(source, path, Bounds(LEAST_BYTES))
     app = StalltopApp(recorded, RunOptions(interval=0.0, theme="dark", recorded=recorded))
-    app.unicode = True
+    app.glyphs = UNICODE
     async with app.run_test(size=size) as pilot:
         screen = Screen(app, pilot, source)
         await screen.until(lambda: app.main.moments.newest is not None, "no data")
@@ -61,18 +62,18 @@ async def test_the_key_begins_and_ends_a_recording_of_what_is_read(tmp_path: Pat
         await screen.sees("KiB")
         await screen.press("R")
         await screen.sees(f"recorded to {path}")
-        await screen.until(lambda: "REC" not in screen.line(0), "it goes on")
+        await screen.until(lambda: "REC" not in screen.line(0), "the recording goes on")
         await screen.feed(numbered(3))
         assert recorder_of(screen).finish(60.0)[0].startswith("2 s recorded; ")
     with open_file(path) as recorded:
         assert [one.start for one in recorded.between(0, 1e18)] == [one.start for one in windows]
 
 
-async def test_it_can_be_begun_again_and_goes_on_in_the_file_of_this_host() -> None:
+async def test_a_second_recording_is_added_to_the_file_of_this_host() -> None:
     async with recordable(None) as screen:
         for number in (1, 2):
             await screen.press("R")
-            await screen.until(lambda: recorder_of(screen).state is not None, "it does not begin")
+            await screen.until(lambda: recorder_of(screen).state is not None, "the recording does not begin")
             await screen.feed(numbered(number))
             await screen.press("R")
             assert recorder_of(screen).state is None
@@ -81,9 +82,9 @@ async def test_it_can_be_begun_again_and_goes_on_in_the_file_of_this_host() -> N
         assert len(recorded.moments) == 2
 
 
-def test_what_is_read_more_often_is_recorded_by_the_second(tmp_path: Path) -> None:
+def test_short_windows_are_merged_to_about_a_second(tmp_path: Path) -> None:
     path = tmp_path / "recording.stalltop"
-    source = Fed(*(numbered(number, 0.25) for number in range(10)))
+    source = FedSource(*(numbered(number, 0.25) for number in range(10)))
     recorded = RecordedSource(source, path)
     recorded.begin()
     for _ in range(10):
@@ -93,7 +94,7 @@ def test_what_is_read_more_often_is_recorded_by_the_second(tmp_path: Path) -> No
         assert found.moments.seconds.tolist() == [0.75, 0.75, 0.75]
 
 
-async def test_why_nothing_can_be_recorded_is_said(tmp_path: Path) -> None:
+async def test_a_recording_that_cannot_begin_says_why(tmp_path: Path) -> None:
     path = tmp_path / "recording.stalltop"
     other = Recording(path)
     async with recordable(path) as screen:
@@ -118,7 +119,9 @@ async def test_a_recording_of_another_host_is_left_alone(tmp_path: Path) -> None
         assert len(found.moments) == 1
 
 
-async def test_a_recording_that_fails_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_recording_that_fails_is_shown_in_the_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "recording.stalltop"
     async with recordable(path) as screen:
         await screen.press("R")
@@ -129,12 +132,12 @@ async def test_a_recording_that_fails_is_seen(tmp_path: Path, monkeypatch: pytes
         await screen.sees("REC FAILED")
         path.rmdir()
         await screen.feed(numbered(2))
-        await screen.until(lambda: "REC FAILED" not in screen.line(0), "it stays failed")
+        await screen.until(lambda: "REC FAILED" not in screen.line(0), "the header still shows the failure")
         assert "REC " in screen.line(0)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_there_is_room_for_it_in_the_first_line(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_the_header_has_room_for_the_recording(tmp_path: Path, size: tuple[int, int]) -> None:
     async with recordable(tmp_path / "recording.stalltop", size) as screen:
         before = screen.line(0)
         await screen.press("R")
@@ -145,13 +148,13 @@ async def test_there_is_room_for_it_in_the_first_line(tmp_path: Path, size: tupl
         assert len(line) == len(before) == size[0]
 
 
-async def test_a_screen_without_a_source_of_its_own_says_so() -> None:
+async def test_a_screen_that_cannot_record_says_so() -> None:
     async with running(numbered(0)) as screen:
         await screen.press("R")
         await screen.sees("can be recorded")
 
 
-def test_what_the_first_line_says_is_always_as_wide() -> None:
+def test_the_text_of_a_recording_in_the_header_keeps_its_width() -> None:
     states = [
         RecorderState(PATH),
         RecorderState(PATH, bytes=123_456_789),

@@ -1,4 +1,4 @@
-"""What the screen looks like on a recording in each size, as ``tests.tui.test_snapshots`` has it live."""
+"""Compares the screen on a recording with saved pictures, as ``tests.tui.test_snapshots`` does live."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ STATES = (
 
 
 def windows() -> list[Window]:
-    """An hour and a quarter of one saved window again and again: chains for two minutes, a pause of half an
-    hour later on."""
+    """Repeat one saved window over 75 minutes: chains are open for two minutes, then half an hour is
+    missing."""
     saved = load(SAVED / "window.stalltop")
     found = []
     for number in range(270):
@@ -60,7 +60,9 @@ def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
-async def test_a_recording_in_every_size(state: State, size: tuple[int, int], tmp_path: Path) -> None:
+async def test_a_recording_looks_as_saved_at_every_size(
+    state: State, size: tuple[int, int], tmp_path: Path
+) -> None:
     async with opened(MemoryFile.of(windows()), size=size, options=replace(OPTIONS, window=10.0)) as screen:
         await screen.sees("bert-trainer")
         await screen.until(lambda: len(screen.app.main.past) > 100)
@@ -70,6 +72,6 @@ async def test_a_recording_in_every_size(state: State, size: tuple[int, int], tm
         await becomes(screen, FOLDER / f"{state.name}-{size[0]}x{size[1]}.txt", text, tmp_path)
 
 
-def test_every_file_is_of_a_picture() -> None:
+def test_every_saved_picture_belongs_to_a_test() -> None:
     wanted = {f"{state.name}-{width}x{height}" for state in STATES for width, height in SIZES}
     assert {path.stem for path in FOLDER.glob("*.txt")} == wanted

@@ -1,4 +1,4 @@
-"""How much a refresh sends: bytes, which are the same on every machine, not time."""
+"""Tests how many bytes a refresh sends; unlike its time, they are the same on every machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.style import Style
 from textual._compositor import CompositorUpdate
 from textual.screen import Screen as TextualScreen
 
-from bench.shown import Prepared
+from bench.shown import PreparedSource
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.terminal.lean import Lean
@@ -17,18 +17,18 @@ from stalltop.widgets.strips import changed_span, strip_of
 from tests.tui.screen import Screen, running
 
 EVERYTHING = {(80, 24): 4_000, (120, 40): 9_000, (200, 60): 18_000}
-"""Bytes of a refresh in which every figure is another one, by size; somewhat more than now."""
+"""Upper bounds, in bytes, of a refresh that changes every figure, by size of the terminal."""
 
 
 class Wire:
-    """What the terminal would have been sent."""
+    """Counts the bytes that a terminal would receive."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self.lean = Lean()
 
     def take(self) -> int:
-        """Bytes since the last time."""
+        """Return the bytes since the last call."""
         taken, self.bytes = self.bytes, 0
         return taken
 
@@ -54,8 +54,8 @@ async def settled(screen: Screen) -> None:
 
 
 @pytest.mark.parametrize("size", EVERYTHING)
-async def test_a_refresh_in_which_everything_changes(size: tuple[int, int], wire: Wire) -> None:
-    source = Prepared(1000, 1.0)
+async def test_a_refresh_that_changes_everything_is_bounded(size: tuple[int, int], wire: Wire) -> None:
+    source = PreparedSource(1000, 1.0)
     options = RunOptions(interval=0.0, theme="dark", window=1.0)
     async with running(source.read(), source.read(), size=size, options=options) as screen:
         await screen.press("o")
@@ -67,8 +67,8 @@ async def test_a_refresh_in_which_everything_changes(size: tuple[int, int], wire
             assert 500 < wire.take() <= EVERYTHING[size]
 
 
-async def test_a_refresh_in_which_nothing_changes(wire: Wire) -> None:
-    one = Prepared(1000, 1.0).read()
+async def test_a_refresh_that_changes_nothing_sends_little(wire: Wire) -> None:
+    one = PreparedSource(1000, 1.0).read()
     options = RunOptions(interval=0.0, theme="dark", window=1.0)
     async with running(one, replace(one, start=one.end), options=options) as screen:
         await screen.press("o")
@@ -79,8 +79,8 @@ async def test_a_refresh_in_which_nothing_changes(wire: Wire) -> None:
         assert wire.take() <= 300
 
 
-async def test_a_key_that_moves_the_cursor(wire: Wire) -> None:
-    one = Prepared(1000, 1.0).read()
+async def test_moving_the_cursor_repaints_two_rows(wire: Wire) -> None:
+    one = PreparedSource(1000, 1.0).read()
     options = RunOptions(interval=0.0, theme="dark", window=1.0)
     async with running(one, options=options) as screen:
         await screen.press("o")

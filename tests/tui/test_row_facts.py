@@ -1,4 +1,4 @@
-"""What a window knows about one row, and how its page says it."""
+"""Tests what a window knows about one row and how the page of the row shows it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def split(**parts_ns: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
 
 
 def waiting(charges: tuple[Charge, ...], **parts_ns: int) -> Window:
-    """One second in which the only call of train spent its time like that."""
+    """Return a window whose only call, by train, spent its time on ``parts_ns``."""
     one = window([Calls(key(), [sum(parts_ns.values())])], split=True)
     one = replace(one, rows=replace(one.rows, split_ns=split(**parts_ns)))
     return replace(one, evidence=Evidence(charges=charges))
@@ -53,7 +53,7 @@ def charge(kind: str, ns: int, pid: int = 201, process: str = "dd", tenant: str 
     return Charge(*victim, kind, tenant, pid, process, ns, 3)
 
 
-# ---- what is known
+# ---- facts
 
 
 def test_a_container_holds_its_outermost_calls_and_all_its_processes() -> None:
@@ -107,13 +107,13 @@ def everything(found: RowFacts) -> list[Section]:
     ]
 
 
-def test_waits_are_those_of_calls_and_of_the_time_between_them() -> None:
+def test_waits_include_those_of_calls_and_of_host_gaps() -> None:
     one = window([Calls(key(), [10]), Calls(key("inner", nested=True), [5]), Calls(GAP, [7])], split=True)
     assert waits_ns(facts(one, TRAIN))["running"] == 17
     assert waits_ns(facts(window([Calls(key(), [10])]), TRAIN)) == {}
 
 
-def test_charges_of_no_device_are_of_every_row_of_their_operation() -> None:
+def test_charges_without_a_device_belong_to_every_device_row_of_their_operation() -> None:
     one = window([Calls(key(device=device), [10]) for device in ("0", "1")], split=True)
     charges = (charge("lock", 7), charge("lock", 5)._replace(device="1"), charge("lock", 3)._replace(pid=101))
     one = replace(one, evidence=Evidence(charges=charges))
@@ -125,10 +125,10 @@ def test_charges_of_no_device_are_of_every_row_of_their_operation() -> None:
     assert facts(one, TRAIN).charges == charges
 
 
-# ---- what is said
+# ---- sections of the page
 
 
-def test_the_title_says_how_much_it_is_called() -> None:
+def test_the_title_shows_calls_and_rates() -> None:
     lines = text(row_page.title(facts(full_window(), TRAIN), FRAME))
     assert lines[0] == "container train"
     assert lines[1].split("calls")[1].strip().startswith("6 in 2.00s, 3.00 a second; 4.19MB moved a second")
@@ -140,7 +140,7 @@ def gap() -> Path:
     return (PathStep("operation", HOST_GAP, HOST_GAP), PathStep("layer", HOST_LAYER, HOST_LAYER))
 
 
-def test_chains_are_listed_with_what_they_cost() -> None:
+def test_chains_are_listed_with_their_losses() -> None:
     found = facts(faulty(STARVED, STORM), TRAIN)
     head, first, second = text(row_page.chains(found, FRAME))
     assert "Enter opens the first one" in head
@@ -159,7 +159,7 @@ def test_parts_of_the_time_add_up_and_keep_their_lines() -> None:
     assert "not known" in bare[1]
 
 
-def test_who_had_the_cpu_and_who_ended_the_waits() -> None:
+def test_processes_that_had_the_cpu_and_that_ended_waits_are_listed() -> None:
     one = waiting(
         (
             charge("runqueue", 60_000_000),
@@ -190,11 +190,11 @@ def test_who_had_the_cpu_and_who_ended_the_waits() -> None:
         (full_window(), (PathStep("operation", "cuLaunchKernel", ""),), "charged to the call around it"),
     ],
 )
-def test_what_is_not_known_of_culprits_is_said(one: Window, path: Path, said: str) -> None:
+def test_unknown_culprits_are_explained(one: Window, path: Path, said: str) -> None:
     assert said in text(row_page.takers(facts(one, path), FRAME))[1]
 
 
-def test_open_calls_have_their_ages() -> None:
+def test_open_calls_show_their_ages() -> None:
     _, first, second = text(row_page.open_calls(facts(full_window(), TRAIN), FRAME))
     assert first.split()[0] == "900ms"
     assert "its thread ended inside of it" in second
@@ -204,7 +204,7 @@ def test_open_calls_have_their_ages() -> None:
     assert lines[-1].strip() == "and 14 more"
 
 
-def test_processes_with_what_they_use() -> None:
+def test_processes_show_their_cpu_memory_and_disk() -> None:
     lines = text(row_owner.processes(facts(full_window(), TRAIN), FRAME))
     assert lines[0] == "Processes: 2"
     assert lines[2].split() == ["100", "python3", "–", "95.0%", "–", "65.2GiB", "0B", "33.6MB"]
@@ -226,7 +226,7 @@ def test_disk_of_another_process_is_not_counted() -> None:
     assert "500kB" in serve[2]
 
 
-def test_whose_it_is_and_what_its_cgroup_was_denied() -> None:
+def test_the_owner_section_shows_the_tenant_and_the_limits_of_its_cgroup() -> None:
     lines = "\n".join(text(row_owner.owner(facts(full_window(), SERVE), FRAME)))
     for said in ("serve (pod, containerd)", "llm-0", "prod", "1.5 CPUs by /kubepods/prod", "CPUs 0-3"):
         assert said in lines, said
@@ -239,7 +239,7 @@ def test_whose_it_is_and_what_its_cgroup_was_denied() -> None:
     assert {line.split()[0] for line in both[1:]} == {"serve", "train"}
 
 
-def test_whose_it_is_with_all_that_is_known_of_its_pod() -> None:
+def test_the_owner_section_shows_everything_known_about_a_pod() -> None:
     one = full_window()
     (tenant,) = facts(one, SERVE).tenants
     known = replace(
@@ -255,7 +255,7 @@ def test_whose_it_is_with_all_that_is_known_of_its_pod() -> None:
         assert said in lines, said
 
 
-def test_devices_and_who_shares_them() -> None:
+def test_devices_are_listed_with_the_tenants_that_share_them() -> None:
     one = full_window()
     lines = text(row_owner.devices(facts(one, TRAIN), FRAME))
     assert lines[1].startswith("  GPU 0   NVIDIA H100 80GB HBM3: it holds 65.2GiB of 79.6GiB")
@@ -270,7 +270,7 @@ def test_devices_and_who_shares_them() -> None:
     assert "not known: no driver" in text(row_owner.devices(facts(none, TRAIN), FRAME))[1]
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_missing_coverage_and_losses_are_listed() -> None:
     lines = "\n".join(text(row_owner.unknown(facts(full_window(), SERVE), FRAME)))
     assert "not traced: process 4242, /opt/app/infer: static CUDA runtime" in lines
     assert "3 calls not counted: all histogram slots are in use" in lines
@@ -292,7 +292,7 @@ def parts() -> list[Window]:
     ]
 
 
-def test_the_past_of_a_row_is_worked_out_once_and_some_at_a_time() -> None:
+def test_the_past_of_a_row_is_computed_once_and_in_steps() -> None:
     packed = [pack(one) for one in parts()]
     past = RowPast(TRAIN)
     first = past.look(packed, 2)
@@ -305,10 +305,10 @@ def test_the_past_of_a_row_is_worked_out_once_and_some_at_a_time() -> None:
     assert found[0] is not None
     assert found[0].split_ns == (100_000, *[0] * 9)
     assert past.look(packed[2:], 0) == found[2:]
-    assert past.look(packed, 0)[:2] == (None, None)  # what is no longer shown is forgotten
+    assert past.look(packed, 0)[:2] == (None, None)  # samples that are no longer shown are forgotten
 
 
-def test_the_past_is_drawn_a_column_a_window() -> None:
+def test_the_past_is_drawn_with_a_column_per_window() -> None:
     packed = [pack(one) for one in parts()]
     samples = RowPast(TRAIN).look(packed, 10)
     lines = text(row_page.past(samples, FRAME, {"running"}))
@@ -319,7 +319,7 @@ def test_the_past_is_drawn_a_column_a_window() -> None:
     assert "only this window is known" in text(row_page.past(samples[:1], FRAME, ()))[1]
 
 
-def test_rows_of_a_process_do_not_follow_another_one() -> None:
+def test_the_row_of_a_process_excludes_other_processes() -> None:
     one = window()
     one = replace(
         one, rows=rows([Calls(RowKey("gpu7", "docker:aa", pid, "x", "nccl", "y"), [pid]) for pid in (1, 2)])
@@ -328,10 +328,10 @@ def test_rows_of_a_process_do_not_follow_another_one() -> None:
     assert facts(one, path).groups.max_ns.tolist() == [2]
 
 
-# ---- calls kept one by one
+# ---- captured calls
 
 
-def test_the_slowest_calls_are_listed_with_all_that_is_known_of_them() -> None:
+def test_captured_calls_are_listed_with_their_arguments() -> None:
     found = facts(full_window(), LAUNCH)
     assert [call.tid for call in found.kept] == [101]
     _, line = text(row_calls.kept_calls(found, FRAME))
@@ -342,7 +342,7 @@ def test_the_slowest_calls_are_listed_with_all_that_is_known_of_them() -> None:
     assert one.endswith("thread 203, returned 719  4.10kB")
 
 
-def test_calls_of_several_operations_and_processes_are_named_and_the_slowest_come_first() -> None:
+def test_captured_calls_of_several_operations_are_named_and_sorted_by_duration() -> None:
     made = [
         KEPT[0]._replace(
             pid=100 + n % 2, duration_ns=1_000 * n, start_ns=KEPT[0].start_ns + n, operation=f"op{n}"
@@ -358,7 +358,7 @@ def test_calls_of_several_operations_and_processes_are_named_and_the_slowest_com
     assert section[-1].strip() == "and 4 more"
 
 
-def test_a_row_without_kept_calls_says_so_and_gaps_have_none() -> None:
+def test_a_row_without_captured_calls_says_so_and_host_gaps_have_none() -> None:
     one = replace(full_window(), calls=calls.Calls(KEPT[1:]))
     assert "none of this window" in text(row_calls.kept_calls(facts(one, TRAIN), FRAME))[1]
     without = replace(full_window(), calls=calls.Calls())
@@ -368,7 +368,7 @@ def test_a_row_without_kept_calls_says_so_and_gaps_have_none() -> None:
     assert not row_calls.kept_calls(facts(gap, path), FRAME).lines
 
 
-def test_calls_inside_others_are_only_listed_where_an_operation_is_chosen() -> None:
+def test_nested_captured_calls_are_listed_only_for_a_chosen_operation() -> None:
     nested = KEPT[0]._replace(nested=True, layer="driver", operation="cuLaunchKernel")
     one = replace(full_window(), calls=calls.Calls([nested]))
     assert not facts(one, TRAIN).kept

@@ -1,4 +1,4 @@
-"""What the page of a row says of the kernels that it launches."""
+"""Tests what the page of a row says about the CUDA kernels that it launches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def count(name: str, ns: int) -> KernelCount:
     )
 
 
-def test_kernels_are_listed_by_time_and_the_rest_is_unknown() -> None:
+def test_cuda_kernels_are_listed_by_time_and_the_rest_as_unknown() -> None:
     found = text(full_window(), LAUNCH)
     assert found[0].startswith("Kernels launched")
     assert [line.split("  ")[-1].strip() for line in found[1:]] == [
@@ -41,16 +41,16 @@ def test_a_container_shows_what_its_processes_launch() -> None:
     assert len(text(full_window(), (PathStep("container", "docker:aa", "train"),))) == 3
 
 
-def test_rows_without_launches_say_nothing_of_kernels() -> None:
+def test_rows_without_launches_have_no_section_of_cuda_kernels() -> None:
     assert text(full_window(), (PathStep("operation", "ncclAllReduce", "ncclAllReduce"),)) == []
 
 
-def test_launches_inside_others_are_told_there() -> None:
+def test_nested_launches_refer_to_the_call_around_them() -> None:
     (_, said) = text(full_window(), (PathStep("operation", "cuLaunchKernel", "cuLaunchKernel"),))
     assert "around" in said
 
 
-def test_only_the_largest_are_listed() -> None:
+def test_only_the_cuda_kernels_with_most_time_are_listed() -> None:
     many = tuple(count(f"kernel{number:02}", 1_000 << number) for number in range(MOST_KERNELS + 3))
     found = text(replace(full_window(), kernels=many), LAUNCH)
     assert "kernel10" in found[1]
@@ -58,7 +58,7 @@ def test_only_the_largest_are_listed() -> None:
     assert not any("kernel02" in line for line in found)
 
 
-def test_a_long_name_is_cut_and_figures_about_as_large_stay_in_order() -> None:
+def test_a_long_name_is_cut_and_similar_times_keep_their_order() -> None:
     kernels = (count("z" * 1000, 50_000_000), count("b", 50_100_000), count("a", 50_000_000))
     found = text(replace(full_window(), kernels=kernels), LAUNCH)
     assert [line.split("  ")[-1][:3] for line in found[1:4]] == ["a", "b", "zzz"]

@@ -1,4 +1,4 @@
-"""Keys for the rows and columns of tables: unfold, leave out, pick and compare, choose columns."""
+"""Tests the keys that unfold, leave out, pick and compare rows, and that choose columns."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_row_unfolds_in_place_and_keeps_the_cursor_over_ticks_and_sortin
         assert main(screen).cursor_key == before
         await screen.press("full_stop")
         await screen.sees("nothing below this row")
-        # Going down from here and back leaves the tree as it was.
+        # Entering a row and leaving it keeps the tree.
         await screen.press("up", "enter")
         await screen.sees("containers › train › operations › cudaLaunchKernel › processes")
         await screen.press("escape")
@@ -50,7 +50,7 @@ async def test_a_row_unfolds_in_place_and_keeps_the_cursor_over_ticks_and_sortin
         await screen.until(lambda: "cudaStreamSynchronize" in screen.names())
 
 
-async def test_all_rows_unfold_and_fold_and_the_cursor_stays_on_what_it_was_in() -> None:
+async def test_all_rows_unfold_and_fold_and_the_cursor_moves_to_the_parent() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await start(screen)
         await screen.press("asterisk", "end")
@@ -61,7 +61,7 @@ async def test_all_rows_unfold_and_fold_and_the_cursor_stays_on_what_it_was_in()
         assert main(screen).cursor_key == ("docker:aa",)
 
 
-async def test_the_second_table_unfolds_by_itself() -> None:
+async def test_the_second_table_unfolds_independently() -> None:
     async with running(numbered(0), size=(120, 42)) as screen:
         await start(screen)
         await screen.press("tab", "full_stop")
@@ -71,7 +71,7 @@ async def test_the_second_table_unfolds_by_itself() -> None:
         await screen.until(lambda: not any(name.startswith(" ") for name in screen.names("second")))
 
 
-async def test_rows_that_are_left_out() -> None:
+async def test_idle_rows_and_rows_without_problems_can_be_left_out() -> None:
     async with running(numbered(0), size=(100, 24)) as screen:
         await start(screen)
         await screen.press("f")
@@ -85,7 +85,7 @@ async def test_rows_that_are_left_out() -> None:
         await screen.until(lambda: len(screen.names()) == 2)
 
 
-async def test_two_rows_side_by_side() -> None:
+async def test_two_picked_rows_are_compared() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await start(screen)
         await screen.press("v")
@@ -107,14 +107,14 @@ async def test_two_rows_side_by_side() -> None:
         await screen.until(lambda: screen.app.screen is screen.app.main)
         screen.app.main.speech.hush()
         await screen.sees("Space Live")
-        # A row of another kind begins anew; the same row again takes it back.
+        # Picking a row of another kind starts over; picking the same row again unpicks it.
         await screen.press("v", "o", "v")
         await screen.sees("v on another one of the operations")
         await screen.press("v", "down")
         await screen.until(lambda: not any(_picked(row.mark) for row in main(screen).data.rows))
 
 
-async def test_a_picked_row_is_let_go_at_the_top_and_kept_on_the_way_there() -> None:
+async def test_esc_keeps_a_picked_row_on_the_way_up_and_unpicks_it_at_the_top() -> None:
     async with running(numbered(0), size=(120, 30)) as screen:
         await start(screen)
         await screen.press("enter")
@@ -138,7 +138,7 @@ def _picked(mark: object) -> bool:
     return getattr(mark, "text", "") == "v"
 
 
-async def test_one_operation_of_two_containers_side_by_side_follows_the_data() -> None:
+async def test_a_comparison_of_two_rows_follows_new_data() -> None:
     def second(number: int) -> Window:
         calls = [
             Calls(key(tenant="docker:aa"), [10_000] * 200),
@@ -160,7 +160,7 @@ async def test_one_operation_of_two_containers_side_by_side_follows_the_data() -
         await screen.until(lambda: screen.app.screen is screen.app.main)
 
 
-async def test_columns_are_chosen_and_sorted_by() -> None:
+async def test_columns_can_be_chosen_and_sorted_by() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await start(screen)
         await screen.press("C")
@@ -177,7 +177,7 @@ async def test_columns_are_chosen_and_sorted_by() -> None:
         assert "calls" not in heads
         await screen.press("s")
         await screen.until(lambda: main(screen).data.sort in heads)
-        # Other tables keep theirs; the usual ones come back with a key.
+        # Other tables keep their columns; ``u`` restores the defaults.
         await screen.press("o")
         await screen.until(lambda: "calls" in {column.id for column in main(screen).data.columns})
         await screen.press("c", "C", "u", "escape")
@@ -186,7 +186,7 @@ async def test_columns_are_chosen_and_sorted_by() -> None:
         assert screen.app.main.tables.looks.columns == {}
 
 
-async def test_columns_begin_as_they_were_left_and_are_handed_on() -> None:
+async def test_chosen_columns_are_taken_from_and_returned_to_the_settings() -> None:
     options = RunOptions(interval=0.0, theme="dark", columns=(("container", ("n", "p99")),))
     async with running(numbered(0), size=(80, 24), options=options) as screen:
         await start(screen)
@@ -206,7 +206,7 @@ async def test_the_last_column_cannot_be_hidden() -> None:
         assert screen.app.main.tables.looks.columns["container"] == ("p99",)
 
 
-async def test_pivots_by_namespace_and_host_within_a_row() -> None:
+async def test_rows_can_be_grouped_by_namespace_and_host_inside_a_row() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await start(screen)
         await screen.press("N")
@@ -229,7 +229,7 @@ async def test_a_wide_table_shows_trends_once_there_is_a_past() -> None:
         assert View().is_tree is False
 
 
-async def test_keys_for_rows_do_no_harm_where_there_are_none() -> None:
+async def test_keys_for_rows_are_harmless_without_rows() -> None:
     keys = ("full_stop", "asterisk", "v", "v", "f", "f", "f", "N", "h", "enter", "Y", "I")
     async with running(size=(80, 24)) as screen:
         await screen.press(*keys)  # before the first window
@@ -240,7 +240,7 @@ async def test_keys_for_rows_do_no_harm_where_there_are_none() -> None:
         await screen.sees("No process here uses CUDA")
 
 
-async def test_names_cannot_steer_the_terminal_in_a_tree_or_side_by_side() -> None:
+async def test_control_characters_are_replaced_in_trees_and_comparisons() -> None:
     bad = "evil\x1b[2J[bold]"
     one = window(
         [Calls(key(bad, process=bad), [1_000]), Calls(key(bad, tenant="cri:bb", process=bad), [1_000])]
@@ -255,14 +255,14 @@ async def test_names_cannot_steer_the_terminal_in_a_tree_or_side_by_side() -> No
         assert "\x1b" not in screen.text()
 
 
-async def test_the_list_of_columns_says_in_full_what_each_shows_and_that_a_hidden_one_stays_hidden() -> None:
+async def test_the_list_of_columns_explains_each_and_shows_hidden_ones_with_space() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await start(screen)
         await screen.press("C")
         await screen.sees("calls per second over the window")
         await screen.press("end")
-        await screen.sees("devices it ran on; else those that its processes hold a context on")
+        await screen.sees("memory that its processes hold on all GPUs")
         await screen.sees("Space shows it, as the last one)")
         await screen.press("space")
         await screen.until(lambda: "(hidden" not in screen.text())
-        await screen.until(lambda: screen.app.main.tables.looks.columns["container"][-1] == "device")
+        await screen.until(lambda: screen.app.main.tables.looks.columns["container"][-1] == "gpu_memory")

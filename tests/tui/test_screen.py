@@ -1,4 +1,4 @@
-"""The screen by its keys, on sources that a test feeds."""
+"""Tests the main screen by its keys, on windows that a test feeds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import palette
 from stalltop.widgets.table import Table
 from tests.tui.screen import DEADLINE, running
-from tests.tui.sources import Fed, Made, many, numbered
+from tests.tui.sources import FedSource, MadeSource, many, numbered
 from tests.unit.full_window import full_window
 from tests.unit.windows import window
 
 
 @pytest.mark.parametrize("size", [(60, 15), (80, 24), (120, 40), (200, 60)])
-async def test_every_size_shows_what_matters(size: tuple[int, int]) -> None:
+async def test_every_size_shows_the_essential_columns(size: tuple[int, int]) -> None:
     async with running(numbered(0), numbered(1), size=size) as screen:
         text = screen.text()
         lines = text.splitlines()
@@ -60,7 +60,7 @@ async def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:
         await screen.until(lambda: "q Quit" not in screen.text())
 
 
-async def test_pivots_and_the_way_down_and_up() -> None:
+async def test_keys_pivot_the_table_and_lead_into_rows_and_out() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("o")
@@ -77,7 +77,7 @@ async def test_pivots_and_the_way_down_and_up() -> None:
         await screen.press("enter")
         await screen.sees("› processes")
         await screen.press("enter")
-        await screen.sees("Row  python3 100")  # nothing is below it: all about it
+        await screen.sees("Row  python3 100")  # the deepest level opens the page of the row
         await screen.press("escape", "escape", "escape")
         await screen.named(["serve", "train"])
         table = screen.app.main.query_one("#main", Table)
@@ -86,7 +86,7 @@ async def test_pivots_and_the_way_down_and_up() -> None:
         await screen.named(["serve", "train"])
 
 
-async def test_sorting() -> None:
+async def test_keys_and_clicks_sort_rows() -> None:
     async with running(many(5), size=(120, 24)) as screen:
         await screen.press("o")
         names = [f"operation{number:03}" for number in range(5)]
@@ -105,7 +105,7 @@ async def test_sorting() -> None:
         await screen.sees("▼P99")
 
 
-async def test_two_tables_and_tab() -> None:
+async def test_tab_moves_between_two_tables_and_esc_restores_both() -> None:
     async with running(numbered(0), size=(120, 42)) as screen:
         await screen.press("space", "tab")
         main, second = (screen.app.main.query_one(f"#{name}", Table) for name in ("main", "second"))
@@ -115,7 +115,7 @@ async def test_two_tables_and_tab() -> None:
             style = next(iter(table.render_line(2))).style
             return style is not None and style.bgcolor == cursor
 
-        # Only where keys go is a row marked, with a picture that nothing else changes.
+        # Only the focused table marks a row; the screen is frozen, so that nothing else repaints it.
         await screen.until(lambda: marked(second) and not marked(main))
         await screen.press("r")
         await screen.until(lambda: screen.app.main.query_one("#second").has_focus)
@@ -126,7 +126,7 @@ async def test_two_tables_and_tab() -> None:
         await screen.sees("operations › ncclCommInitRank › containers")
         await screen.until(lambda: screen.app.main.query_one("#main").has_focus)
         await screen.press("s", "escape")
-        # Back to both tables, to the row, the order and the table of before.
+        # Esc restores both tables, the row, the order and the focus.
         await screen.until(lambda: screen.app.main.query_one("#second").has_focus)
         await screen.until(lambda: second.cursor_key == ("ncclCommInitRank", "nccl"))
         lines = [line for line in screen.text().splitlines() if "TOTAL" in line]
@@ -140,7 +140,7 @@ async def test_two_tables_and_tab() -> None:
         await screen.sees("load")
 
 
-async def test_a_call_that_hangs_is_seen_under_the_cursor_too() -> None:
+async def test_an_open_call_stands_out_under_the_cursor() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.named(["serve", "train"])
         table, paint = screen.app.main.query_one("#main", Table), palette(screen.app)
@@ -153,7 +153,7 @@ async def test_a_call_that_hangs_is_seen_under_the_cursor_too() -> None:
         assert style.color == paint.ground.bgcolor
 
 
-async def test_filter_as_you_type() -> None:
+async def test_a_filter_applies_while_it_is_typed() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.press("slash", "s", "e", "r")
         await screen.named(["serve"])
@@ -167,13 +167,13 @@ async def test_filter_as_you_type() -> None:
         await screen.press("down", "escape")
         await screen.until(lambda: len(screen.names()) == 2)
         await screen.press("slash", "slash", "left_parenthesis", "slash")
-        await screen.sees("no regular expression")
+        await screen.sees("not a valid regular expression")
         await screen.press("escape")
         await screen.until(lambda: not screen.app.main.query_one("#filter", Input).display)
         await screen.until(lambda: len(screen.names()) == 2)
 
 
-async def test_a_saved_window_has_one_length_and_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_saved_window_has_one_length_and_is_not_saved_again(monkeypatch: pytest.MonkeyPatch) -> None:
     options = RunOptions(interval=0.0, theme="dark", still=True)
     async with running(numbered(0), size=(120, 24), options=options) as screen:
         await screen.press("plus")
@@ -186,7 +186,7 @@ async def test_a_saved_window_has_one_length_and_is_saved(monkeypatch: pytest.Mo
         await screen.sees("saved already")
 
 
-async def test_samples_that_really_run_are_called_demo() -> None:
+async def test_a_running_demo_is_labelled_demo() -> None:
     options = RunOptions(interval=0.0, theme="dark", demo=True)
     async with running(numbered(0), size=(120, 24), options=options) as screen:
         assert "LIVE DEMO" in screen.line(0)
@@ -208,11 +208,11 @@ async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
             assert "gpu-node" in screen.line(0)
             alert = next(line for line in screen.text().splitlines() if "not traced: /var" in line)
             assert "infer: no symbols" in alert
-            # Calls that were under way when tracing began are no warning; the page has them.
+            # Calls that were open when tracing began are no warning; only the page lists them.
             assert "returns without an entry" not in screen.text()
             await screen.press("a", "end", "enter", "end")
             await screen.sees("returns without an entry")
-            assert "histogram slots" not in screen.text()  # only what was counted is listed
+            assert "histogram slots" not in screen.text()  # reasons without a count are not listed
             await screen.press("escape")
     async with running(replace(one, loss={"no_slot": 1234}), size=(60, 15), options=options) as screen:
         await screen.press("space")
@@ -220,7 +220,7 @@ async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
         assert "missed 1.23k" in screen.line(0)
 
 
-async def test_help_and_warnings_pages() -> None:
+async def test_help_and_warnings_have_pages() -> None:
     lossy = replace(full_window(), loss={"no_slot": 5})
     async with running(lossy, size=(100, 30)) as screen:
         await screen.sees("missed 5")
@@ -239,7 +239,7 @@ async def test_help_and_warnings_pages() -> None:
         await screen.sees("missed 12")
 
 
-async def test_the_mouse_does_what_the_line_of_keys_says_and_moves_the_cursor() -> None:
+async def test_clicks_run_keys_and_the_mouse_moves_the_cursor() -> None:
     async with running(many(60), size=(100, 24)) as screen:
         await screen.pilot.click("#keys", offset=(screen.line(23).index("Pivot"), 0))
         await screen.press("o")
@@ -258,7 +258,7 @@ async def test_the_mouse_does_what_the_line_of_keys_says_and_moves_the_cursor() 
         await screen.sees("operations › operation057 › containers")
 
 
-async def test_themes_go_round_and_keep_the_text() -> None:
+async def test_the_theme_key_cycles_and_keeps_the_rows() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         before = screen.names()
         seen = []
@@ -269,7 +269,7 @@ async def test_themes_go_round_and_keep_the_text() -> None:
         await screen.named(before)
 
 
-async def test_no_color_uses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_color_draws_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running(numbered(0), size=(80, 24)) as screen:
         assert screen.app.theme == "mono"
@@ -286,7 +286,7 @@ async def test_no_color_uses_none(monkeypatch: pytest.MonkeyPatch) -> None:
         await screen.sees("NO_COLOR is set")
 
 
-async def test_ascii_only() -> None:
+async def test_the_ascii_option_draws_ascii_only() -> None:
     async with running(
         numbered(0), size=(120, 40), options=RunOptions(interval=0.0, ascii=True, theme="dark")
     ) as screen:
@@ -297,7 +297,7 @@ async def test_ascii_only() -> None:
         assert screen.text().isascii()
 
 
-async def test_silence_is_told_and_the_screen_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_data_is_reported_and_keys_still_act(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(numbered(0), size=(120, 24)) as screen:
         newest = screen.app.main.moments.newest
         assert newest is not None
@@ -309,7 +309,7 @@ async def test_silence_is_told_and_the_screen_goes_on(monkeypatch: pytest.Monkey
         await screen.sees("of 60s")
 
 
-async def test_before_the_first_data_and_with_none() -> None:
+async def test_the_screen_before_the_first_window_and_without_rows() -> None:
     async with running(size=(80, 24)) as screen:
         await screen.sees("STARTING")
         await screen.sees("starting")
@@ -319,7 +319,7 @@ async def test_before_the_first_data_and_with_none() -> None:
         await screen.sees("GPU none found")
 
 
-async def test_not_tracing_and_simulated_are_said() -> None:
+async def test_simulated_data_and_missing_tracing_are_labelled() -> None:
     one = window(simulated=True)
     one = replace(one, coverage=replace(one.coverage, tracing="needs root"))
     async with running(one, size=(120, 24)) as screen:
@@ -330,7 +330,7 @@ async def test_not_tracing_and_simulated_are_said() -> None:
 
 async def test_a_failing_source_ends_the_app_with_its_exit_code() -> None:
     for error, code in ((ValueError("broken"), 1), (TracingError("no eBPF", "be root"), 3)):
-        source = Fed(numbered(0))
+        source = FedSource(numbered(0))
         app = StalltopApp(source, RunOptions(interval=0.0))
         async with app.run_test(size=(80, 24)):
             source.put(error)
@@ -341,9 +341,9 @@ async def test_a_failing_source_ends_the_app_with_its_exit_code() -> None:
         assert app.return_code == code
 
 
-async def test_leaving() -> None:
+async def test_leaving_returns_the_exit_code_and_closes_the_source() -> None:
     for key, code in (("q", 0), ("ctrl+c", 130)):
-        source: Source = Made(numbered)
+        source: Source = MadeSource(numbered)
         app = StalltopApp(source, RunOptions(interval=0.05))
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.press("slash" if key == "ctrl+c" else "down")
@@ -351,7 +351,7 @@ async def test_leaving() -> None:
             await pilot.pause()
         assert (app.return_code or 0) == code
         app.finish(30.0)
-        assert isinstance(source, Made)
+        assert isinstance(source, MadeSource)
         assert source.closed.is_set()
 
 
@@ -361,7 +361,9 @@ async def test_a_window_that_comes_while_the_program_ends_is_not_drawn() -> None
         newest = main.moments.newest
         assert newest is not None
         main.speech.say("something", "good", 60.0)
-        await main.query("#alerts, #keys").remove()  # as it is taken apart, from the last part on
+        await main.query(
+            "#alerts, #keys"
+        ).remove()  # Textual removes the widgets of a closing screen from the last one on
         main.take(newest)
         main.drawing.time()
         main._every_second()

@@ -1,4 +1,4 @@
-"""Freezing, and lengths of the window."""
+"""Tests freezing, and the keys for the length of the window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def test_freeze_holds_the_picture_while_counting_goes_on() -> None:
         for number in range(1, 4):
             await screen.feed(replace(numbered(number), rows=many(9).rows))
         assert screen.text().splitlines()[5:-2] == before
-        # What is frozen is fully usable.
+        # A frozen screen still handles keys.
         await screen.press("o")
         await screen.until(lambda: "operation000" not in screen.names())
         await screen.press("c", "space")
@@ -27,7 +27,7 @@ async def test_freeze_holds_the_picture_while_counting_goes_on() -> None:
         await screen.until(lambda: "operation000" in screen.names())
 
 
-async def test_window_lengths() -> None:
+async def test_keys_change_the_length_of_the_window() -> None:
     async with running(*(numbered(i) for i in range(12)), size=(120, 24)) as screen:
         await screen.sees("last 10s")
         await screen.press("minus", "minus", "minus")

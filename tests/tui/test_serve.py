@@ -1,4 +1,4 @@
-"""The server for browsers: who is let in, what passes, and when screens end. The screens are stand-ins."""
+"""Tests the server for browsers with stand-in screens: access, messages, and when screens end."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from stalltop.cli.commands.serve import tls_of
 from stalltop.model.errors import StalltopError
 from stalltop.serving.server import STATIC
 from tests.tui.browsers import DEADLINE, served, until_gone
-from tests.tui.sources import Fed, numbered
+from tests.tui.sources import FedSource, numbered
 
 
-async def test_the_token_is_taken_for_a_cookie_and_leaves_the_address() -> None:
+async def test_the_token_is_exchanged_for_a_cookie_and_leaves_the_address() -> None:
     async with served() as here:
         address = f"{here.address}/?token={here.access.token}"
         async with here.client.get(address, allow_redirects=False) as answer:
@@ -26,18 +26,18 @@ async def test_the_token_is_taken_for_a_cookie_and_leaves_the_address() -> None:
             cookie = answer.headers["Set-Cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
-        assert "Secure" not in cookie  # it would not come back over plain HTTP
+        assert "Secure" not in cookie  # browsers do not return a Secure cookie over plain HTTP
         assert here.access.token not in cookie
         async with here.client.get(here.address) as answer:
             assert answer.status == 200
             assert "/textual.js" in await answer.text()
-        # With the cookie a token, right or wrong, only leaves the address.
+        # With the cookie any token, right or wrong, is only removed from the address.
         async with here.client.get(f"{here.address}/?token=x&ping=y", allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/")
 
 
 @pytest.mark.parametrize("path", ["/", "/?token=", "/?token=wrong", "/ws", "/download/x", "/no", *STATIC])
-async def test_without_the_token_there_is_nothing(path: str) -> None:
+async def test_without_the_token_every_path_is_forbidden(path: str) -> None:
     async with served() as here:
         async with here.client.get(here.address + path, cookies={"stalltop": here.access.token}) as answer:
             text = await answer.text()
@@ -45,7 +45,7 @@ async def test_without_the_token_there_is_nothing(path: str) -> None:
         assert "address that stalltop serve printed" in text
         assert here.access.token not in text
         assert "Set-Cookie" not in answer.headers
-        # The token opens the page alone: elsewhere it would stay in an address.
+        # The token is accepted for the page only: elsewhere it would stay in the address.
         async with here.client.get(f"{here.address}/ws?token={here.access.token}") as answer:
             assert answer.status == 403
 
@@ -65,7 +65,7 @@ async def test_without_the_token_there_is_nothing(path: str) -> None:
         ("", 421),
     ],
 )
-async def test_only_names_of_this_server_are_answered(host: str, status: int) -> None:
+async def test_only_requests_to_names_of_this_server_are_answered(host: str, status: int) -> None:
     async with served(hosts=["GPU7.example.org"]) as here:
         await here.enter()
         async with here.client.get(here.address, headers={"Host": host}) as answer:
@@ -83,10 +83,10 @@ async def test_only_the_page_itself_gets_a_screen(origin: str | None) -> None:
         headers = {} if origin is None else {"Origin": origin.replace("HERE", own)}
         async with here.client.get(f"{here.address}/ws", headers=headers) as answer:
             assert answer.status == 403
-            assert "Another page" in await answer.text()
+            assert "came from another site" in await answer.text()
 
 
-async def test_every_answer_keeps_what_is_foreign_out() -> None:
+async def test_every_answer_has_headers_against_foreign_content() -> None:
     async with served() as here:
         refused = await here.client.get(here.address)
         await here.enter()
@@ -123,7 +123,7 @@ async def test_nothing_in_the_page_comes_from_elsewhere() -> None:
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     program = shutil.which("openssl")
     if program is None:
-        pytest.skip("openssl is not installed: nothing made a certificate")
+        pytest.skip("openssl is not installed, so there is no certificate")
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     made = f"{program} req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
     subprocess.run(
@@ -135,7 +135,7 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     return certificate, key
 
 
-async def test_tls(certificate: tuple[Path, Path]) -> None:
+async def test_tls_is_required_and_recent(certificate: tuple[Path, Path]) -> None:
     async with served(tls=tls_of(*certificate)) as here:
         async with here.client.get(
             f"{here.address}/?token={here.access.token}", allow_redirects=False
@@ -157,7 +157,7 @@ async def test_tls(certificate: tuple[Path, Path]) -> None:
         writer.close()
 
 
-async def test_what_is_typed_passes_and_nothing_else() -> None:
+async def test_only_valid_messages_reach_the_screen() -> None:
     async with served() as here:
         await here.enter()
         async with here.browser() as browser:
@@ -200,7 +200,7 @@ async def test_windows_reach_every_screen() -> None:
             await other.sees(f"window of {numbered(0).host}")
 
 
-async def test_a_screen_gets_no_secrets_by_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_of_a_screen_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "x")
     async with served("environment") as here:
         await here.enter()
@@ -216,10 +216,10 @@ async def test_the_number_of_browsers_is_limited() -> None:
             first = await one.pid()
             await other.pid()
             async with here.browser() as third:
-                assert "2 browsers look already" in await third.ends()
+                assert "all 2 sessions are in use" in await third.ends()
             await one.line.close()
             await until_gone(first)
-        # The place is given back soon after the process is gone.
+        # The place is free again soon after the process has ended.
         end = time.monotonic() + DEADLINE
         there = False
         while not there:
@@ -277,8 +277,8 @@ async def test_a_file_goes_to_the_browser_once() -> None:
                 assert answer.status == 404
 
 
-async def test_a_source_that_fails_is_told() -> None:
-    source = Fed()
+async def test_a_failing_source_is_reported_and_closed() -> None:
+    source = FedSource()
     source.put(StalltopError("the probe broke"))
     async with served(source=source) as here:
         assert await asyncio.to_thread(source.closed.wait, 60)

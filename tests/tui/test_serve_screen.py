@@ -1,4 +1,4 @@
-"""All of it but the browser: the command, its server, real screens, and a client in the browser's place."""
+"""Tests ``stalltop serve`` with real screens, and a client in place of the browser."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.timeout(400)
 
 
 @dataclass
-class Terminal:
-    """What the page would show."""
+class PageTerminal:
+    """Emulates the terminal of the page."""
 
     browser: Browser
     screen: pyte.Screen
@@ -52,14 +52,14 @@ class Command:
     client: aiohttp.ClientSession
 
     @asynccontextmanager
-    async def terminal(self) -> AsyncIterator[Terminal]:
+    async def terminal(self) -> AsyncIterator[PageTerminal]:
         async with self.client.ws_connect(
             f"{self.address}/ws?width=110&height=36", headers={"Origin": self.address}, max_msg_size=0
         ) as line:
-            yield Terminal(Browser(line), pyte.Screen(110, 36))
+            yield PageTerminal(Browser(line), pyte.Screen(110, 36))
 
     def screens(self) -> list[int]:
-        """Processes of screens."""
+        """Return the PIDs of the screens."""
         return [child.pid for child in psutil.Process(self.process.pid).children()]
 
 
@@ -73,7 +73,7 @@ async def command(*arguments: str) -> AsyncIterator[Command]:
             yield Command(process, address, client)
 
 
-async def test_two_browsers_look_at_one_source_each_its_own_way() -> None:
+async def test_two_browsers_share_a_source_and_have_screens_of_their_own() -> None:
     async with command("--theme", "light") as here, here.terminal() as one, here.terminal() as other:
         await one.sees("SIMULATED")
         await other.sees("SIMULATED")
@@ -93,7 +93,7 @@ async def test_two_browsers_look_at_one_source_each_its_own_way() -> None:
         assert await asyncio.wait_for(here.process.wait(), DEADLINE) == 130
 
 
-async def test_saving_makes_a_file_for_the_browser_and_none_here(
+async def test_saving_makes_a_file_for_the_browser_and_none_on_the_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     state = tmp_path / "state"
@@ -117,7 +117,7 @@ async def test_saving_makes_a_file_for_the_browser_and_none_here(
     assert list(state.rglob("*")) == []
 
 
-async def test_keys_of_the_terminal_lead_nowhere() -> None:
+async def test_a_screen_in_a_browser_cannot_be_suspended() -> None:
     async with command() as here, here.terminal() as terminal:
         await terminal.sees("SIMULATED")
         pid = here.screens()[0]

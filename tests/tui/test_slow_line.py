@@ -1,4 +1,4 @@
-"""Drawing less where a line is slow: when it is offered, and what it leaves out."""
+"""Tests the low-bandwidth mode: when it is offered and what it leaves out."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from bench.shown import Prepared
+from bench.shown import PreparedSource
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.main.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
 from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import running
 
 
-class Clock:
+class ManualClock:
     def __init__(self) -> None:
         self.now = 100.0
 
@@ -21,8 +21,8 @@ class Clock:
         return self.now
 
 
-def test_less_is_offered_once_where_pictures_are_left_out() -> None:
-    clock = Clock()
+def test_low_bandwidth_is_offered_once_when_pictures_are_skipped_often() -> None:
+    clock = ManualClock()
     line = SlowLine(clock=clock)
     assert [line.left_out() for _ in range(6)] == [False, False, True, False, False, False]
     line = SlowLine(clock=clock)
@@ -34,8 +34,8 @@ def test_less_is_offered_once_where_pictures_are_left_out() -> None:
     assert not any(SlowLine(low=True, clock=clock).left_out() for _ in range(6))
 
 
-def test_pictures_come_seldom_while_less_is_drawn() -> None:
-    clock = Clock()
+def test_low_bandwidth_draws_new_data_seldom() -> None:
+    clock = ManualClock()
     line = SlowLine(clock=clock)
     line.drawn()
     assert line.due
@@ -52,16 +52,16 @@ def options(**more: object) -> RunOptions:
     return RunOptions(interval=0.0, theme="dark", window=1.0, **more)  # type: ignore[arg-type]
 
 
-async def test_the_key_draws_less_and_all_of_it_again() -> None:
-    source = Prepared(20, 1.0)
+async def test_the_key_switches_low_bandwidth_on_and_off() -> None:
+    source = PreparedSource(20, 1.0)
     async with running(source.read(), options=options()) as screen:
         await screen.sees("SPLIT")
         assert any(sign in screen.text() for sign in BARS)
         await screen.press("b")
-        await screen.until(lambda: "SPLIT" not in screen.text(), "the split went")
+        await screen.until(lambda: "SPLIT" not in screen.text(), "the split stays")
         assert not any(sign in screen.text() for sign in BARS)
         assert screen.app.theme == "terminal"
-        # It is not chosen for good.
+        # The theme that the user chose is kept.
         assert screen.app.colours.choice == "dark"
         assert "cudaOperation0000" in screen.text()
         await screen.press("b")
@@ -71,9 +71,9 @@ async def test_the_key_draws_less_and_all_of_it_again() -> None:
 
 
 async def test_new_data_waits_for_its_turn_and_keys_do_not() -> None:
-    source = Prepared(20, 1.0)
+    source = PreparedSource(20, 1.0)
     async with running(source.read(), options=options(low_bandwidth=True)) as screen:
-        clock = Clock()
+        clock = ManualClock()
         clock.now = time.monotonic()
         screen.app.slow_line._clock = clock
         await screen.press("o")
@@ -96,8 +96,10 @@ async def test_new_data_waits_for_its_turn_and_keys_do_not() -> None:
         )
 
 
-async def test_it_is_offered_on_a_line_that_falls_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = Prepared(5, 1.0)
+async def test_low_bandwidth_is_offered_when_the_connection_falls_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = PreparedSource(5, 1.0)
     async with running(source.read(), options=options()) as screen:
         await screen.sees("tenant-0")
         monkeypatch.setattr(StalltopApp, "line_is_behind", property(lambda app: True))
@@ -106,8 +108,8 @@ async def test_it_is_offered_on_a_line_that_falls_behind(monkeypatch: pytest.Mon
         await screen.sees(offer())
 
 
-async def test_a_theme_that_is_chosen_meanwhile_stays() -> None:
-    async with running(Prepared(5, 1.0).read(), options=options()) as screen:
+async def test_a_theme_chosen_in_low_bandwidth_stays() -> None:
+    async with running(PreparedSource(5, 1.0).read(), options=options()) as screen:
         await screen.press("b", "t")
         chosen = screen.app.theme
         await screen.press("b")

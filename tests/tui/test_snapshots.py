@@ -1,7 +1,7 @@
-"""What the screen looks like in each size and in all colours, compared with what it should look like.
+"""Compares the screen at each size and in every theme with saved pictures.
 
-``STALLTOP_SNAPSHOTS=write`` with pytest draws the expected pictures anew: look at what changed before it is
-kept. All are of one saved window, so that other samples or another diagnosis change none of them.
+Run pytest with ``STALLTOP_SNAPSHOTS=write`` to write the pictures again, and review the difference before you
+commit it. All pictures show one saved window, so that changes of the demo and the diagnosis change none.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tests.tui.screen import Screen, running
 FOLDER = Path(__file__).resolve().parent / "snapshots"
 WRITE = os.environ.get("STALLTOP_SNAPSHOTS") == "write"
 STATE = "/tmp/stalltop-that-nobody-has"
-"""A folder of the user that is the same everywhere. Only its name is shown; nothing is made in it."""
+"""The user's state folder, with one name on every machine. The screen shows the name and creates nothing."""
 QUIET_SECONDS = 1.0 if WRITE else 10.0
-"""A picture that stays another one for so long will not become the expected one."""
+"""Seconds without a change after which a picture is final."""
 DEADLINE_SECONDS = 60.0
 LETTERS = string.ascii_letters + string.digits
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -36,7 +36,7 @@ SIZES = ((80, 24), (120, 40), (200, 60))
 
 @dataclass(frozen=True)
 class State:
-    """A state of the screen: the keys that lead there, each with words that are seen after it."""
+    """A state of the screen, and the keys that lead to it, each with text that appears after it."""
 
     name: str
     steps: tuple[tuple[str, str], ...] = ()
@@ -64,8 +64,8 @@ STATES = (
 
 
 @dataclass(frozen=True)
-class Looks:
-    """How the screen is drawn."""
+class Appearance:
+    """The options that decide how the screen is drawn."""
 
     name: str
     theme: str = "dark"
@@ -74,9 +74,9 @@ class Looks:
 
 
 LOOKS = (
-    *(Looks(name, theme=name) for name in NAMES),
-    Looks("no-color", theme="auto", no_color=True),
-    Looks("ascii", ascii=True),
+    *(Appearance(name, theme=name) for name in NAMES),
+    Appearance("no-color", theme="auto", no_color=True),
+    Appearance("ascii", ascii=True),
 )
 
 
@@ -99,18 +99,18 @@ def _colour(colour: Color | None) -> str:
 
 
 def _style(style: Style) -> str:
-    """What one sees of a style, in words that no version of Rich or Textual changes."""
+    """Describe the visible attributes of a style in words that no version of Rich or Textual changes."""
     words = [word for word in ("bold", "dim", "italic", "underline", "reverse") if getattr(style, word)]
     return " ".join((*words, _colour(style.color), "on", _colour(style.bgcolor)))
 
 
 def text(screen: Screen) -> str:
-    """What the screen shows, in words only."""
+    """Return the text of the screen."""
     return "".join(f"{line.rstrip()}\n" for line in screen.text().splitlines())
 
 
 def coloured(screen: Screen) -> str:
-    """What the screen shows, then a letter for the colours of each cell, then what the letters stand for."""
+    """Return the text of the screen, a letter for the style of each cell, and a legend of the letters."""
     letters: dict[str, str] = {}
     rows = []
     for strip in screen.app.screen._compositor.render_strips():
@@ -123,7 +123,7 @@ def coloured(screen: Screen) -> str:
     return "\n".join((text(screen), *rows, "", *legend, ""))
 
 
-async def compare(state: State, looks: Looks, size: tuple[int, int], name: str, folder: Path) -> None:
+async def compare(state: State, looks: Appearance, size: tuple[int, int], name: str, folder: Path) -> None:
     """Draw the picture and wait for it to be the one in the file ``name``."""
     draw = coloured if name.startswith("looks-") else text
     options = RunOptions(interval=0.0, theme=looks.theme, ascii=looks.ascii)
@@ -136,8 +136,8 @@ async def compare(state: State, looks: Looks, size: tuple[int, int], name: str, 
 
 
 async def becomes(screen: Screen, path: Path, draw: Callable[[Screen], str], folder: Path) -> None:
-    """Wait for what ``draw`` makes of the screen to be what the file ``path`` holds; where it is not, leave a
-    picture in ``folder``."""
+    """Wait until ``draw(screen)`` equals the content of ``path``; on failure leave a screenshot in
+    ``folder``."""
     expected = "" if WRITE else path.read_text(encoding="utf-8")
     end = time.monotonic() + DEADLINE_SECONDS
     shown, since = "", time.monotonic()
@@ -155,26 +155,31 @@ async def becomes(screen: Screen, path: Path, draw: Callable[[Screen], str], fol
         lines = difflib.unified_diff(
             expected.splitlines(), shown.splitlines(), str(path), "shown", lineterm=""
         )
-        pytest.fail("\n".join((f"{path.stem} looks otherwise: {picture}", *lines)), pytrace=False)
+        pytest.fail(
+            "\n".join((f"{path.stem} differs from its saved picture; screenshot: {picture}", *lines)),
+            pytrace=False,
+        )
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
-async def test_every_page_in_every_size(state: State, size: tuple[int, int], tmp_path: Path) -> None:
-    await compare(state, Looks("dark"), size, f"{state.name}-{size[0]}x{size[1]}", tmp_path)
+async def test_every_page_looks_as_saved_at_every_size(
+    state: State, size: tuple[int, int], tmp_path: Path
+) -> None:
+    await compare(state, Appearance("dark"), size, f"{state.name}-{size[0]}x{size[1]}", tmp_path)
 
 
 @pytest.mark.parametrize("looks", LOOKS, ids=lambda looks: looks.name)
 @pytest.mark.parametrize("state", [MAIN, CHAIN], ids=lambda state: state.name)
-async def test_in_all_colours(
-    state: State, looks: Looks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_main_and_chain_look_as_saved_in_every_theme(
+    state: State, looks: Appearance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if looks.no_color:
         monkeypatch.setenv("NO_COLOR", "1")
     await compare(state, looks, (100, 30), f"looks-{state.name}-{looks.name}", tmp_path)
 
 
-def test_every_file_is_of_a_picture() -> None:
+def test_every_saved_picture_belongs_to_a_test() -> None:
     wanted = {f"{state.name}-{width}x{height}" for state in STATES for width, height in SIZES}
     wanted |= {f"looks-{state.name}-{looks.name}" for state in (MAIN, CHAIN) for looks in LOOKS}
     assert {path.stem for path in FOLDER.glob("*.txt")} == wanted

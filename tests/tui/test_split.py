@@ -1,4 +1,4 @@
-"""Bars of where the time went: exact lengths, letters, and what they mean."""
+"""Tests the bars of splits: their lengths, their letters, and the legend."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.window import SPLITS
 from stalltop.tui.tables.split import CELLS, LETTERS, MEANINGS, bar, cells, legend
 
@@ -13,7 +14,7 @@ PARTS = st.lists(st.integers(0, 1 << 50) | st.just((1 << 64) - 1), min_size=len(
 
 
 @given(PARTS)
-def test_a_bar_is_full_and_off_by_less_than_a_cell(parts: list[int]) -> None:
+def test_a_bar_is_full_and_each_part_is_exact_to_a_cell(parts: list[int]) -> None:
     array = np.array(parts, np.uint64)
     lengths = cells(array)
     assert sum(lengths) == (CELLS if sum(parts) else 0)
@@ -21,22 +22,22 @@ def test_a_bar_is_full_and_off_by_less_than_a_cell(parts: list[int]) -> None:
         assert abs(length - CELLS * part / (sum(parts) or 1)) < 1
 
 
-@given(PARTS, st.booleans(), st.booleans())
-def test_every_bar_has_the_width_of_its_column(parts: list[int], unicode: bool, letters: bool) -> None:
-    pieces = bar(np.array(parts, np.uint64), unicode=unicode, letters=letters)
+@given(PARTS, st.sampled_from([UNICODE, ASCII]), st.booleans())
+def test_every_bar_has_the_width_of_its_column(parts: list[int], glyphs: Glyphs, letters: bool) -> None:
+    pieces = bar(np.array(parts, np.uint64), glyphs=glyphs, letters=letters)
     assert sum(len(text) for text, _ in pieces) == CELLS
     assert all(text.isascii() for text, _ in pieces)
 
 
-def test_parts_are_told_apart_by_letters_and_by_colours() -> None:
+def test_parts_differ_by_letters_or_by_colours() -> None:
     parts = np.array([300, 600, 0, 0, 0, 0, 0, 0, 100, 0], np.uint64)
-    assert bar(parts, unicode=True, letters=True) == (("RRR", "text"), ("qqqqqq", "text"), ("s", "text"))
-    assert bar(parts, unicode=True, letters=False) == (
+    assert bar(parts, glyphs=UNICODE, letters=True) == (("RRR", "text"), ("qqqqqq", "text"), ("s", "text"))
+    assert bar(parts, glyphs=UNICODE, letters=False) == (
         ("R  ", "running"),
         ("q     ", "runqueue"),
         ("s", "sleep"),
     )
-    assert bar(None, unicode=False, letters=False)[0][0].strip() == "-"
+    assert bar(None, glyphs=ASCII, letters=False)[0][0].strip() == "-"
 
 
 def test_each_part_has_a_letter_of_its_own_and_a_meaning() -> None:

@@ -1,4 +1,4 @@
-"""Until there is data, the screen says what is done and how far it is."""
+"""Tests the progress that the screen shows until the first window."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from stalltop.cli.later import Ahead
 from stalltop.model.progress import Progress, ProgressStep
+from stalltop.model.text.glyphs import ASCII
 from stalltop.tui.main.status import starting_text
 from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import running
@@ -32,11 +33,11 @@ async def test_the_screen_says_what_it_waits_for() -> None:
 @pytest.mark.parametrize(("seconds", "cells"), [(0, 0), (5, 6), (9.9, 11), (10, 11), (1000, 11)])
 def test_the_bar_is_never_full(seconds: float, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: 100.0 + seconds)
-    text = starting_text(ProgressStep("compiling", 100.0, 10.0), unicode=False)
+    text = starting_text(ProgressStep("compiling", 100.0, 10.0), ASCII)
     assert text.endswith("#" * cells + "-" * (12 - cells))
 
 
-def test_what_was_begun_ahead_is_taken_once_it_is_there() -> None:
+def test_a_value_that_is_made_ahead_is_waited_for_and_its_error_raised() -> None:
     may = threading.Event()
 
     def make() -> int:

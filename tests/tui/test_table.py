@@ -1,4 +1,4 @@
-"""The table by itself: what it draws, where its cursor stays, what it repaints."""
+"""Tests the table widget: what it draws, where its cursor stays, what it repaints."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.pilot import Pilot
 
+from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.widgets.palette import palette
 from stalltop.widgets.strips import changed_span, printable, strip_of
 from stalltop.widgets.table import Cell, Column, Table, TableData, TableRow
@@ -23,8 +25,8 @@ COLUMNS = (
 )
 
 
-class Recording(Table):
-    """Notes which regions are to be painted."""
+class RecordingTable(Table):
+    """Records the regions that are to be repainted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,14 +40,14 @@ class Recording(Table):
 
 class OneTable(App[None]):
     def compose(self) -> ComposeResult:
-        yield Recording()
+        yield RecordingTable()
 
 
 @asynccontextmanager
-async def shown(size: tuple[int, int]) -> AsyncIterator[tuple[Pilot[None], Recording]]:
+async def shown(size: tuple[int, int]) -> AsyncIterator[tuple[Pilot[None], RecordingTable]]:
     app = OneTable()
     async with app.run_test(size=size) as pilot:
-        table = app.query_one(Recording)
+        table = app.query_one(RecordingTable)
         table.styles.height = size[1]
         table.focus()
         await pilot.pause()
@@ -86,12 +88,14 @@ async def test_a_cursor_that_was_never_moved_stays_on_top() -> None:
         assert table.cursor_key == ("two",)
 
 
-async def test_a_table_without_the_keys_keeps_the_place_with_a_dot() -> None:
+async def test_a_table_without_focus_marks_its_row_with_a_dot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with shown((40, 12)) as (pilot, table):
         table.show(data(["one", "two"]))
         table.put_cursor(("two",))
-        for unicode, arrow, dot in ((True, "▸", "·"), (False, ">", ".")):
-            table.unicode = unicode
+        for glyphs, arrow, dot in ((UNICODE, "▸", "·"), (ASCII, ">", ".")):
+            monkeypatch.setattr(Table, "glyphs", glyphs)
             table.focus()
             await pilot.pause()
             table.redraw()
@@ -101,7 +105,7 @@ async def test_a_table_without_the_keys_keeps_the_place_with_a_dot() -> None:
             assert text(table)[3].startswith(f"{dot}two")
 
 
-async def test_scrolling_keeps_the_cursor_in_view_and_says_where() -> None:
+async def test_scrolling_keeps_the_cursor_in_view_and_shows_the_position() -> None:
     names = [f"row{number:02}" for number in range(50)]
     async with shown((40, 12)) as (pilot, table):
         table.show(data(names))
@@ -131,7 +135,7 @@ async def test_only_cells_that_differ_are_painted() -> None:
         assert table.regions[0].width == 1
 
 
-async def test_columns_scroll_sideways_behind_the_first() -> None:
+async def test_columns_scroll_sideways_beside_the_fixed_first_one() -> None:
     async with shown((26, 8)) as (_, table):
         table.show(data(["one"]))
         head = text(table)[1]
@@ -157,14 +161,14 @@ async def test_sorting_scrolls_to_the_column_and_leaves_room_for_its_mark() -> N
         assert "▼C" in text(table)[1]
         table.action_sideways(-1)
         table.show(data(["one"], sort="c"))
-        assert "▼C" not in text(table)[1], "who scrolled away stays there"
+        assert "▼C" not in text(table)[1], "the table scrolls back only when another column sorts it"
         table.show(data(["one"], sort="a"))
         assert "▼A" in text(table)[1]
         table.data = replace(table.data, columns=(COLUMNS[0], Column("a", "CALL/S", 6), COLUMNS[2]))
         assert "NAME      ▼CALL/S" in table.lines(26, 8, palette(table.app))[1].text
 
 
-async def test_names_cannot_steer_the_terminal_and_wide_ones_keep_columns_in_line() -> None:
+async def test_control_characters_are_replaced_and_wide_names_keep_columns_aligned() -> None:
     async with shown((40, 8)) as (_, table):
         table.show(data(["\x1b[31mred\x07", "日本語の長い名前です", "[bold]x[/bold]"]))
         lines = text(table)
@@ -173,19 +177,19 @@ async def test_names_cannot_steer_the_terminal_and_wide_ones_keep_columns_in_lin
         assert {table.render_line(y).cell_length for y in range(8)} == {40}
 
 
-async def test_empty_says_why_and_mouse_chooses() -> None:
+async def test_an_empty_table_says_why_and_a_click_moves_the_cursor() -> None:
     async with shown((40, 8)) as (pilot, table):
         table.show(data([], empty=("nothing there", "try this")))
         assert "nothing there" in text(table)[3]
         table.show(data(["one", "two"]))
-        await pilot.click(Recording, offset=(3, 3))
+        await pilot.click(RecordingTable, offset=(3, 3))
         await pilot.pause()
         assert table.cursor_key == ("two",)
 
 
-async def test_without_unicode_everything_is_ascii() -> None:
+async def test_without_unicode_everything_is_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Table, "glyphs", ASCII)
     async with shown((26, 8)) as (_, table):
-        table.unicode = False
         table.show(data(["a name that is too long", "ünïcode"]))
         table.action_sideways(1)
         lines = text(table)
@@ -200,6 +204,6 @@ def test_changed_span_is_where_lines_differ() -> None:
     assert changed_span(old, strip_of([("same 12 same", None)], 21)) == (0, 21)
 
 
-def test_printable_leaves_text_and_replaces_the_rest() -> None:
+def test_printable_keeps_text_and_replaces_control_characters() -> None:
     assert printable("plain é 日本") == "plain é 日本"
     assert printable("a\x1b[2Jb\u202ec\n") == "a?[2Jb?c?"

@@ -1,4 +1,4 @@
-"""Screens upon the main one that are no pages of a row or chain: saved, copied and stepped through time."""
+"""Tests saving, copying and time keys on the screens of the comparison, of devices and of warnings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.tui.test_details import with_devices
         (WarningsScreen, ("a", "down", "enter"), "copied: ", "y"),
     ],
 )
-async def test_they_are_saved_copied_and_stepped_through_time(
+async def test_table_screens_can_be_saved_copied_and_stepped_through_time(
     kind: type[LiveScreen],
     keys: tuple[str, ...],
     copied: str,
@@ -73,7 +73,7 @@ async def test_they_are_saved_copied_and_stepped_through_time(
 
 
 @pytest.mark.parametrize("keys", [("I",), ("D",), ("question_mark",), ("a", "end", "enter")], ids=" ".join)
-async def test_pages_keep_the_first_line_and_it_goes_on(keys: tuple[str, ...]) -> None:
+async def test_pages_keep_the_header_and_update_it(keys: tuple[str, ...]) -> None:
     async with running(numbered(0), size=(120, 30)) as screen:
         await screen.named(["serve", "train"])
         await screen.press(*keys)
@@ -81,6 +81,6 @@ async def test_pages_keep_the_first_line_and_it_goes_on(keys: tuple[str, ...]) -
         await screen.until(lambda: "LIVE" in screen.line(0), "no header")
         worse = replace(numbered(1).chains[0], severity="critical")
         await screen.feed(replace(numbered(1), chains=(worse,)))
-        await screen.until(lambda: "1C" in screen.line(0), "the new chain is not told")
+        await screen.until(lambda: "1C" in screen.line(0), "the header does not count the new chain")
         await screen.pilot.resize_terminal(60, 7)
-        await screen.until(lambda: "LIVE" not in screen.text(), "no room, but a header")
+        await screen.until(lambda: "LIVE" not in screen.text(), "the header stays without room")

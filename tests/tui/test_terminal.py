@@ -1,4 +1,4 @@
-"""The program in a real terminal: however it ends, the terminal is as it was and the source is closed."""
+"""Tests in a real terminal that every way to end restores the terminal and closes the source."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import pytest
 
 from stalltop.cli import main as cli
 from stalltop.tui.main.slow_line import LOW_SECONDS, offer
-from tests.tui.terminal import ALTERNATE_ON, MOUSE_ON, Terminal
+from tests.tui.terminal import ALTERNATE_ON, MOUSE_ON, PseudoTerminal
 
 PROGRAM = ("-m", "tests.tui.program")
 STEADY = (b"CONTAINER", b"Quit", b"serve")
-"""Words that stay where they are once they are on the screen."""
+"""Words that do not move once they are on the screen."""
 
 
 def test_leaving_with_q_keeps_the_last_table(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
-    with Terminal(*PROGRAM, "normal", CLOSED_FILE=str(closed)) as terminal:
+    with PseudoTerminal(*PROGRAM, "normal", CLOSED_FILE=str(closed)) as terminal:
         terminal.sees("train")
         terminal.press("o")
         terminal.sees("cudaStreamSynchronize")
@@ -41,7 +41,7 @@ def test_leaving_with_q_keeps_the_last_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_restore_the_terminal(number: signal.Signals, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
-    with Terminal(*PROGRAM, "normal", CLOSED_FILE=str(closed)) as terminal:
+    with PseudoTerminal(*PROGRAM, "normal", CLOSED_FILE=str(closed)) as terminal:
         terminal.sees("train")
         terminal.signal(number)
         assert terminal.wait() == 130
@@ -50,7 +50,7 @@ def test_signals_restore_the_terminal(number: signal.Signals, tmp_path: Path) ->
 
 
 def test_ctrl_c_leaves_from_anywhere() -> None:
-    with Terminal(*PROGRAM, "normal") as terminal:
+    with PseudoTerminal(*PROGRAM, "normal") as terminal:
         terminal.sees("train")
         terminal.press("/")
         terminal.sees("Enter keeps")
@@ -59,8 +59,8 @@ def test_ctrl_c_leaves_from_anywhere() -> None:
         assert terminal.restored()
 
 
-def test_text_that_is_pasted_behind_the_filter_s_key_is_no_command() -> None:
-    with Terminal(*PROGRAM, "normal") as terminal:
+def test_text_pasted_after_the_filter_key_runs_no_command() -> None:
+    with PseudoTerminal(*PROGRAM, "normal") as terminal:
         terminal.sees("train")
         terminal.press("/q/cow")
         terminal.sees("/ q/cow")
@@ -68,20 +68,20 @@ def test_text_that_is_pasted_behind_the_filter_s_key_is_no_command() -> None:
         assert terminal.process.poll() is None
         terminal.press("\x1b")
         terminal.sees("Quit")
-        # From the line of keys too, as terminals that mark a paste send it.
+        # The same for a bracketed paste.
         terminal.press("/\x1b[200~qqq\x1b[201~")
         terminal.sees("filter: qqq")
         assert terminal.process.poll() is None
 
 
-def test_an_exception_beside_the_screen_is_one_clear_line() -> None:
-    with Terminal(*PROGRAM, "raise") as terminal:
+def test_an_exception_of_the_source_prints_one_line() -> None:
+    with PseudoTerminal(*PROGRAM, "raise") as terminal:
         assert terminal.wait() == 1
         assert terminal.restored()
         raw = bytes(terminal.raw)
         assert b"stalltop: reading failed: ValueError: the probe broke (program.py:" in raw
         assert b"Traceback" not in raw
-    with Terminal(*PROGRAM, "cannot") as terminal:
+    with PseudoTerminal(*PROGRAM, "cannot") as terminal:
         assert terminal.wait() == 3
         assert b"stalltop: no eBPF here" in bytes(terminal.raw)
         assert b"use another kernel" in bytes(terminal.raw)
@@ -89,15 +89,15 @@ def test_an_exception_beside_the_screen_is_one_clear_line() -> None:
 
 def test_an_exception_in_the_screen_itself_restores_the_terminal(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
-    with Terminal(*PROGRAM, "bug", CLOSED_FILE=str(closed)) as terminal:
+    with PseudoTerminal(*PROGRAM, "bug", CLOSED_FILE=str(closed)) as terminal:
         assert terminal.wait() == 1
         assert terminal.restored()
         assert closed.exists()
         assert b"AttributeError" in bytes(terminal.raw)
 
 
-def test_a_hung_source_keeps_neither_the_screen_nor_the_terminal() -> None:
-    with Terminal(*PROGRAM, "hang", size=(100, 24)) as terminal:
+def test_a_hung_source_blocks_neither_keys_nor_leaving() -> None:
+    with PseudoTerminal(*PROGRAM, "hang", size=(100, 24)) as terminal:
         terminal.sees("train")
         terminal.press("o")
         terminal.sees("cudaStreamSynchronize")
@@ -109,16 +109,16 @@ def test_a_hung_source_keeps_neither_the_screen_nor_the_terminal() -> None:
 
 def test_a_lost_terminal_ends_the_program_even_where_sighup_is_ignored() -> None:
     for kind in ("normal", "nohup"):
-        with Terminal(*PROGRAM, kind) as terminal:
+        with PseudoTerminal(*PROGRAM, kind) as terminal:
             terminal.sees("train")
             terminal.hang_up()
             assert terminal.process.wait(60) == 130
 
 
-def test_a_line_that_takes_nothing_does_not_keep_the_program() -> None:
-    with Terminal(*PROGRAM, "flood", size=(200, 60)) as terminal:
+def test_a_program_ends_although_its_terminal_is_not_read() -> None:
+    with PseudoTerminal(*PROGRAM, "flood", size=(200, 60)) as terminal:
         terminal.sees("CONTAINER")
-        # Nobody reads from here on: buffers and queues fill up until the screen's own thread waits.
+        # Nobody reads from here on: buffers and queues fill up until the thread of the screen blocks.
         end = time.monotonic() + 30
         waiting, since = -1, time.monotonic()
         while time.monotonic() < min(end, since + 3):
@@ -134,9 +134,9 @@ def test_a_line_that_takes_nothing_does_not_keep_the_program() -> None:
 
 
 def test_a_second_of_ten_busy_containers_takes_few_bytes() -> None:
-    with Terminal(*PROGRAM, "steady", size=(120, 40), COLORTERM="truecolor") as terminal:
+    with PseudoTerminal(*PROGRAM, "steady", size=(120, 40), COLORTERM="truecolor") as terminal:
         terminal.sees("last 10s")
-        # The line under the header changes with every window: what is written with each is one refresh.
+        # The line below the header changes with every window, so each change is one refresh.
         before, refreshes, written = terminal.text.splitlines()[1], 0, len(terminal.raw)
         while refreshes < 10:
             terminal.until(lambda: terminal.text.splitlines()[1] != before)  # noqa: B023
@@ -146,15 +146,15 @@ def test_a_second_of_ten_busy_containers_takes_few_bytes() -> None:
         assert terminal.wait() == 0
 
 
-def test_on_a_slow_line_pictures_are_left_out_keys_do_not_wait_for_them_and_less_is_offered() -> None:
-    with Terminal(*PROGRAM, "flood", size=(120, 40), COLORTERM="truecolor") as terminal:
+def test_a_slow_connection_skips_pictures_handles_keys_and_offers_low_bandwidth() -> None:
+    with PseudoTerminal(*PROGRAM, "flood", size=(120, 40), COLORTERM="truecolor") as terminal:
         terminal.sees("CONTAINER")
-        # Far more is offered than the line takes, by a slow machine too: the screen notices.
-        terminal.until_slowly(lambda: offer() in terminal.text, "less was never offered", rate=8192)
+        # Even a slow machine draws far more than the connection takes, and the screen notices.
+        terminal.until_slowly(lambda: offer() in terminal.text, "low bandwidth was never offered", rate=8192)
         written = len(terminal.raw)
         terminal.press("?")
         terminal.until_slowly(lambda: "By container" in terminal.text, "no help")
-        # What was under way: a few pictures, not the dozens (140 KB) that the queue has room for.
+        # A few pictures are queued, not the dozens (140 KB) for which the queue has room.
         assert len(terminal.raw) - written < 70_000
         terminal.press("\x1b")
         terminal.until_slowly(lambda: "CONTAINER" in terminal.text)
@@ -163,14 +163,14 @@ def test_on_a_slow_line_pictures_are_left_out_keys_do_not_wait_for_them_and_less
         written, end = len(terminal.raw), time.monotonic() + 2.5 * LOW_SECONDS
         while time.monotonic() < end:
             terminal.read()
-        # Three pictures at most, in which every figure is another one, and the header each second.
+        # At most three pictures in which every figure changes, and the header each second.
         assert len(terminal.raw) - written < 15_000
         terminal.press("q")
         assert terminal.wait() == 0
 
 
-def test_suspend_and_resume() -> None:
-    with Terminal(*PROGRAM, "normal") as terminal:
+def test_suspending_restores_the_terminal_and_resuming_repaints_it() -> None:
+    with PseudoTerminal(*PROGRAM, "normal") as terminal:
         terminal.sees("train")
         terminal.press("\x1a")
         terminal.until(lambda: _state(terminal.process.pid) == "T", "never stopped")
@@ -180,7 +180,7 @@ def test_suspend_and_resume() -> None:
         terminal.raw.clear()
         terminal.signal(signal.SIGCONT)
         terminal.until(lambda: b"\x1b[?1049h" in bytes(terminal.raw))
-        # What never changes is painted too: the terminal came back empty.
+        # The terminal comes back empty, so text that never changes must be painted too.
         for word in STEADY:
             terminal.until(lambda: word in bytes(terminal.raw), f"never painted {word!r} again")  # noqa: B023
         terminal.press("q")
@@ -188,17 +188,19 @@ def test_suspend_and_resume() -> None:
         assert terminal.restored()
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash to suspend to")
-def test_suspending_gives_the_terminal_to_the_shell_whatever_stands_between() -> None:
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_suspending_returns_the_terminal_to_the_shell_through_another_program() -> None:
     shell = "import os; os.execvp('bash', ['bash', '--norc', '--noprofile', '-i'])"
-    with Terminal("-c", shell, PS1="ready> ", size=(120, 30)) as terminal:
+    with PseudoTerminal("-c", shell, PS1="ready> ", size=(120, 30)) as terminal:
         terminal.sees("ready>")
         terminal.press(f"timeout --foreground 100 {sys.executable} -m tests.tui.program normal\n")
         terminal.sees("train")
         terminal.press("\x1a")
-        terminal.until(lambda: b"Stopped" in bytes(terminal.raw), "the shell never knew")
+        terminal.until(
+            lambda: b"Stopped" in bytes(terminal.raw), "the shell does not report the suspended program"
+        )
         terminal.press("echo $((40 + 2))answered\n")
-        terminal.until(lambda: b"42answered" in bytes(terminal.raw), "the shell never had the terminal")
+        terminal.until(lambda: b"42answered" in bytes(terminal.raw), "the shell does not get the terminal")
         terminal.raw.clear()
         terminal.press("fg\n")
         terminal.until(lambda: ALTERNATE_ON in bytes(terminal.raw), "never resumed")
@@ -210,7 +212,7 @@ def test_suspending_gives_the_terminal_to_the_shell_whatever_stands_between() ->
 
 
 def test_ctrl_l_paints_everything_again() -> None:
-    with Terminal(*PROGRAM, "normal") as terminal:
+    with PseudoTerminal(*PROGRAM, "normal") as terminal:
         terminal.sees("train")
         terminal.raw.clear()
         terminal.press("\x0c")
@@ -220,27 +222,27 @@ def test_ctrl_l_paints_everything_again() -> None:
         assert terminal.wait() == 0
 
 
-def test_a_terminal_without_a_size_gets_the_usual_one() -> None:
+def test_a_terminal_without_a_size_gets_80_by_24() -> None:
     sizeless = (
         "import runpy, sys, termios; termios.tcsetwinsize(0, (0, 0)); sys.argv[:] = ['program', 'normal']\n"
         "runpy.run_module('tests.tui.program', run_name='__main__')"
     )
-    with Terminal("-c", sizeless) as terminal:
+    with PseudoTerminal("-c", sizeless) as terminal:
         terminal.sees("train")
         assert termios.tcgetwinsize(terminal.ours) == (24, 80)
         terminal.press("q")
         assert terminal.wait() == 0
 
 
-def test_terminals_that_cannot_show_a_screen_are_told() -> None:
-    with Terminal(*PROGRAM, "normal", TERM="dumb") as terminal:
+def test_a_dumb_terminal_is_refused_with_advice() -> None:
+    with PseudoTerminal(*PROGRAM, "normal", TERM="dumb") as terminal:
         assert terminal.wait() == 2
         assert "stalltop once" in terminal.text
         assert b"\x1b[?1049h" not in bytes(terminal.raw)
 
 
-def test_no_color_and_ascii_on_the_wire() -> None:
-    with Terminal(*PROGRAM, "normal", "ascii", NO_COLOR="1", LANG="en_US.ISO-8859-1") as terminal:
+def test_no_color_and_ascii_send_neither_colours_nor_unicode() -> None:
+    with PseudoTerminal(*PROGRAM, "normal", "ascii", NO_COLOR="1", LANG="en_US.ISO-8859-1") as terminal:
         terminal.sees("train")
         terminal.press("q")
         assert terminal.wait() == 0
@@ -250,8 +252,8 @@ def test_no_color_and_ascii_on_the_wire() -> None:
         assert b";38;" not in raw
 
 
-def test_sixteen_colours_where_the_terminal_has_no_more() -> None:
-    with Terminal(*PROGRAM, "normal", TERM="xterm") as terminal:
+def test_a_terminal_without_more_colours_gets_sixteen() -> None:
+    with PseudoTerminal(*PROGRAM, "normal", TERM="xterm") as terminal:
         terminal.sees("train")
         terminal.press("a")
         terminal.sees("Open")
@@ -267,8 +269,8 @@ def test_sixteen_colours_where_the_terminal_has_no_more() -> None:
         assert not styles & {b"5", b"6"}  # nothing blinks
 
 
-def test_the_mouse_is_left_to_the_terminal_where_it_is_not_wanted() -> None:
-    with Terminal(*PROGRAM, "normal", "no-mouse") as terminal:
+def test_the_no_mouse_option_leaves_the_mouse_to_the_terminal() -> None:
+    with PseudoTerminal(*PROGRAM, "normal", "no-mouse") as terminal:
         terminal.sees("train")
         terminal.press("q")
         assert terminal.wait() == 0
@@ -277,8 +279,8 @@ def test_the_mouse_is_left_to_the_terminal_where_it_is_not_wanted() -> None:
         assert not any(mode in raw for mode in (b"\x1b[?1000h", b"\x1b[?1002h", MOUSE_ON, b"\x1b[?1006h"))
 
 
-def test_a_storm_of_sizes_ends_in_a_whole_picture() -> None:
-    with Terminal(*PROGRAM, "normal", size=(120, 40)) as terminal:
+def test_many_resizes_end_in_a_complete_picture() -> None:
+    with PseudoTerminal(*PROGRAM, "normal", size=(120, 40)) as terminal:
         terminal.sees("train")
         for number in range(60):
             terminal.resize(20 + number * 7 % 190, 3 + number * 5 % 60)
@@ -286,7 +288,7 @@ def test_a_storm_of_sizes_ends_in_a_whole_picture() -> None:
         terminal.resize(100, 30)
         terminal.until(lambda: all(word.decode() in terminal.text for word in STEADY))
         terminal.until(lambda: terminal.text.splitlines()[29].lstrip().startswith("q Quit"))
-        # The header leaves its first word out where a slow machine makes it tell of missed windows.
+        # On a slow machine the header reports missed windows and leaves out its first word.
         terminal.until(lambda: "gpu7  LIVE" in terminal.text.splitlines()[0])
         _cursor_follows_keys(terminal)
         terminal.resize(30, 5)
@@ -300,7 +302,7 @@ def test_a_storm_of_sizes_ends_in_a_whole_picture() -> None:
 
 
 @pytest.mark.parametrize(("term", "meant"), [("dumb", "once"), ("", "once"), ("xterm", "live")])
-def test_without_a_command_a_terminal_of_lines_gets_one_window(
+def test_the_default_command_is_once_on_a_dumb_terminal_and_live_otherwise(
     term: str, meant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", term)
@@ -308,16 +310,16 @@ def test_without_a_command_a_terminal_of_lines_gets_one_window(
     assert cli.with_command([], terminal=cli.shows_a_screen()) == [meant]
 
 
-def _cursor_follows_keys(terminal: Terminal) -> None:
-    """Keys move the cursor of the table."""
+def _cursor_follows_keys(terminal: PseudoTerminal) -> None:
+    """Check that the arrow keys move the cursor of the table."""
     terminal.press("\x1b[A\x1b[A")
     terminal.until(lambda: _at_cursor(terminal) == "serve")
     terminal.press("\x1b[B")
     terminal.until(lambda: _at_cursor(terminal) == "train")
 
 
-def _at_cursor(terminal: Terminal) -> str:
-    """The name of the row that keys go to; empty: they go to none."""
+def _at_cursor(terminal: PseudoTerminal) -> str:
+    """Return the name of the row under the cursor of the focused table, or '' if none."""
     found = re.search(r"^[▸>]([\w-]+)", terminal.text, re.MULTILINE)
     return found[1] if found else ""
 

@@ -1,4 +1,4 @@
-"""What the screen takes from inside Textual, where no promise holds: that it is still there, and no more."""
+"""Tests that the private names of Textual that stalltop uses exist, and that it uses no others."""
 
 from __future__ import annotations
 
@@ -41,24 +41,26 @@ TAKEN: dict[str, type] = {
     "_sigtstp_application": LinuxDriver,
     "_writer_thread": LinuxDriver,
 }
-"""Names that are private to Textual, and which of its classes has them."""
+"""Private names of Textual that stalltop uses, and the class that has each."""
 OVERRIDDEN = {"_fatal_error", "_handle_exception", "_sigtstp_application"}
 OTHERS = {"_ActionsContainer", "_asdict", "_exit", "_replace"}
-"""Names with an underscore of others: of named tuples and of ``os``, which are promised, and of argparse,
-for a type only."""
+"""Names with an underscore outside Textual: documented ones of named tuples and ``os``, and one of argparse
+that is used for a type only."""
 
 
 @pytest.mark.parametrize(("name", "owner"), TAKEN.items(), ids=TAKEN)
-def test_what_is_taken_is_there(name: str, owner: type) -> None:
+def test_private_names_exist_in_textual(name: str, owner: type) -> None:
     assert name in set(_names(owner))
 
 
-def test_what_is_called_is_there() -> None:
+def test_private_functions_exist_in_textual() -> None:
     assert callable(Compositor.render_strips)
-    assert "_queue" in WriterThread.write.__code__.co_names, "what is written waits in another queue"
+    assert "_queue" in WriterThread.write.__code__.co_names, (
+        "the writer thread of Textual does not use ``_queue``"
+    )
 
 
-def test_no_more_is_taken_and_by_one_file_only() -> None:
+def test_one_file_uses_exactly_the_listed_private_names() -> None:
     taken = {name for path, names in _taken().items() for name in names - OTHERS}
     assert taken | OVERRIDDEN == TAKEN.keys()
     assert [path for path, names in _taken().items() if names - OTHERS] == [TAKEN_BY]
@@ -72,7 +74,7 @@ def test_no_more_is_taken_and_by_one_file_only() -> None:
 
 
 def _taken() -> dict[str, set[str]]:
-    """By file: names with an underscore that it takes from what is not ours."""
+    """Return the private names that each file uses and that stalltop does not define."""
     used, ours, stored = dict[str, set[str]](), set[str](), dict[str, set[str]]()
     for path in _files():
         name_of_file = path.relative_to(ROOT).as_posix()
@@ -95,9 +97,9 @@ def _taken() -> dict[str, set[str]]:
     }
 
 
-def test_nothing_of_ours_gets_in_the_way_of_textual_by_chance() -> None:
+def test_no_private_name_of_stalltop_overrides_one_of_textual_by_chance() -> None:
     class Plain(Widget):
-        """Has what Textual gives to every class."""
+        """Has only the attributes that Textual gives to every class."""
 
     usual = set(vars(Plain)) | {"_abc_impl"}
     found = set()
@@ -134,7 +136,7 @@ def _below(one: type) -> Iterator[type]:
 
 
 def _names(one: type) -> Iterator[str]:
-    """Names of methods and attributes of a class, and what its methods use."""
+    """Yield the names of the methods and attributes of a class, and those that ``__init__`` uses."""
     for base in one.__mro__:
         yield from _own(base)
 

@@ -1,4 +1,4 @@
-"""Colours: every text can be read on what it stands on, in every theme."""
+"""Tests that every text is readable on its background in every theme."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.tui.screen import running
 from tests.unit.windows import Calls, key, window
 
 LEAST = 4.5
-"""Contrast that WCAG 2.2 asks of text (success criterion 1.4.3, level AA)."""
+"""Minimum contrast of text that WCAG 2.2 requires (success criterion 1.4.3, level AA)."""
 ON_BAR = ("text", "dim", "head", "good", "warn", "bad", "label")
 """Roles of text on the first and the last line."""
 COLOURED = [theme for theme in THEMES if not theme.ansi]
 
 
 def luminance(color: Color) -> float:
-    """Relative luminance, by WCAG's definition."""
+    """Return the relative luminance of a colour, as WCAG 2.2 defines it."""
 
     def linear(part: int) -> float:
         share = part / 255
@@ -32,12 +32,13 @@ def luminance(color: Color) -> float:
 
 
 def contrast(one: Color, other: Color) -> float:
-    """From 1 (the same) to 21 (black and white)."""
+    """Return the contrast ratio, as WCAG 2.2 defines it: from 1 for equal colours to 21 for black and
+    white."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
-def test_contrast_is_the_one_of_the_standard() -> None:
+def test_contrast_matches_known_values() -> None:
     black, white, grey = (Color.parse(text) for text in ("#000000", "#ffffff", "#777777"))
     assert contrast(black, white) == pytest.approx(21.0)
     assert contrast(grey, white) == pytest.approx(4.48, abs=0.01)
@@ -51,7 +52,7 @@ def test_every_text_can_be_read(theme: Theme) -> None:
     assert bar is not None
     poor = []
     for role, one in style.items():
-        if role == "track":  # what of a bar is not filled is no text
+        if role == "track":  # the empty part of a bar is no text
             continue
         assert one.color is not None, role
         below = {"ground": one.bgcolor or ground}
@@ -95,7 +96,7 @@ def test_nothing_blinks_and_mono_has_no_colour() -> None:
         ("xterm-kitty", "", "", "no-such", "dark", True),
     ],
 )
-def test_the_theme_that_suits_the_terminal(
+def test_the_theme_is_chosen_by_the_settings_and_the_terminal(
     term: str,
     colorterm: str,
     no_color: str,
@@ -118,6 +119,6 @@ async def test_few_calls_are_marked_by_a_sign_in_colours_without_greys(theme: st
         await screen.sees(" few ")
         assert ("~14.7ms" in screen.text()) != greys
         (few,) = (line for line in screen.text().splitlines() if " few " in line)
-        assert few.count("~") == (0 if greys else 1)  # p99; half of three calls is known
+        assert few.count("~") == (0 if greys else 1)  # only p99: three calls are enough for a median
         assert few.count("850ns") == 3
         assert len(few) == 80

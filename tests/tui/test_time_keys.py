@@ -1,4 +1,4 @@
-"""Back and forward in time, the mark, what changed since, and the line of time, by keys."""
+"""Tests the keys that move in time and that mark and compare moments, and the timeline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ONE_SECOND = RunOptions(interval=0.0, window=1.0, theme="dark")
 
 
 def quick(number: int, *, times: int = 1) -> Window:
-    """One second of two containers; calls of the first take ``times`` as long as usual."""
+    """Return one second of two containers; calls of the first take ``times`` as long as usual."""
     return window(
         [
             Calls(key(), [times * 10_000] * 900),
@@ -33,14 +33,14 @@ def quick(number: int, *, times: int = 1) -> Window:
 
 
 async def looks_at(screen: Screen, number: int) -> None:
-    """Wait until the end of window ``number`` (from 0) is shown, and nothing is on its way."""
+    """Wait until the screen shows the end of window ``number`` (from 0) and makes no other picture."""
     moments = screen.app.main.moments
     end = numbered(number).end
 
     def there() -> bool:
         return moments.wanted is None and moments.picture is not None and moments.picture.at == end
 
-    await screen.until(there, f"never the end of window {number}")
+    await screen.until(there, f"the end of window {number} was never shown")
     assert screen.app.main.shown is not None
     assert screen.app.main.shown.end == pytest.approx(end)
 
@@ -50,7 +50,7 @@ async def looks_at_end(screen: Screen, one: Window) -> None:
     await screen.until(lambda: moments.wanted is None and moments.at == pytest.approx(one.end))
 
 
-async def test_steps_back_and_forward_while_counting_goes_on() -> None:
+async def test_keys_step_back_and_forward_while_counting_continues() -> None:
     async with running(*(numbered(i) for i in range(12)), options=ONE_SECOND) as screen:
         await screen.press("left_square_bracket")
         await screen.sees("FROZEN")
@@ -72,7 +72,7 @@ async def test_steps_back_and_forward_while_counting_goes_on() -> None:
         await screen.sees("this is now")
 
 
-async def test_space_comes_back_from_the_past() -> None:
+async def test_space_returns_from_the_past() -> None:
     async with running(*(numbered(i) for i in range(3)), options=ONE_SECOND) as screen:
         await screen.press("left_square_bracket", "left_square_bracket", "left_square_bracket")
         await screen.sees("nothing older is kept")
@@ -82,7 +82,7 @@ async def test_space_comes_back_from_the_past() -> None:
         await looks_at(screen, 2)
 
 
-async def test_minutes() -> None:
+async def test_keys_move_by_minutes() -> None:
     async with running(*(numbered(i) for i in range(150)), options=ONE_SECOND) as screen:
         await screen.press("left_curly_bracket")
         await looks_at(screen, 89)
@@ -94,7 +94,7 @@ async def test_minutes() -> None:
         await screen.sees("LIVE")
 
 
-async def test_a_held_key_moves_at_once_and_only_where_it_ends_is_made(
+async def test_a_held_key_makes_only_the_last_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[float] = []
@@ -136,7 +136,7 @@ async def test_a_past_moment_has_its_own_chains_and_takes_other_lengths() -> Non
         await screen.sees("title of loader_disk")
 
 
-async def test_what_changed_since_the_mark() -> None:
+async def test_a_key_shows_changes_since_the_mark() -> None:
     async with running(quick(0), size=(120, 24), options=ONE_SECOND) as screen:
         await screen.press("x")
         await screen.sees("nothing is marked")
@@ -164,13 +164,13 @@ async def test_what_changed_since_the_mark() -> None:
 
 
 def turning(number: int) -> Window:
-    """One second of 90 operations; in every other one those that took longest take least."""
+    """Return one second of 90 operations; their order by duration is reversed from one second to the next."""
     lengths = range(1, 91) if number % 2 else range(90, 0, -1)
     calls = [Calls(key(f"operation{at:02}"), [100_000 * length] * 3) for at, length in enumerate(lengths)]
     return window(calls, start=1_000.0 + number)
 
 
-async def test_a_table_that_nobody_looked_down_stays_at_its_top() -> None:
+async def test_a_table_whose_cursor_was_not_moved_stays_at_its_top() -> None:
     async with running(*(turning(i) for i in range(2)), size=(120, 42), options=ONE_SECOND) as screen:
         main, second = screen.app.main.tables.main, screen.app.main.tables.second
         await screen.press("enter")
@@ -183,7 +183,7 @@ async def test_a_table_that_nobody_looked_down_stays_at_its_top() -> None:
         assert main.chosen_key == ("docker:aa",), "Esc goes back to the row that Enter went into"
 
 
-async def test_what_changed_most_is_seen_where_the_keys_are_elsewhere() -> None:
+async def test_a_table_without_focus_moves_to_the_largest_change() -> None:
     async with running(turning(0), size=(120, 42), options=ONE_SECOND) as screen:
         second = screen.app.main.tables.second
         await screen.press("m", "tab", "end")
@@ -193,10 +193,10 @@ async def test_what_changed_most_is_seen_where_the_keys_are_elsewhere() -> None:
         await screen.until(lambda: second.cursor_key == second.data.key(0))
         await screen.press("tab", "end", "x")
         await screen.until(lambda: screen.app.main.moments.against is None)
-        assert second.chosen_key is not None, "where the keys are, the row stays"
+        assert second.chosen_key is not None, "the focused table keeps its row"
 
 
-async def test_what_is_new_and_gone_is_told_and_tables_stay_usable() -> None:
+async def test_new_and_gone_rows_are_labelled_and_tables_stay_usable() -> None:
     other = replace(
         quick(1),
         rows=window([Calls(key("cudaFree"), [9_000] * 30)]).rows,
@@ -229,7 +229,7 @@ async def test_a_moment_of_the_past_is_compared_with_the_mark() -> None:
         await screen.until(lambda: "+36.0ms" not in screen.text())
 
 
-async def test_the_line_of_time_comes_with_the_past_and_moves_nothing() -> None:
+async def test_the_timeline_appears_with_a_past_moment_and_moves_nothing() -> None:
     async with running(*(numbered(i) for i in range(5)), size=(80, 24), options=ONE_SECOND) as screen:
         line = screen.app.main.query_one(Timeline)
         assert not line.display
@@ -244,7 +244,7 @@ async def test_the_line_of_time_comes_with_the_past_and_moves_nothing() -> None:
         await screen.until(lambda: not line.display)
 
 
-async def test_where_there_is_room_the_line_of_time_is_always_there() -> None:
+async def test_a_large_screen_always_has_the_timeline() -> None:
     async with running(*(faulty(STARVED, number=i) for i in range(5)), size=(200, 60)) as screen:
         assert screen.app.main.query_one(Timeline).display
         assert "now" in screen.line(58)
@@ -252,7 +252,7 @@ async def test_where_there_is_room_the_line_of_time_is_always_there() -> None:
         assert "lost 412ms/s" in screen.line(58)
 
 
-async def test_a_click_on_the_line_of_time_goes_there() -> None:
+async def test_a_click_on_the_timeline_goes_to_that_moment() -> None:
     async with running(*(numbered(i) for i in range(200)), size=(120, 40), options=ONE_SECOND) as screen:
         await screen.press("space")
         line = screen.app.main.query_one(Timeline)
@@ -263,7 +263,7 @@ async def test_a_click_on_the_line_of_time_goes_there() -> None:
         await looks_at(screen, 0)
 
 
-async def test_a_saved_window_is_one_moment() -> None:
+async def test_a_saved_window_has_no_time_keys() -> None:
     options = RunOptions(interval=0.0, theme="dark", still=True)
     async with running(numbered(0), size=(120, 24), options=options) as screen:
         for name in ("left_square_bracket", "right_square_bracket", "left_curly_bracket", "m", "x"):
@@ -273,7 +273,7 @@ async def test_a_saved_window_is_one_moment() -> None:
         assert not screen.app.main.query_one(Timeline).display
 
 
-async def test_a_past_that_cannot_be_made_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_past_picture_that_cannot_be_made_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: object) -> Window:
         raise MemoryError("no room")
 
@@ -286,7 +286,7 @@ async def test_a_past_that_cannot_be_made_is_told(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("size", [(40, 8), (60, 15), (80, 24), (200, 60)])
-async def test_ascii_and_every_width(size: tuple[int, int]) -> None:
+async def test_the_past_fits_every_size_in_ascii(size: tuple[int, int]) -> None:
     options = RunOptions(interval=0.0, ascii=True, theme="dark", window=1.0)
     windows = [faulty(STARVED, LATE, number=i) for i in range(4)]
     async with running(*windows, size=size, options=options) as screen:

@@ -1,4 +1,4 @@
-"""Rows unfolded in place, which rows are left, what a filter found, what rows were before: pure functions."""
+"""Tests the functions that unfold rows, leave rows out, mark what a filter matches, and compute trends."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from stalltop.model.merge.packing import Packed, pack
+from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window import Missing, OpenCall, Window
 from stalltop.tui.tables.groups import Key
 from stalltop.tui.tables.table import steps_to, table
@@ -36,7 +37,7 @@ def keys(data: TableData) -> dict[str, Key]:
 
 
 def unfolded(one: Window, view: View, *labels: str) -> View:
-    """``view`` with the rows of these labels unfolded, one after the other."""
+    """Return ``view`` with the rows of these labels unfolded, one after the other."""
     for label in labels:
         view = view.toggled(keys(look(one, view))[label])
     return view
@@ -53,7 +54,7 @@ def test_a_row_unfolds_in_place_two_levels_down_and_folds_again() -> None:
     at = names(data).index("  - cudaLaunchKernel")
     assert names(data)[at + 1] == "      python3 100"
     assert deeper.toggled(keys(data)["python3 100"]) is deeper  # nothing is below it
-    # A row that is folded takes what is below it away, and brings it back as it was.
+    # Folding a row hides the rows below it; unfolding it shows them as before.
     folded = unfolded(one, deeper, "train")
     assert names(look(one, folded)) == ["+ serve", "+ train"]
     assert names(look(one, unfolded(one, folded, "train"))) == names(data)
@@ -91,13 +92,13 @@ def test_all_rows_unfold_by_one_level_and_new_ones_too() -> None:
 
 
 @pytest.mark.parametrize("by", ["container", "operation", "process", "pod", "namespace", "layer", "host"])
-def test_a_level_of_a_tree_shows_what_going_down_shows(by: str) -> None:
+def test_a_level_of_a_tree_equals_the_table_inside_the_row(by: str) -> None:
     one = full_window()
     view = View(by=by)  # type: ignore[arg-type]
     inside: dict[str, dict[str, str]] = {}
     for number, (one_key, figures_) in enumerate(figures(look(one, view.all_toggled()))):
         if view.level_of(one_key) == 0:
-            assert not inside, f"rows that going down shows are missing: {inside}"
+            assert not inside, f"the tree lacks rows of the table inside the row: {inside}"
             below = view.entered(one_key[0], one_key[0])
             inside = {names_[0]: found for names_, found in figures(look(one, below))}
         else:
@@ -107,7 +108,7 @@ def test_a_level_of_a_tree_shows_what_going_down_shows(by: str) -> None:
 
 
 def figures(data: TableData) -> list[tuple[Key, dict[str, str]]]:
-    """Keys of rows, and those of their figures that do not depend on what is around them."""
+    """Return the key of each row and those of its figures that do not depend on other rows."""
     found = []
     for row in data.rows:
         texts = {column.id: cell.text for column, cell in zip(data.columns, row.cells, strict=True)}
@@ -118,7 +119,7 @@ def figures(data: TableData) -> list[tuple[Key, dict[str, str]]]:
     return found
 
 
-def test_the_way_down_to_a_row_of_a_tree_is_that_of_going_down() -> None:
+def test_the_path_to_a_row_of_a_tree_equals_that_of_entering_its_parents() -> None:
     one = full_window()
     view = unfolded(one, View(), "train", "cudaLaunchKernel")
     data = look(one, view)
@@ -134,7 +135,7 @@ def test_the_way_down_to_a_row_of_a_tree_is_that_of_going_down() -> None:
     assert below == steps
 
 
-def test_what_is_left_of_the_rows_goes_round_and_is_said() -> None:
+def test_the_choice_of_rows_cycles_and_is_named_in_the_title() -> None:
     quiet = key("cudaFree", tenant="docker:zz", pid=7)
     one = window([Calls(key(), [1_000]), Calls(quiet, [])])
     view = View(by="operation")
@@ -167,14 +168,14 @@ def test_what_is_left_of_the_rows_goes_round_and_is_said() -> None:
         ('"c ht"', ["c Ht"]),
     ],
 )
-def test_what_a_filter_found_stands_out_in_the_names(text: str, found: list[str]) -> None:
+def test_matches_of_a_filter_stand_out_in_names(text: str, found: list[str]) -> None:
     one = window([Calls(key("cudaMemcpyAsync HtoD"), [1_000])])
     one = replace(one, tenants={name: replace(tenant, name="cuda") for name, tenant in one.tenants.items()})
     name = look(one, View(by="operation", filter=text)).rows[0].cells[0]
     assert [name.text[start:end] for start, end in name.found] == found
 
 
-def test_found_letters_are_those_of_the_name_in_a_tree_too() -> None:
+def test_matches_of_a_filter_are_at_the_right_place_in_a_tree() -> None:
     one = full_window()
     view = unfolded(one, View(filter="launch"), "train")
     for row in look(one, view).rows[1:]:
@@ -182,7 +183,7 @@ def test_found_letters_are_those_of_the_name_in_a_tree_too() -> None:
         assert [cell.text[start:end] for start, end in cell.found] == ["Launch"]
 
 
-def test_rows_that_lack_calls_are_marked() -> None:
+def test_rows_with_calls_that_were_not_traced_are_marked() -> None:
     one = window([Calls(key(), [1_000]), Calls(key(tenant="cri:bb", pid=200), [1_000])])
 
     def marked(of: Window, view: View) -> list[str]:
@@ -201,11 +202,11 @@ def test_rows_that_lack_calls_are_marked() -> None:
     assert marked(replace(one, open_calls=(replace(ended, age_ns=1_000),)), View()) == []
 
 
-# ---- what rows were before
+# ---- trends
 
 
 def second(number: int, longest: int, rows: int = 1) -> Window:
-    """The ``number``-th second: rows whose longest calls take ``longest`` ns."""
+    """Return the ``number``-th second, with ``rows`` rows whose longest call takes ``longest`` ns."""
     calls = [Calls(key(f"operation{row:03}"), [1_000] * 3 + [longest]) for row in range(rows)]
     return window(calls, start=1_000.0 + number)
 
@@ -214,7 +215,7 @@ def parts(windows: Sequence[Window]) -> list[Packed]:
     return [pack(one) for one in windows]
 
 
-def test_the_past_of_rows_is_that_of_the_windows_before_and_is_kept() -> None:
+def test_trends_cover_the_windows_up_to_the_moment_shown() -> None:
     view, by = View(by="operation"), ("operation", "layer")
     windows = [second(number, 10_000 * (number + 1)) for number in range(AT_ONCE + 2)]
     past = RowTrends()
@@ -224,14 +225,14 @@ def test_the_past_of_rows_is_that_of_the_windows_before_and_is_kept() -> None:
     assert found.shape == (2, AT_ONCE + 2)
     assert np.isnan(found[1]).all()
     assert list(found[0]) == [10_000.0 * (number + 1) for number in range(AT_ONCE + 2)]
-    # A moment of the past looks back from there.
+    # At a past moment the trend ends there.
     past.follow(parts(windows), windows[4].end)
     assert past.p99_ns(view, by, [("operation000", "runtime")]).shape == (1, 5)  # type: ignore[arg-type]
     past.follow([], 0.0)
     assert past.p99_ns(view, by, [("operation000", "runtime")]).shape == (1, 0)  # type: ignore[arg-type]
 
 
-def test_a_long_past_is_worked_out_over_several_pictures_and_has_an_end() -> None:
+def test_a_long_trend_is_computed_over_several_pictures_and_is_bounded() -> None:
     rows = ROWS_AT_ONCE // 3
     windows = [second(number, 10_000, rows) for number in range(6)]
     past, view = RowTrends(), View(by="operation")
@@ -248,7 +249,7 @@ def test_a_long_past_is_worked_out_over_several_pictures_and_has_an_end() -> Non
     assert past.p99_ns(view, ("operation", "layer"), []).shape[1] <= WINDOWS
 
 
-def test_a_wide_table_shows_how_p99_goes_and_what_it_is_against_its_own_median() -> None:
+def test_a_wide_table_shows_the_trend_of_p99_and_its_ratio_to_its_median() -> None:
     windows = [second(number, 80_000 if number == 9 else 10_000) for number in range(10)]
     past = RowTrends()
     past.follow(parts(windows), windows[-1].end)
@@ -256,9 +257,9 @@ def test_a_wide_table_shows_how_p99_goes_and_what_it_is_against_its_own_median()
     cells = {column.id: cell.text for column, cell in zip(data.columns, data.rows[0].cells, strict=True)}
     assert cells["trend"] == "▁▁▁▁▁▁▁▁▁▇"
     assert cells["change"].strip() == "8.00"
-    plain = look(windows[-1], View(by="operation"), 200, past=past, unicode=False)
+    plain = look(windows[-1], View(by="operation"), 200, past=past, glyphs=ASCII)
     assert all(cell.text.isascii() for cell in plain.rows[0].cells)
-    # Nobody looks back for a table that does not show it.
+    # Narrower tables leave out the ratio first, then the trend.
     narrow = {column.id for column in look(windows[-1], View(), 120, past=past).columns}
     assert "trend" in narrow
     assert "change" not in narrow

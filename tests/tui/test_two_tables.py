@@ -1,4 +1,4 @@
-"""Two tables: how they share the room, and where they are after one had all of it."""
+"""Tests how two and three tables share the screen and return to their place after one was enlarged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.windows import Calls, key, window
 
 
 def heads(screen: Screen) -> list[str]:
-    """The first heads of the tables from top to bottom."""
+    """Return the first column head of each table, from top to bottom."""
     found = (line.split()[0] for line in screen.text().splitlines() if "TOTAL" in line)
     return [head.lstrip("▸·") for head in found]
 
@@ -26,7 +26,7 @@ async def test_a_second_table_that_was_enlarged_goes_back_to_its_place(rows: int
         chosen = tables.second.chosen_key
         await screen.press("e")
         await screen.until(lambda: heads(screen) == ["OPERATION"])
-        assert tables.main.cursor_key == chosen, "the row that was looked at comes along"
+        assert tables.main.cursor_key == chosen, "the enlarged table keeps the chosen row"
         await screen.press("e")
         await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"] and tables.second.has_focus)
         assert tables.second.cursor_key == chosen
@@ -35,7 +35,7 @@ async def test_a_second_table_that_was_enlarged_goes_back_to_its_place(rows: int
         assert "▲TOTAL" in next(line for line in screen.text().splitlines() if "OPERATION" in line)
 
 
-async def test_who_goes_elsewhere_while_it_is_enlarged_stays_there() -> None:
+async def test_a_pivot_of_an_enlarged_table_stays_afterwards() -> None:
     async with running(numbered(0), size=(120, 42)) as screen:
         await screen.press("tab", "e")
         await screen.until(lambda: heads(screen) == ["OPERATION"])
@@ -56,7 +56,7 @@ async def test_a_short_second_table_leaves_its_room_to_the_first() -> None:
         await screen.until(lambda: main.size.height == 4 < second.size.height)
 
 
-async def test_side_by_side_the_parts_of_the_time_are_named_and_operations_have_their_layer() -> None:
+async def test_tables_side_by_side_have_a_legend_of_splits_and_the_layer_of_operations() -> None:
     async with running(pictured(), size=(200, 60)) as screen:
         for wanted in ("containers", "operations"):
             if wanted == "operations":
@@ -68,7 +68,7 @@ async def test_side_by_side_the_parts_of_the_time_are_named_and_operations_have_
             assert "LAYER" in head
     async with running(pictured(), size=(80, 24)) as screen:
         await screen.sees("CONTAINER")
-        assert "R run" not in screen.text(), "where no part of the time is seen, none is named"
+        assert "R run" not in screen.text(), "there is a legend but no split"
 
 
 def test_the_second_of_two_tables_takes_what_the_first_can_spare() -> None:
@@ -81,7 +81,7 @@ def test_the_second_of_two_tables_takes_what_the_first_can_spare() -> None:
     ("first", "second", "found"),
     [(3, 60, ("4", "1fr")), (60, 3, ("1fr", "4")), (60, 60, ("30fr", "70fr")), (3, 3, ("4", "1fr"))],
 )
-def test_what_a_short_table_leaves_over_goes_to_the_other(
+def test_a_table_gets_the_lines_that_a_short_other_one_does_not_need(
     first: int, second: int, found: tuple[str, str]
 ) -> None:
     assert heights(40, 30, first, second) == found
@@ -104,7 +104,7 @@ def test_a_third_table_stands_below_the_shorter_of_two_where_it_has_room(
     assert third_below(height, first, second) == found
 
 
-async def test_three_tables_go_by_one_another_and_keep_what_was_done_to_each() -> None:
+async def test_tab_cycles_through_three_tables_and_each_keeps_its_state() -> None:
     async with running(numbered(0), size=(200, 60)) as screen:
         tables = screen.app.main.tables
         await screen.until(lambda: screen.names("third")[:1] == ["tritonserver 200"], "no third table")
@@ -113,19 +113,19 @@ async def test_three_tables_go_by_one_another_and_keep_what_was_done_to_each() -
         await screen.until(lambda: tables.third.has_focus and "▲TOTAL" in screen.text())
         await screen.until(lambda: screen.names("third")[-1] == "tritonserver 200")
         chosen = tables.third.chosen_key
-        # Into one of its rows, and back to where that was.
+        # Enter one of its rows and leave it again.
         await screen.press("enter")
         await screen.until(lambda: "processes › " in screen.text())
         await screen.press("escape")
         await screen.until(lambda: tables.third.has_focus and tables.third.chosen_key == chosen)
-        # Enlarged, and back.
+        # Enlarge the table and restore it.
         await screen.press("e")
         await screen.until(lambda: heads(screen) == ["PROCESS"])
         await screen.press("e")
         await screen.until(lambda: tables.third.has_focus and tables.third.display)
         await screen.press("tab")
         await screen.until(lambda: tables.main.has_focus)
-        # Where there are few lines, or the second is hidden, there is none.
+        # There is no third table if the second is hidden or if there are few lines.
         await screen.press("5")
         await screen.until(lambda: not tables.third.display)
         await screen.press("5")

@@ -1,4 +1,4 @@
-"""From a window to a table: grouping, going down, sorting, filtering."""
+"""Tests how a window becomes a table: grouping, entering rows, sorting and filtering."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
+from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window import Window
 from stalltop.tui.tables.columns.choice import sorts
 from stalltop.tui.tables.groups import PathStep, calls_per_s, outermost_ns, scope
@@ -18,7 +19,7 @@ from tests.unit.windows import Calls, key, window
 
 
 def cells(data: TableData) -> dict[str, dict[str, str]]:
-    """Text of every cell by name of the row and id of the column."""
+    """Return the text of every cell by the name of its row and the id of its column."""
     ids = [column.id for column in data.columns]
     return {
         row.cells[0].text: {name: cell.text.strip() for name, cell in zip(ids, row.cells, strict=True)}
@@ -36,11 +37,11 @@ def test_containers_count_outermost_calls_only() -> None:
     assert rows["serve"]["n"] == "5"
     assert rows["serve"]["errors"] == "1"
     assert rows["serve"]["open"] == "42.0s"
-    # A call inside another one is no call of its own that hangs.
+    # Only outermost open calls count.
     assert rows["train"]["open"] == ""
 
 
-def test_operations_show_nested_calls_marked() -> None:
+def test_nested_calls_are_marked_in_the_table_of_operations() -> None:
     rows = cells(look(full_window(), View(by="operation")))
     assert rows["(cuLaunchKernel)"]["n"] == "4"
     assert rows["(cuLaunchKernel)"]["beside"] == "driver"
@@ -53,15 +54,15 @@ def test_a_hung_call_that_was_never_counted_has_a_row() -> None:
     assert rows["ncclCommInitRank"]["p99"] == "–"
 
 
-def test_what_hangs_sorts_as_the_time_it_has_taken_and_is_seen_on_80_cells() -> None:
+def test_an_open_call_sorts_by_its_time_in_the_window_and_is_visible_at_80_columns() -> None:
     one = full_window()
-    assert one.seconds == 2.0  # of the 42 s no more than these
+    assert one.seconds == 2.0  # of the 42 s of the open call only these count
     busy = replace(one, rows=replace(one.rows, total_ns=np.full(len(one.rows), 10**9, np.uint64)))
     data = look(busy, View(by="operation"), 80)
     assert next(iter(cells(data))) == "ncclCommInitRank"
     opened = next(at for at, column in enumerate(data.columns) if column.id == "open")
     assert data.rows[0].cells[opened].role == "bad"
-    # Fixed cells, mark and blanks between columns: what is up to here fits.
+    # The mark and the columns up to this one, with a blank after each, fit into 80 cells.
     assert 1 + sum(column.width + 1 for column in data.columns[: opened + 1]) <= 80
     slow = replace(busy, rows=replace(one.rows, total_ns=np.full(len(one.rows), 3 * 10**9, np.uint64)))
     assert list(cells(look(slow, View(by="operation"), 80)))[-1] == "ncclCommInitRank"
@@ -75,7 +76,7 @@ def test_shares_of_containers_add_up() -> None:
     assert outermost_ns(one) == int(one.rows.total_ns[[0, 2, 3, 4]].sum())
 
 
-def test_way_down_and_up() -> None:
+def test_rows_can_be_entered_and_left() -> None:
     one = full_window()
     inside = View().entered("cri:bb", "serve")
     assert inside.by == "operation"
@@ -98,7 +99,7 @@ def test_a_nested_operation_leads_to_its_containers() -> None:
     assert rows["train"]["share"] == "100%"
 
 
-def test_pivot_keeps_the_way_unless_it_decides_the_same() -> None:
+def test_a_pivot_keeps_the_path_unless_the_path_has_that_dimension() -> None:
     inside = View().entered("cri:bb", "serve")
     assert inside.pivoted("process").path == inside.path
     assert inside.pivoted("container") == View()
@@ -118,7 +119,7 @@ def test_every_sort_gives_a_complete_order_both_ways() -> None:
     assert [row.key for row in by_name] == sorted(row.key for row in by_name)  # type: ignore[type-var]
 
 
-def test_sort_keys_go_round_and_a_second_click_turns() -> None:
+def test_sort_columns_cycle_and_a_second_click_reverses_the_order() -> None:
     view = View()
     among = sorts(look(full_window(), view).columns)
     assert len(set(among)) == len(among) > 8
@@ -132,7 +133,7 @@ def test_sort_keys_go_round_and_a_second_click_turns() -> None:
     assert not View(sort="p99").sorted_by("p99").descending
 
 
-def test_filter_keeps_shares_and_says_so() -> None:
+def test_a_filter_keeps_shares_and_is_named_in_the_title() -> None:
     one = full_window()
     whole = cells(look(one, View()))
     narrowed = look(one, View(filter="serve"))
@@ -151,7 +152,7 @@ def test_few_calls_dim_their_percentiles() -> None:
     assert roles["p99"] == "dim"
 
 
-def test_empty_teaches() -> None:
+def test_an_empty_table_says_why_and_what_to_do() -> None:
     nothing = window()
     assert "stalltop demo" in " ".join(look(nothing, View()).empty)
     no_tracing = replace(nothing, coverage=replace(nothing.coverage, tracing="needs root"))
@@ -164,7 +165,7 @@ def test_every_width_and_grouping_has_as_many_cells_as_columns() -> None:
     one = full_window()
     for by in ("container", "operation", "process", "layer", "pod", "namespace", "host"):
         for width in (40, 80, 120, 200):
-            data = table(one, View(by=by), width=width, unicode=False)
+            data = table(one, View(by=by), width=width, glyphs=ASCII)
             assert data.rows
             assert {len(row.cells) for row in data.rows} == {len(data.columns)}
             assert all(cell.text.isascii() for row in data.rows for cell in row.cells)
@@ -174,7 +175,7 @@ def test_calls_per_s_leave_nested_ones_out() -> None:
     assert calls_per_s(full_window()) == 11 / 2.0
 
 
-def test_time_between_calls_is_an_operation_and_in_no_total() -> None:
+def test_the_host_gap_is_an_operation_and_counts_in_no_total() -> None:
     gap = key(HOST_GAP, layer=HOST_LAYER)
     one = window([Calls(key(), [1_000, 2_000]), Calls(gap, [50_000_000, 60_000_000])])
     assert cells(look(one, View()))["train"]["n"] == "2"

@@ -1,4 +1,4 @@
-"""Moments as people type them."""
+"""Tests the moments that a user can type."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("utc")
         ("2023-11-15", START + 6_400),
     ],
 )
-def test_what_can_be_typed(typed: str, at: float) -> None:
+def test_a_moment_can_be_typed_in_many_ways(typed: str, at: float) -> None:
     assert moment(typed, start=START, end=END, shown=START + 1_000) == pytest.approx(at)
 
 
@@ -47,25 +47,25 @@ def test_what_can_be_typed(typed: str, at: float) -> None:
     [
         ("", "type a moment, such as 14:32"),
         ("x" * 100, "type a moment"),
-        ("soon", "'soon' is no moment; such as 14:32"),
-        ("25:00", "is no moment"),
-        ("14:60", "is no moment"),
-        ("-", "is no moment"),
-        ("2h", "is no moment"),
-        ("\x1b[2J", "'?[2J' is no moment"),
+        ("soon", "'soon' is not a moment; type one such as 14:32"),
+        ("25:00", "is not a moment"),
+        ("14:60", "is not a moment"),
+        ("-", "is not a moment"),
+        ("2h", "is not a moment"),
+        ("\x1b[2J", "'?[2J' is not a moment"),
         ("-9d", "2023-11-08 05:46:40 is before what is kept: 2023-11-14 22:13:20 to 05:46:40"),
         ("2030-01-01", "is after what is kept"),
         ("9999-12-31T23:59:59-23:59", ""),
     ],
 )
-def test_what_means_nothing_is_told(typed: str, said: str) -> None:
+def test_an_invalid_moment_is_rejected_with_a_reason(typed: str, said: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
         moment(typed, start=START, end=END)
     assert said in str(raised.value)
 
 
 @given(st.text(max_size=45))
-def test_any_text_is_a_moment_within_or_told(typed: str) -> None:
+def test_any_text_gives_a_moment_in_range_or_an_error(typed: str) -> None:
     said, at = "", START
     try:
         at = moment(typed, start=START, end=END)
@@ -75,12 +75,12 @@ def test_any_text_is_a_moment_within_or_told(typed: str) -> None:
     assert START <= at <= END
 
 
-def test_a_moment_is_shown_with_its_date_where_that_is_another() -> None:
+def test_a_moment_on_another_day_is_shown_with_its_date() -> None:
     assert when(END - 60, END) == "05:45:40"
     assert when(START, END) == "2023-11-14 22:13:20"
 
 
-def test_a_time_that_a_change_of_the_clock_leaves_out_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_that_daylight_saving_skips_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Europe/Berlin")
         time.tzset()

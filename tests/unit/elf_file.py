@@ -1,4 +1,4 @@
-"""Small ELF files made by hand, for tests: exact about what is in them, and easy to break."""
+"""Builds small ELF files for tests, with full control over their symbols."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def elf(
     table: int = 11,
     sections: bool = True,
 ) -> bytes:
-    """A file with ``code`` at CODE_AT (address CODE_ADDRESS) and one symbol table (11 dynsym, 2 symtab)."""
+    """Builds an ELF file: ``code`` at file offset CODE_AT and address CODE_ADDRESS, and one symbol table of
+    section type ``table`` (11 is SHT_DYNSYM, 2 is SHT_SYMTAB)."""
     names, table_bytes = b"\0", struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)
     for symbol in symbols:
         table_bytes += struct.pack(

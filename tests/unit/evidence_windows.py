@@ -1,4 +1,4 @@
-"""Windows with evidence for tests of the diagnosis: a healthy host, and parts that make it ill."""
+"""Builds windows with evidence for tests of the diagnosis: a healthy host, and parts that add a fault."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TENANTS = {
 
 
 class Spent(NamedTuple):
-    """One row: so many calls that took equally long, and where their time went, ms."""
+    """Describes one row: a number of calls of equal length, and where their time went, in ms."""
 
     key: RowKey
     calls: int
@@ -35,9 +35,9 @@ class Spent(NamedTuple):
     bytes: int = 0
     errors: int = 0
     longest_ms: float | None = None
-    """How long the slowest of these took."""
+    """Length of the slowest calls; None if all calls take equally long."""
     slow_calls: int = 1
-    """How many were that slow."""
+    """How many calls have this length."""
 
 
 def row(
@@ -56,7 +56,8 @@ def row(
     device: str = "",
     **split_ms: float,
 ) -> Spent:
-    """``calls`` of an operation that took ``split_ms`` and ``spent_ms``. Its name gives the layer."""
+    """Returns a row of ``calls`` calls that took ``split_ms`` and ``spent_ms``. The operation's name gives
+    the layer."""
     if not layer:
         host = operation in (HOST_GAP, HOST_WORK)
         layer = HOST_LAYER if host else "nccl" if operation.startswith("nccl") else "driver"
@@ -79,7 +80,7 @@ def charge(
     culprit_process: str = "stress",
     times: int = 10,
 ) -> Charge:
-    """``ms`` of an operation of one process charged to process ``culprit``."""
+    """Charges ``ms`` of one process's operation to process ``culprit``."""
     layer = row(operation).key.layer
     return Charge(
         *(tenant, pid, process, layer, operation, kind),
@@ -88,7 +89,8 @@ def charge(
 
 
 def rows_of(spent: Sequence[Spent]) -> Rows:
-    """Rows with exact sums; durations are equal within a row, but for its longest one."""
+    """Returns rows with exact sums; all calls of a row take equally long, except the ``slow_calls``
+    longest."""
     dense = np.zeros((len(spent), COUNTERS), np.uint64)
     split = np.zeros((len(spent), len(SPLITS)), np.uint64)
     longest = []
@@ -127,7 +129,7 @@ def window(
     devices: Devices | None = None,
     probe_ns: float = 120.0,
 ) -> Window:
-    """A window of a host with four CPUs, a trainer, a batch job, a server and a system service."""
+    """Returns a window of a host with four CPUs, a trainer, a batch job, a server and a system service."""
     given = evidence or Evidence()
     return Window(
         start=start,
@@ -155,7 +157,7 @@ def window(
 
 
 def healthy_trainer() -> list[Spent]:
-    """One second of a trainer that is bound by the device: its workers keep up."""
+    """Returns one second of a GPU-bound trainer whose data workers keep up."""
     return [
         row("cudaLaunchKernel", 1000, running=8),
         row("cudaStreamSynchronize", 20, gpu=700, running=10),

@@ -1,4 +1,4 @@
-"""Windows to export: some of one host that follow each other, with a gap, and with names that lie."""
+"""Makes windows to export: consecutive ones with a gap, and one with hostile names."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES, hostile_window
 
 BAD_TEXT = ("\udc80surrogate", "\x00nul", "\u2028line", "</script><!--")
-"""More that names may hold, besides ``NAMES``."""
+"""Hostile text besides ``NAMES``."""
 
 
 def span_of(windows: Sequence[Window]) -> tuple[float, float]:
-    """Between which times they lie."""
+    """Returns the first start and the last end of ``windows``."""
     return min((one.start for one in windows), default=0.0), max((one.end for one in windows), default=0.0)
 
 
 def several(count: int = 5, gap: float = 20.0) -> list[Window]:
-    """Windows of two seconds; before the last one ``gap`` seconds are missing. All of them have a call that
-    does not return, and chains that go on."""
+    """Returns ``count`` windows of two seconds, with ``gap`` seconds missing before the last. Each has an
+    open call and chains that go on."""
     one = full_window()
     windows = []
     for number in range(count):
@@ -45,8 +45,8 @@ def several(count: int = 5, gap: float = 20.0) -> list[Window]:
     return windows
 
 
-def lying() -> Window:
-    """A window whose every name tries to be something else, in calls, open calls and kernels too."""
+def hostile() -> Window:
+    """Returns a window with hostile names everywhere: rows, captured calls, open calls and kernels."""
     one = hostile_window()
     names = [*NAMES, *BAD_TEXT]
     tenants = {**one.tenants, "docker:x": Tenant("docker:x", BAD_TEXT[0])}

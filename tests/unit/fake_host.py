@@ -1,4 +1,5 @@
-"""A made-up host in a directory: what this program reads of /proc, cgroups and state files, no more."""
+"""Builds a fake host in a directory, with only those files of /proc, cgroups and runtimes that stalltop
+reads."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ MOUNTS = {
 
 
 class FakeHost:
-    """Files of a host below ``root``; a directory's own inode serves as its cgroup id."""
+    """Writes the files of a host below ``root``; a directory's inode number serves as its cgroup id."""
 
     def __init__(self, root: Path, layout: str = "unified") -> None:
         self.root = root
@@ -36,7 +37,7 @@ class FakeHost:
         return file
 
     def cgroup(self, path: str) -> int:
-        """Make the v2 cgroup ``path``; its id."""
+        """Creates the v2 cgroup ``path`` and returns its id."""
         directory = self.point / path.lstrip("/")
         directory.mkdir(parents=True, exist_ok=True)
         return directory.stat().st_ino
@@ -44,7 +45,7 @@ class FakeHost:
     def process(
         self, pid: int, lines: str | None = None, *, comm: str = "python", uid: int = 0, start: int = 100
     ) -> None:
-        """A process whose ``/proc/PID/cgroup`` is ``lines`` (a v2 path alone is enough)."""
+        """Adds a process whose ``/proc/PID/cgroup`` holds ``lines``; a v2 path alone is enough."""
         lines = lines if lines is not None else "/"
         self.write(f"proc/{pid}/cgroup", f"0::{lines}\n" if ":" not in lines else lines)
         self.write(f"proc/{pid}/comm", comm + "\n")
@@ -52,7 +53,7 @@ class FakeHost:
         self.write(f"proc/{pid}/stat", f"{pid} ({comm}) S {' '.join(['0'] * 18)} {start} 0 0\n")
 
     def end(self, pid: int) -> None:
-        """The process is gone."""
+        """Removes the process."""
         directory = self.root / f"proc/{pid}"
         for file in directory.iterdir():
             file.unlink()

@@ -1,4 +1,4 @@
-"""A window with something in every field: what is lost of it on a way is seen."""
+"""Makes a window with a value in every field, so that a test sees when one is lost on the way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stalltop.model.chain import Chain, Fix, Link
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
 from stalltop.model.devices.allocation import Allocation
-from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance, System
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, GoneDevice, MigInstance, System
 from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -112,7 +112,7 @@ EVIDENCE = Evidence(
     ),
     overlaps=(DeviceOverlap("0", "cri:bb", "docker:aa", 320_000_000),),
 )
-"""Something in every field."""
+"""Evidence with a value in every field."""
 
 CHAINS = (
     Chain(
@@ -167,7 +167,7 @@ CHAINS = (
         open=False,
     ),
 )
-"""One that goes on and one that has ended."""
+"""One open chain and one that has ended."""
 
 
 KEPT = (
@@ -184,17 +184,17 @@ KEPT = (
         why="sample",
     ),
 )
-"""One of each sort, by time."""
+"""One captured call of each kind, sorted by time."""
 
 ALLOCATIONS = (
     Allocation("prod", "llm-0", "server", "nvidia.com/gpu.shared", ("GPU-5f2c::2",), "6f1c-99", "cri:bb"),
     Allocation("research", "train-0", "main", "nvidia.com/mig-1g.10gb", ("MIG-aa", "MIG-bb")),
 )
-"""One whose tenant was seen, and one whose was not."""
+"""One allocation with a known tenant, and one without."""
 
 
 def full_window() -> Window:
-    """A window with something in every field."""
+    """Returns a window with a value in every field."""
     return Window(
         start=1_700_000_000.25,
         seconds=2.0,
@@ -277,6 +277,7 @@ def full_window() -> Window:
                     ),
                     encoder_percent=0.0,
                     decoder_percent=3.0,
+                    jpeg_percent=12.0,
                     sm_active_percent=81.5,
                     sm_occupancy_percent=40.25,
                     tensor_percent=22.0,
@@ -317,6 +318,7 @@ def full_window() -> Window:
                 ),
             ),
             driver="580.65.06",
+            gone=(GoneDevice("GPU-9c01", "1", (("pcie_replays", 3), ("energy_millijoules", 12)), (79,)),),
         ),
         system=System(
             cpus=2,

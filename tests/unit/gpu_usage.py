@@ -1,4 +1,4 @@
-"""How programs use the GPU, ill and healthy, and what is found of it: for tests of the diagnosis."""
+"""Lists programs that use the GPU badly and well, and finds their causes with the GPU rules."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ def found(
     series: Mapping[tuple[str, str, int], Sequence[tuple[float, float]]] | None = None,
     normal: Mapping[RowKey, tuple[int, int]] | None = None,
 ) -> list[Suspicion]:
-    """Faults that are found in a window, the largest loss first."""
+    """Returns the faults that the GPU rules find in a window, the largest loss first."""
     facts = Facts(made, series=series or {}, normal=normal)
     faults = [suspicion for suspicion in gpu_causes(facts) if CAUSES[suspicion.cause].fault]
     return sorted(faults, key=lambda suspicion: -suspicion.lost_ns_per_s)
 
 
 @dataclass(frozen=True)
-class Case:
-    """A program, and the only cause that is to be told of it."""
+class UsageCase:
+    """Describes a program that uses the GPU badly, and the only cause that may be found."""
 
     name: str
     cause: str
     rows: list[Spent]
     lost_ms: tuple[float, float]
-    """Bounds of the loss, ms a second."""
+    """Bounds of the loss, in ms a second."""
     says: tuple[str, ...] = ()
-    """Words of its links or fixes."""
+    """Words that occur in its links or fixes."""
     seconds: float = 1.0
 
 
 ILL = [
-    Case(
+    UsageCase(
         "memory allocated in each step",
         "allocation_storm",
         [
@@ -54,7 +54,7 @@ ILL = [
         (239, 241),
         ("40 times a second", "cudaMallocAsync", "caching allocator"),
     ),
-    Case(
+    UsageCase(
         "a pool that gives its memory back",
         "allocation_storm",
         [
@@ -64,7 +64,7 @@ ILL = [
         (121, 123),
         ("cudaMemPoolAttrReleaseThreshold",),
     ),
-    Case(
+    UsageCase(
         "buffers pinned in each step",
         "allocation_storm",
         [
@@ -74,7 +74,7 @@ ILL = [
         (159, 161),
         ("pinned buffers",),
     ),
-    Case(
+    UsageCase(
         "address ranges mapped in each step",
         "memory_churn",
         [
@@ -89,7 +89,7 @@ ILL = [
         (139, 141),
         ("expandable_segments",),
     ),
-    Case(
+    UsageCase(
         "asynchronous copies that a thread makes itself",
         "pageable_copies",
         [
@@ -99,7 +99,7 @@ ILL = [
         (149, 150),
         ("pin_memory=True", "cudaHostAlloc"),
     ),
-    Case(
+    UsageCase(
         "batches copied from pageable memory, waiting",
         "pageable_copies",
         [
@@ -109,7 +109,7 @@ ILL = [
         (105, 110),
         ("pin_memory=True",),
     ),
-    Case(
+    UsageCase(
         "thousands of copies of 256 bytes",
         "small_copies",
         [
@@ -119,7 +119,7 @@ ILL = [
         (59, 60),
         ("9,000 copies a second",),
     ),
-    Case(
+    UsageCase(
         "a wait after each kernel",
         "sync_storm",
         [
@@ -129,13 +129,13 @@ ILL = [
         (419, 421),
         ("4,000 waits a second", "CUDA_LAUNCH_BLOCKING"),
     ),
-    Case(
+    UsageCase(
         "a wait after each kernel, where gaps were not measured",
         "sync_storm",
         [row("cuLaunchKernel", 6000, running=30), row("cuStreamSynchronize", 6000, gpu=800)],
         (59, 61),
     ),
-    Case(
+    UsageCase(
         "a value read after each kernel",
         "sync_storm",
         [
@@ -145,7 +145,7 @@ ILL = [
         (299, 301),
         (".item()",),
     ),
-    Case(
+    UsageCase(
         "tiny kernels",
         "launch_bound",
         [
@@ -155,7 +155,7 @@ ILL = [
         (199, 201),
         ("torch.compile", "40,000 launches a second"),
     ),
-    Case(
+    UsageCase(
         "libraries loaded in first calls",
         "cold_start",
         [
@@ -166,7 +166,7 @@ ILL = [
         (599, 601),
         ("CUDA_MODULE_LOADING", "inside its first calls"),
     ),
-    Case(
+    UsageCase(
         "code compiled for the device",
         "cold_start",
         [row("cuModuleLoadDataEx", 2, running=2_800, longest_ms=2_000.0)],
@@ -174,14 +174,14 @@ ILL = [
         ("TORCH_CUDA_ARCH_LIST", "compiles"),
         seconds=3.0,
     ),
-    Case(
+    UsageCase(
         "libraries read from a slow disk",
         "cold_start",
         [row("cuModuleLoad", 5, running=100, disk=500)],
         (599, 601),
         ("read from disk",),
     ),
-    Case(
+    UsageCase(
         "a graph for every launch",
         "graph_recapture",
         [

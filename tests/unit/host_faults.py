@@ -1,4 +1,4 @@
-"""Hand-built windows of each fault of the host, for tests of the diagnosis."""
+"""Makes a window by hand for each fault of the host, for tests of the diagnosis."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def io(
 
 
 def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window:
-    """A trainer whose gaps wait ``ms`` of a second for a worker; the worker's own time is to be added."""
+    """Returns a trainer whose gaps wait ``ms`` of a second for a worker; ``work`` adds the worker's own
+    time."""
     return window(
         [LAUNCHES, row(HOST_GAP, 40, {"running": 990 - ms, part: ms})],
         charges=[charge(part, ms, worker, culprit_tenant=TRAIN, culprit_process="worker")],
@@ -56,12 +57,12 @@ def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window
 
 
 def work(*charges: Charge, **split_ms: float) -> Window:
-    """What the worker did in a window of ``worker_gap``, and what others are charged with of it."""
+    """Returns what the worker of ``worker_gap`` did, and the charges for its time."""
     return window([row(HOST_WORK, 40, split_ms, pid=101, program="worker")], charges=charges)
 
 
 def work_charge(part: str, ms: float, culprit: int, tenant: str = BATCH, process: str = "stress") -> Charge:
-    """``ms`` of the worker's time charged to process ``culprit``."""
+    """Charges ``ms`` of the worker's time to process ``culprit``."""
     return charge(
         *(part, ms, culprit),
         operation=HOST_WORK,
@@ -73,7 +74,7 @@ def work_charge(part: str, ms: float, culprit: int, tenant: str = BATCH, process
 
 
 def plus(one: Window, other: Window) -> Window:
-    """Two windows of the same second as one."""
+    """Merges two windows of the same second."""
     return replace(
         one,
         rows=merge_rows([one.rows, other.rows]),
@@ -91,7 +92,7 @@ def cpu_contention() -> Window:
         charges=[
             charge("runqueue", 350, 900),
             charge("runqueue", 30, 950, culprit_tenant=SYSTEM, culprit_process="cron"),
-            # Small ones, told together.
+            # Small charges, which are grouped.
             charge("runqueue", 20, 0, culprit_tenant=BATCH, culprit_process="others"),
             charge("runqueue", 90, 901, operation="cudaLaunchKernel"),
         ],
@@ -112,7 +113,7 @@ def own_threads() -> Window:
 def cfs_throttling() -> Window:
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=290, runqueue=700)],
-        # Others ran on its CPUs while it was stopped: they took nothing.
+        # Neighbours ran on its CPUs while it was stopped, but took nothing from it.
         charges=[charge("runqueue", 60, 900)],
         tenants=[
             TenantUse(
@@ -145,7 +146,7 @@ def loader_disk() -> Window:
 
 
 def loader_disk_at_the_memory_limit() -> Window:
-    """Page cache fills the limit, and a neighbour loads the disk: lifting the limit would not help."""
+    """The page cache fills the limit, and a neighbour loads the disk: a higher limit would not help."""
     use = TenantUse(
         TRAIN,
         reclaims=400,
@@ -157,7 +158,7 @@ def loader_disk_at_the_memory_limit() -> Window:
 
 
 def loader_disk_of_more_than_its_limit() -> Window:
-    """It reads once what does not fit: dropping that costs next to nothing, and it is not read again."""
+    """It reads only once the data that does not fit: the reclaim is cheap, and nothing is read again."""
     use = TenantUse(
         TRAIN,
         reclaims=40,
@@ -180,7 +181,7 @@ def loader_disk_limited() -> Window:
             evidence=Evidence(
                 block_io=(
                     io(TRAIN, 101, "worker", 40, queued_ms=860),
-                    # A neighbour that the device serves in passing makes nobody wait.
+                    # The disk serves this neighbour in passing; nobody waits for it.
                     io(BATCH, 900, "logger", 60),
                 )
             )
@@ -189,7 +190,8 @@ def loader_disk_limited() -> Window:
 
 
 def loader_disk_behind_own_thread() -> Window:
-    """The thread that calls waits for one that pins memory, that one for a worker, and it for the disk."""
+    """The calling thread waits for a thread that pins memory, that one for a worker, and the worker for the
+    disk."""
     return plus(
         plus(
             worker_gap(600, part="lock", worker=100),
@@ -221,7 +223,7 @@ def loader_lock() -> Window:
 
 
 def starved_by_hog() -> Window:
-    """Workers that get no CPU: what takes it is the root, not the workers."""
+    """The workers get no CPU: the root is the process that takes it, not the workers."""
     return plus(worker_gap(600), work(work_charge("runqueue", 780, 900), runqueue=800, running=150))
 
 
@@ -253,7 +255,7 @@ def reclaim() -> Window:
 
 
 def reclaim_that_takes_time() -> Window:
-    """Where refaults are not counted, the time that reclaim takes tells."""
+    """Without a count of refaults, the time spent in reclaim shows the cause."""
     use = TenantUse(
         TRAIN,
         reclaims=400,
@@ -283,7 +285,7 @@ def tcp_retransmits() -> Window:
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=390, network=600)],
         processes=[ProcessUse(TRAIN, 100, "train.py", retransmits_v4=50, link=0)],
-        # The peer's answers end the waits: it is not to blame for what the link loses.
+        # The peer's answers end the waits, but it is not to blame for segments that the link loses.
         charges=[charge("network", 500, 400, culprit_tenant=SERVE, culprit_process="server")],
     )
 
@@ -312,13 +314,13 @@ def oom_kill_without_an_event() -> Window:
 
 
 def replace_evidence(one: Window, *, events: tuple[Event, ...], **use: Any) -> Window:
-    """``one`` with other events, and with changes to what its tenants use."""
+    """Returns ``one`` with other events, and with ``use`` changed in its tenants' figures."""
     tenants = tuple(replace(known, **use) for known in one.evidence.tenants)
     return replace(one, evidence=replace(one.evidence, events=events, tenants=tenants))
 
 
 def waiting(seconds: float, longest_ms: float | None, operation: str = "cuStreamSynchronize") -> Window:
-    """A wait for the device that is open for so long, and the longest that came back."""
+    """Returns a window with a call open for ``seconds``, and an earlier one that took ``longest_ms``."""
     call = OpenCall(TRAIN, 100, 104, "train.py", "driver", operation, round(seconds * 1e9))
     before = [] if longest_ms is None else [row("cuStreamSynchronize", 1, gpu=longest_ms)]
     return window([LAUNCHES, *before], open_calls=[call])
@@ -334,7 +336,7 @@ def tracer() -> Window:
 
 
 FAULTS = {
-    # cause: (window, culprit's tenant, culprit's process id)
+    # cause: (window, tenant of the culprit, PID of the culprit)
     "cpu_contention": (cpu_contention, BATCH, 900),
     "own_threads": (own_threads, TRAIN, 100),
     "cfs_throttling": (cfs_throttling, TRAIN, 0),

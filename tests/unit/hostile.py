@@ -1,4 +1,4 @@
-"""A window whose every name tries to be something else: markup, a formula, a command to the terminal."""
+"""Makes a window with hostile names: markup, spreadsheet formulas, terminal escape sequences."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ NAMES = (
     "日本" * 40,
     "",
 )
-"""What processes, containers and operations may be called."""
+"""Names that processes, containers and operations may have."""
 
 
 def hostile_window() -> Window:
-    """All of ``NAMES`` as operations, processes and containers, and in a chain with its fix."""
+    """Returns a window that uses all of ``NAMES`` as operations, processes and containers, and in a chain
+    with its fix."""
     calls = [
         Calls(key(name, tenant=f"docker:{at}", pid=at + 1, process=name), [1_000 * (at + 1)] * 3, errors=at)
         for at, name in enumerate(NAMES)

@@ -1,4 +1,4 @@
-"""Windows of calls that are all known one by one: what queries of them must find can be worked out."""
+"""Makes windows from known single calls, so that the right answer to a query can be computed."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ TENANTS = {
         Tenant("cri:cc", "serve", kind="pod", runtime="containerd", container_id="cc" * 32, pod="llm-0"),
     )
 }
-"""Two have one name, and of one the cgroup is not known."""
+"""Two tenants share a name, and one has no known cgroup."""
 
 
 class Call(NamedTuple):
-    """One call, and the window it was in."""
+    """Describes one call, with the number of the window that counts it."""
 
     window: int
-    """From 0."""
+    """Number of the window, from 0."""
     tenant: str
     pid: int
     layer: str
     operation: str
     nested: bool
     kernel: str | None
-    """None: it is not told which."""
+    """None if no count by kernel is kept for this launch."""
     duration_ns: int
     error: bool
     bytes: int
@@ -65,7 +65,8 @@ _OPERATIONS = (
 
 
 def random_calls(seed: int, most: int = 120, windows: int = 3) -> list[Call]:
-    """Calls of three tenants in a few windows, of any durations; some are kept, some kernels are not told."""
+    """Returns random calls of three tenants in a few windows; some are captured, some launches lack a
+    kernel."""
     random, device = Random(seed), Random(seed)
     scales = {operation: random.choice((90, 4_000, 1e6, 3e9, 9e10)) for _, operation, _ in _OPERATIONS}
     told = random.random() < 0.8
@@ -93,7 +94,7 @@ def random_calls(seed: int, most: int = 120, windows: int = 3) -> list[Call]:
 
 
 def windows_of(calls: Iterable[Call], start: float = 1_700_000_000.0) -> list[Window]:
-    """These calls, counted as a monitor counts them: a window of a second for each that has any."""
+    """Counts the calls as a monitor does: a window of one second for each number that has calls."""
     by_window: dict[int, list[Call]] = defaultdict(list)
     for call in calls:
         by_window[call.window].append(call)
@@ -149,9 +150,9 @@ def _kernels(key: RowKey, calls: Sequence[Call]) -> list[KernelCount]:
 
 
 def write_file(path: Path, windows: Iterable[Window]) -> Path:
-    """A recording of ``windows``."""
+    """Writes a recording of ``windows``."""
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA synchronous = OFF")  # a test outlives no loss of power
+    connection.execute("PRAGMA synchronous = OFF")  # a test need not survive a power loss
     connection.execute("PRAGMA journal_mode = MEMORY")
     connection.execute("BEGIN")
     create(connection, "recording")
@@ -164,5 +165,5 @@ def write_file(path: Path, windows: Iterable[Window]) -> Path:
 
 
 def recorded(path: Path, calls: Iterable[Call]) -> Recorded:
-    """A file of ``calls``, open."""
+    """Writes a recording of ``calls`` and opens it."""
     return open_file(write_file(path, windows_of(calls)))

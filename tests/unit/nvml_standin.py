@@ -1,4 +1,5 @@
-"""The driver's library as demo/native/nvml.h stands in for it, and programs that see it as the real one."""
+"""Builds the stand-in driver library of demo/native/nvml.h, and runs programs that load it as the real
+one."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [ROOT / "demo/native" / name for name in ("nvml.c", "nvml_parts.c", "nvml_scenario.c")]
-# Run in a process of its own: the bindings load libnvidia-ml.so.1 once, by the loader's search path.
+# These programs run in a process of their own: the bindings load libnvidia-ml.so.1 only once, by the search
+# path of the loader.
 BEGIN = """
 import dataclasses, json, os, pathlib, sys, time
 
@@ -50,12 +52,12 @@ clock, wall = Clock(), Clock()
 wall.now = time.time()
 """
 )
-"""Beginning of a program that reads NVML in its own process, by a clock that it sets."""
+"""Start of a program that reads NVML in its own process, with a clock that the program sets."""
 
 
 @cache
 def library(*, old: bool = False) -> Path:
-    """The folder with the library; ``old``: of a driver before 510. Made once by each process that asks."""
+    """Builds the library once per process and returns its folder; ``old`` builds a driver before 510."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     assert compiler, "a C compiler is needed to build the stand-in driver library"
     folder = Path(tempfile.mkdtemp(prefix="nvml-"))
@@ -67,7 +69,7 @@ def library(*, old: bool = False) -> Path:
 
 
 def run(program: str, folder: Path, scenario: str = "", given: str = "") -> str:
-    """What ``program`` prints in a process with the driver library of ``folder``."""
+    """Runs ``program`` in a process that loads the library in ``folder``; returns what it prints."""
     with tempfile.TemporaryDirectory() as work:
         path = Path(work) / "scenario"
         path.write_text(scenario)
@@ -86,18 +88,18 @@ def run(program: str, folder: Path, scenario: str = "", given: str = "") -> str:
 
 
 def read_each(*scenarios: str, folder: Path | None = None) -> list[dict[str, Any]]:
-    """What a DeviceReader says at one look after the other; each finds another scenario."""
+    """Reads devices once per scenario with one DeviceReader; returns the readings."""
     given = "".join(f"{json.dumps(text)}\n" for text in scenarios)
     told = run(READ, folder or library(), scenarios[0], given)
     return [json.loads(line) for line in told.splitlines()]
 
 
 def read(scenario: str, folder: Path | None = None) -> dict[str, Any]:
-    """What a DeviceReader says first."""
+    """Returns the first reading of a new DeviceReader."""
     [found] = read_each(scenario, folder=folder)
     return found
 
 
-def look(program: str, scenario: str = "") -> Any:
-    """What ``program``, which begins with ``LOOK``, prints as JSON."""
+def run_with_clock(program: str, scenario: str = "") -> Any:
+    """Runs ``program`` after ``LOOK``; returns the JSON that it prints."""
     return json.loads(run(LOOK + program, library(), scenario))

@@ -1,4 +1,4 @@
-"""A small repository whose two revisions have a bench of their own, for comparisons that trace nothing."""
+"""Makes a small repository whose two revisions have a bench each, for comparisons that trace nothing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OLD, NEW = 20.0, 10.0
-"""What the bench of each revision finds, in ms, a little more in each round."""
+"""What the bench of each revision measures in its first round, in ms; each round adds a little."""
 
-# As benches were before their figures had types.
+# The old revision's figures are text, without types.
 _OLD: Final = {
     "bench/__init__.py": "",
     "demo/__init__.py": "",
@@ -70,16 +70,17 @@ if __name__ == "__main__":
 }
 _NEW_RUN: Final = """
 import sys
-from bench.figures import Column
+from bench.figures import FigureColumn
 from bench.spread import Spread
-from bench.table import Table
+from bench.table import TextTable
 
 def run(built, folder, *, quick):
     values = []
     for number in range(5):
         print(f"mini: round {number + 1} of 5", file=sys.stderr)
         values.append(VALUE + number)
-    table = Table("mini: of new", ("what", Column("ms", "ms"), Column("added", "ms")), others=("beside",))
+    columns = ("what", FigureColumn("ms", "ms"), FigureColumn("added", "ms"))
+    table = TextTable("mini: of new", columns, others=("beside",))
     table.add("a row", Spread.of(values).text(".2f"), "1")
     table.add("beside", "7", "1")
     return [table]
@@ -87,7 +88,7 @@ def run(built, folder, *, quick):
 
 
 def repository(folder: Path) -> tuple[str, str]:
-    """Make it in ``folder``; returns the ids of its old and its new commit."""
+    """Creates the repository in ``folder``; returns the ids of its old and its new commit."""
     folder.mkdir()
     (folder / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/environment.sh", folder / "scripts")
@@ -106,7 +107,7 @@ def repository(folder: Path) -> tuple[str, str]:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git says there."""
+    """Runs git in ``folder``; returns its output."""
     who = ("-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "commit.gpgsign=false")
     done = subprocess.run(
         ["git", "-C", folder, *who, *arguments], check=True, capture_output=True, text=True, timeout=60

@@ -1,4 +1,4 @@
-"""Questions to daemons that wait long: a slow machine is no reason for another answer."""
+"""Lets tests wait long for answers of daemons, so that a slow machine changes no result."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ SECONDS = 60.0
 
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every question wait for a minute, until the test ends."""
+    """Raises the time limit of every question to one minute, until the test ends."""
     for module in (container_sockets, cri, pod_resources, pods_api):
         monkeypatch.setattr(module, "SECONDS", SECONDS)

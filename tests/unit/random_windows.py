@@ -1,4 +1,4 @@
-"""Random windows, for hypothesis."""
+"""Draws random windows for hypothesis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from stalltop.model.evidence import (
 )
 from stalltop.model.histograms.hdr import HIGHEST_NS
 from stalltop.model.merge.merging import with_labels
-from stalltop.model.merge.renumbering import uuids_by_label
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import LOSSES, SPLITS, Window
 from tests.unit.full_window import ALLOCATIONS, CHAINS, KEPT
@@ -53,7 +52,8 @@ _CALLS = st.builds(Calls, _ROW_KEYS, _DURATIONS, st.integers(0, 3), st.integers(
 
 
 def random_evidence(seed: int) -> Evidence:
-    """A few records of every kind, of few tenants and processes, so that those of two windows meet."""
+    """Returns a few records of every kind. Tenants and processes are few, so that records of two windows
+    share keys."""
     random = Random(seed)
 
     def count() -> int:
@@ -113,7 +113,7 @@ def random_evidence(seed: int) -> Evidence:
 
 
 def random_devices(seed: int) -> Devices:
-    """Two devices that are always there."""
+    """Returns two devices that are always present."""
     random = Random(seed)
 
     def count() -> int | None:
@@ -180,7 +180,7 @@ def random_calls(seed: int) -> one_by_one.Calls:
 
 @st.composite
 def windows(draw: st.DrawFn, start: float = 1_000.0, *, split: bool | None = None) -> Window:
-    """A small random window of host gpu7 that lasts one second."""
+    """Draws a small random window of host gpu7 that lasts one second."""
     calls = draw(st.lists(_CALLS, max_size=5, unique_by=lambda row: row.key))
     loss = draw(st.dictionaries(st.sampled_from(sorted(LOSSES)), st.integers(0, 1_000), max_size=3))
     made = window(
@@ -205,7 +205,7 @@ def windows(draw: st.DrawFn, start: float = 1_000.0, *, split: bool | None = Non
 
 @st.composite
 def sequences(draw: st.DrawFn, most: int = 8, *, split: bool | None = None) -> list[Window]:
-    """One to ``most`` windows of one host that follow each other."""
+    """Draws one to ``most`` consecutive windows of one host."""
     return [draw(windows(1_000.0 + number, split=split)) for number in range(draw(st.integers(1, most)))]
 
 
@@ -213,34 +213,45 @@ _PLACES: tuple[tuple[tuple[int, str, str], ...], ...] = (
     ((0, "GPU-A", ""), (1, "GPU-B", "")),
     ((0, "GPU-B", ""), (1, "GPU-A", "")),
     ((0, "GPU-B", ""),),
+    ((1, "GPU-A", ""),),
+    ((0, "GPU-C", ""), (1, "GPU-A", "")),
     ((0, "GPU-A", "MIG-a"),),
     ((0, "GPU-A", "MIG-b"),),
+    ((0, "GPU-B", ""), (0, "GPU-A", "")),
     (),
 )
-"""What devices a host may have at a moment: index, UUID and the UUID of a MIG device."""
+"""Sets of devices that a host may have: index, UUID, and the UUID of a MIG device. A second one of an index
+is lost."""
 
 
 @st.composite
 def sequences_of_moving_devices(draw: st.DrawFn, most: int = 8) -> list[Window]:
-    """The same, with devices that are lost, come back, change places, and have MIG devices made anew."""
+    """Draws consecutive windows in which devices are lost, return, change their index, and get new MIG
+    devices. Every row names a device of its own window, or none."""
     return [
-        _with_devices(part, draw(st.sampled_from(_PLACES)), draw(st.integers(0, 9)))
+        _with_devices(part, draw(st.sampled_from(_PLACES)), draw(st.integers(0, 1 << 32)))
         for part in draw(sequences(most))
     ]
 
 
-def _with_devices(part: Window, places: tuple[tuple[int, str, str], ...], count: int) -> Window:
-    """``part`` with these devices; what ran on others ran on an unknown one."""
-    devices = Devices(
-        tuple(
+def _with_devices(part: Window, places: tuple[tuple[int, str, str], ...], seed: int) -> Window:
+    """``part`` with these devices; calls on other devices ran on an unknown one."""
+    random = Random(seed)
+    indexes: set[int] = set()
+    found = []
+    for index, uuid, mig in places:
+        found.append(
             Device(
                 *(index, uuid, "H100"),
                 mig=bool(mig),
+                lost=index in indexes,
                 instances=(MigInstance(index, 3, mig),) if mig else (),
-                pcie_replays=count,
+                pcie_replays=random.choice((None, 0, random.randrange(1 << 40))),
+                energy_millijoules=random.choice((None, 7)),
+                xids=tuple(sorted(random.sample((13, 31, 79), random.randrange(3)))),
             )
-            for index, uuid, mig in places
         )
-    )
-    unknown = {"0", "1", "0:3"} - uuids_by_label(devices).keys()
-    return replace(with_labels(part, dict.fromkeys(unknown, "")), devices=devices)
+        indexes.add(index)
+    told = {str(index) for index in indexes} | {f"{index}:3" for index, _, mig in places if mig}
+    unknown = {"0", "1", "0:3"} - told
+    return replace(with_labels(part, dict.fromkeys(unknown, "")), devices=Devices(tuple(found)))

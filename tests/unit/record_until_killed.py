@@ -1,7 +1,8 @@
-"""Records in processes that are forked from this one, for tests that kill them: it reads lines on stdin.
+"""Records in forked processes, for tests that kill them. Each line on stdin names a file.
 
-``FILE`` forks one that records to FILE, as quickly as it can, going on with what is there. It prints its
-process id, then the number of each window once it is written; when it has ended, ``ended``.
+For each file it forks a process that records to it as fast as possible, and continues a recording that
+exists. It prints the PID, then the number of each window once it is written, and ``ended`` when the process
+has ended.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from tests.unit.recorded_windows import START, second
 
 ROWS = 20
 TIERS = (Tier(0, 20.0), Tier(10, 120.0), Tier(60, float("inf")))
-"""Short, so that windows are put together at all times."""
+"""Short tiers, so that windows are merged all the time."""
 
 
 def record(path: Path) -> None:
-    """Record until killed."""
+    """Records until the process is killed."""
     recording = Recording(path, Bounds(LEAST_BYTES), TIERS)
     newest = recording.newest
     number = 0 if newest is None else round(newest.start - START) + 1

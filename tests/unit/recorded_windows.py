@@ -1,4 +1,4 @@
-"""Windows for recordings: rows that change from second to second, made quickly, and the same each time."""
+"""Makes windows for recordings: cheap, different each second, and reproducible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FULL = full_window()
 
 
 def keys(rows: int) -> tuple[RowKey, ...]:
-    """Rows of ten processes of two tenants."""
+    """Returns keys of ten processes of two tenants."""
     return tuple(
         key(f"cudaOperation{row:03}", tenant=("docker:aa", "cri:bb")[row % 2], pid=100 + row % 10)
         for row in range(rows)
@@ -26,7 +26,8 @@ def keys(rows: int) -> tuple[RowKey, ...]:
 
 
 def second(number: int, rows: int = 100, *, entries: int = 12, full: bool = False) -> Window:
-    """The window of second ``number``: each row with ``entries`` durations; ``full``: with all else, too."""
+    """Returns the window of second ``number``: ``entries`` durations in each row, and with ``full`` all
+    other data, too."""
     random = np.random.default_rng(number)
     index = np.sort(random.choice(COUNTERS // 2, entries, replace=False)).astype(np.uint16)
     count = random.integers(1, 200, rows * entries).astype(np.uint64)

@@ -1,4 +1,4 @@
-"""Recordings for tests: files of windows that follow each other."""
+"""Writes recordings of consecutive windows for tests."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.unit.full_window import full_window
 
 
 def following(n: int, one: Window | None = None) -> list[Window]:
-    """``n`` windows, one behind the other, with something in every field."""
+    """Returns ``n`` consecutive windows with a value in every field."""
     first = full_window() if one is None else one
     return [replace(first, start=first.start + at * first.seconds) for at in range(n)]
 
 
 def record(path: Path, windows: Iterable[Window], *, page_bytes: int = 1024) -> Path:
-    """A file of ``windows`` at ``path``, which is free."""
+    """Writes ``windows`` to a new recording at ``path``."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA page_size = {page_bytes}")
         connection.execute("PRAGMA synchronous = OFF")
@@ -35,7 +35,7 @@ def record(path: Path, windows: Iterable[Window], *, page_bytes: int = 1024) -> 
 
 @contextlib.contextmanager
 def changing(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that writes into a file."""
+    """Opens a connection that may write to the file."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         yield connection

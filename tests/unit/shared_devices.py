@@ -1,4 +1,4 @@
-"""Devices that several tenants share, windows on them, and what is said of one tenant."""
+"""Makes devices that several tenants share, and windows with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gpu(*processes: DeviceProcess, index: int = 0, **told: object) -> Device:
 
 
 def on(*devices: Device, rows: Sequence[Spent] = (), **others: object) -> Window:
-    """A window in which a scheduler told all that it gave, and these are the devices that it gives."""
+    """Returns a window with these devices, all of them allocatable and all tenants known to the scheduler."""
     made = window(rows, devices=Devices(devices))
     given = tuple(uuid for one in devices for uuid in (one.uuid, *(part.uuid for part in one.instances)))
     said = replace(made.coverage, scheduled=(*made.tenants, POD.id), schedulable=given)

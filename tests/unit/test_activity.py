@@ -1,4 +1,5 @@
-"""Looks at what the programs remember of activity tell every tick once, and say what they do not know."""
+"""Tests reading the activity that the BPF programs store: each tick counts once, and lost ticks are
+reported."""
 
 from __future__ import annotations
 
@@ -24,15 +25,15 @@ FUNCTIONS = (
     Function(8, "cuMemAlloc", 80, "driver"),
 )
 FIRST = 10 * TICKS + 4000
-"""Close before the end of a lap."""
+"""Shortly before the end of a lap."""
 
 
 LAPS_BEFORE_THEY_REPEAT = TICKS * layout.LAP
-"""In ticks: 39 hours."""
+"""After this many ticks (39 hours) the number of a lap repeats."""
 
 
 def mark(record: np.void, start: int, last: int) -> None:
-    """Write the ticks of a call that returns in tick ``last``, as bpf/activity.h does."""
+    """Sets the ticks of a call that returns in tick ``last``, as bpf/activity.h does."""
     tick = max(start, last - (TICKS - 1))
     while tick <= last:
         if tick % SPAN == 0 and last - tick >= SPAN - 1:
@@ -48,8 +49,8 @@ def ticks_of(bits: int, first: int = 0) -> set[int]:
 
 
 @dataclass
-class Kernel:
-    """The maps, and a clock that counts ticks."""
+class ActivityMaps:
+    """Holds the BPF maps in memory, and a clock in ticks."""
 
     tick: int = FIRST
     programs: Any = None
@@ -74,7 +75,7 @@ class Kernel:
         return cast(np.void, record[0])
 
     def thread(self, number: int, tgid: int, start: int | None, function: int = 7, device: int = 1) -> None:
-        """Its thread is in one call since tick ``start``, or in none."""
+        """Sets a thread to be in one call since tick ``start``, or in none."""
         thread = self.programs.threads[number : number + 1]
         thread["tid"], thread["tgid"], thread["cgroup_id"] = 100 + number, tgid, 5
         thread["depth"] = start is not None
@@ -101,7 +102,7 @@ def maps(monkeypatch: pytest.MonkeyPatch) -> None:
     st.integers(0, 1 << 26),
 )
 @settings(max_examples=60)
-def test_the_last_ticks_are_remembered_whatever_came_before(calls: list[tuple[int, int]], base: int) -> None:
+def test_the_last_ticks_are_kept_after_any_earlier_calls(calls: list[tuple[int, int]], base: int) -> None:
     records = np.zeros(1, layout.ACTIVITY)
     expected = set()
     ended = sorted((base + begin + length, base + begin) for begin, length in calls)
@@ -114,9 +115,9 @@ def test_the_last_ticks_are_remembered_whatever_came_before(calls: list[tuple[in
     assert ticks_of(bits, first) == {tick for tick in expected if tick >= first}
 
 
-def test_every_tick_is_told_once_whenever_is_looked() -> None:
+def test_every_tick_is_counted_once_at_any_interval_of_reading() -> None:
     chosen = random.Random(3)
-    kernel = Kernel()
+    kernel = ActivityMaps()
     reader = kernel.reader()
     record = kernel.record(0, 42)
     expected: set[int] = set()
@@ -151,7 +152,7 @@ def test_every_tick_is_told_once_whenever_is_looked() -> None:
 
 
 def test_calls_that_do_not_use_the_device_are_not_activity() -> None:
-    kernel = Kernel()
+    kernel = ActivityMaps()
     reader = kernel.reader()
     kernel.thread(0, 42, FIRST, function=8)
     kernel.tick += 100
@@ -159,7 +160,7 @@ def test_calls_that_do_not_use_the_device_are_not_activity() -> None:
 
 
 def test_a_thread_that_ended_in_a_call_was_active_until_then_and_not_after() -> None:
-    kernel = Kernel()
+    kernel = ActivityMaps()
     reader = kernel.reader()
     kernel.thread(0, 42, FIRST, device=3)
     kernel.tick += 100
@@ -176,8 +177,8 @@ def test_a_thread_that_ended_in_a_call_was_active_until_then_and_not_after() -> 
     assert not reader.read().active
 
 
-def test_what_was_written_over_is_told_as_not_known() -> None:
-    kernel = Kernel()
+def test_overwritten_ticks_are_reported_as_late() -> None:
+    kernel = ActivityMaps()
     reader = kernel.reader()
     record = kernel.record(0, 42)
     for tick in range(FIRST, FIRST + TICKS + 1000):
@@ -189,8 +190,8 @@ def test_what_was_written_over_is_told_as_not_known() -> None:
     assert ticks_of(active.ticks) == set(range(1000, told.end_tick - FIRST))
 
 
-def test_looks_between_reads_lose_nothing() -> None:
-    kernel = Kernel()
+def test_samples_between_reads_lose_nothing() -> None:
+    kernel = ActivityMaps()
     reader = kernel.reader()
     record = kernel.record(0, 42)
     assert not reader.due
@@ -204,8 +205,8 @@ def test_looks_between_reads_lose_nothing() -> None:
     assert ticks_of(told.active[0].ticks) == set(range(0, told.end_tick - FIRST, 2))
 
 
-def test_what_is_kept_for_a_reader_is_bounded() -> None:
-    kernel = Kernel()
+def test_ticks_stored_between_reads_are_bounded() -> None:
+    kernel = ActivityMaps()
     reader = kernel.reader()
     kernel.thread(0, 42, FIRST)
     for _ in range(MOST_TICKS // 2000 + 10):
@@ -217,8 +218,8 @@ def test_what_is_kept_for_a_reader_is_bounded() -> None:
     assert told.active[0].ticks == ticks_between(0, MOST_TICKS)
 
 
-def test_what_is_long_over_does_not_come_back() -> None:
-    kernel = Kernel(tick=LAPS_BEFORE_THEY_REPEAT)
+def test_old_ticks_do_not_return_when_lap_numbers_repeat() -> None:
+    kernel = ActivityMaps(tick=LAPS_BEFORE_THEY_REPEAT)
     reader = kernel.reader()
     record = kernel.record(2, tgid=70)
     mark(record, kernel.tick, kernel.tick + 500)
@@ -230,8 +231,8 @@ def test_what_is_long_over_does_not_come_back() -> None:
         assert reader.read().active == []
 
 
-def test_what_is_remembered_is_not_forgotten_too_early() -> None:
-    kernel = Kernel()
+def test_clearing_old_ticks_keeps_the_recent_ones() -> None:
+    kernel = ActivityMaps()
     record = kernel.record(0, tgid=70)
     mark(record, FIRST - TICKS + 1, FIRST - 1)
     activity.forget_before(kernel.programs.activities[:1], FIRST)
@@ -239,8 +240,8 @@ def test_what_is_remembered_is_not_forgotten_too_early() -> None:
     assert bits.bit_count() == TICKS - 1
 
 
-def test_records_of_a_process_that_is_gone_are_given_back_empty() -> None:
-    kernel = Kernel()
+def test_records_of_an_ended_process_are_released_empty() -> None:
+    kernel = ActivityMaps()
     reader = kernel.reader()
     mark(kernel.record(0, 42), FIRST, FIRST + 5)
     mark(kernel.record(1, 43), FIRST, FIRST + 2)
@@ -251,5 +252,5 @@ def test_records_of_a_process_that_is_gone_are_given_back_empty() -> None:
 
 
 @given(st.integers(-3, 200), st.integers(-3, 200))
-def test_ticks_between(first: int, end: int) -> None:
+def test_ticks_between_sets_the_bits_of_the_range(first: int, end: int) -> None:
     assert ticks_of(ticks_between(first, end)) == (set(range(first, end)) if first >= 0 else set())

@@ -1,4 +1,4 @@
-"""Lines of what is wrong and the first line of the screen: what they keep in every width."""
+"""Tests the list of problems and the header line at every width of the terminal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 from rich.style import Style
 
 from stalltop.model.text.figures import fit
+from stalltop.model.text.glyphs import UNICODE
 from stalltop.widgets.alerts import AlertList, AlertRow
 from stalltop.widgets.header import Header, HeaderState
+from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 
 ROW = AlertRow(
@@ -27,20 +29,22 @@ OVER = replace(ROW, key="b", role="dim", ended="12:30:00")
 
 
 @pytest.fixture
-def paint() -> Palette:
+def paint(monkeypatch: pytest.MonkeyPatch) -> Palette:
+    """A palette without colours, for widgets without an app."""
+    monkeypatch.setattr(Lines, "glyphs", UNICODE)
     plain = Style.null()
     return Palette(**dict.fromkeys(Palette.__dataclass_fields__, plain))
 
 
 def lines(paint: Palette, width: int, *rows: AlertRow, height: int = 9) -> list[str]:
-    """What the list draws."""
+    """Returns the lines of the list."""
     panel = AlertList()
     panel._rows = rows
     return [strip.text for strip in panel.lines(width, height, paint)]
 
 
 @pytest.mark.parametrize("width", [60, 70, 80, 99, 100, 120, 149, 150, 200])
-def test_what_it_is_and_who_does_it_are_kept(paint: Palette, width: int) -> None:
+def test_title_and_culprit_are_shown_at_every_width(paint: Palette, width: int) -> None:
     for line in lines(paint, width, ROW, OVER):
         assert "data loading waits for a disk" in line
         assert fit(ROW.culprit, min(width - 42, 16)).rstrip(" …") in line
@@ -52,14 +56,14 @@ def test_what_it_is_and_who_does_it_are_kept(paint: Palette, width: int) -> None
 
 
 @pytest.mark.parametrize("width", [80, 99, 103, 120, 200])
-def test_who_loses_stands_before_who_does_it_in_every_width(paint: Palette, width: int) -> None:
+def test_victim_stands_left_of_the_culprit_at_every_width(paint: Palette, width: int) -> None:
     for line in lines(paint, width, ROW, OVER):
         assert line.index("data loading") < line.index("train-res") < line.index("anna: rsync")
     assert lines(paint, width, ROW)[0].index("412ms/s") < lines(paint, width, ROW)[0].index("anna: rsync")
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_columns_of_the_last_line_stand_below_the_others(paint: Palette, width: int) -> None:
+def test_the_line_with_the_count_of_hidden_problems_keeps_the_columns(paint: Palette, width: int) -> None:
     *_, above, last = lines(paint, width, *(replace(ROW, key=key) for key in "abcd"), height=3)
     assert last.rstrip().endswith("+1 more")
     cut = last.removesuffix("+1 more ").rstrip().removesuffix("…")
@@ -69,7 +73,7 @@ def test_columns_of_the_last_line_stand_below_the_others(paint: Palette, width: 
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
-def test_nothing_of_the_header_moves_as_figures_change(paint: Palette, width: int) -> None:
+def test_header_fields_do_not_move_when_figures_change(paint: Palette, width: int) -> None:
     quiet = HeaderState(
         "gpu-node-17", "LIVE", "good", "last 10s", 12.0, traced="traced 9/9", probe_percent=0.1
     )
@@ -86,7 +90,7 @@ def test_nothing_of_the_header_moves_as_figures_change(paint: Palette, width: in
 
     for state in (replace(busy, lost=0), replace(quiet, chains=worse)):
         assert places(state) == places(quiet)
-    assert (places(replace(busy, chains=worse[:1])) == places(quiet)) == (width > 60)  # what is lost is said
+    assert (places(replace(busy, chains=worse[:1])) == places(quiet)) == (width > 60)  # the lost time appears
     header = Header()
     header._state = busy
     assert "1C 2H 1M 3L" in header.lines(width, 1, paint)[0].text

@@ -1,4 +1,4 @@
-"""Calls made beside: results, errors, and a call that hangs."""
+"""Tests calls in another thread: results, errors, and a call that hangs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from stalltop.probes.aside import Aside
 
 
-def test_results_and_errors_come_back() -> None:
+def test_results_and_errors_reach_the_caller() -> None:
     aside = Aside("test")
     assert aside.call(lambda: 42, 30) == 42
     with pytest.raises(ZeroDivisionError):
@@ -21,7 +21,7 @@ def test_results_and_errors_come_back() -> None:
     aside.close()
 
 
-def test_a_call_that_hangs_holds_up_nobody_and_the_next_ones_are_not_made() -> None:
+def test_a_hanging_call_blocks_nobody_and_further_calls_are_dropped() -> None:
     aside = Aside("test")
     go_on = threading.Event()
     assert aside.call(go_on.wait, 0.01) is None

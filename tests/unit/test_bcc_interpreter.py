@@ -1,4 +1,4 @@
-"""Which Python runs BCC where several are about, and that an old one can."""
+"""Tests which Python interpreter runs BCC, and that an old one can."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ def _asked_anew() -> Iterator[None]:
 
 @pytest.fixture
 def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that the first of two interpreters searches for packages; the other searches none of ours."""
+    """Returns the package folder of the first of two interpreters; the second one sees no packages of
+    ours."""
     packages = tmp_path / "packages"
     packages.mkdir()
     for name, path in (("this", packages), ("distribution", tmp_path / "none")):
-        # -S: nor those of this machine.
+        # -S also hides the packages of this machine.
         script = f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} -S "$@"\n'
         (tmp_path / name).write_text(script)
         (tmp_path / name).chmod(0o755)
@@ -44,14 +45,14 @@ def bcc(packages: Path, *, real: bool, text: str = "BPF = object\n__version__ = 
         (packages / "bcc/libbcc.py").touch()
 
 
-def test_this_one_runs_it_where_it_has_it(seen: Path) -> None:
+def test_this_interpreter_is_used_if_it_has_bcc(seen: Path) -> None:
     bcc(seen, real=True)
     assert chosen.bcc_interpreter() == sys.executable
     assert chosen.bcc_version() == "0.18.0"
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["nothing", "another package of that name"])
-def test_the_distributions_runs_it_where_only_that_has_it(seen: Path, other: bool) -> None:
+def test_the_distributions_interpreter_is_used_if_only_it_has_bcc(seen: Path, other: bool) -> None:
     if other:
         bcc(seen, real=False, text="")
     bcc(seen.parent / "none", real=True)
@@ -59,7 +60,7 @@ def test_the_distributions_runs_it_where_only_that_has_it(seen: Path, other: boo
     assert chosen.bcc_version() == "0.18.0"
 
 
-def test_where_none_has_it_the_reason_is_told(seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_bcc_is_reported_with_the_reason(seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ImportError, match="No module named 'bcc'"):
         chosen.bcc_version()
     chosen.bcc_interpreter.cache_clear()
@@ -69,13 +70,13 @@ def test_where_none_has_it_the_reason_is_told(seen: Path, monkeypatch: pytest.Mo
         chosen.bcc_version()
 
 
-def test_its_library_may_be_missing(seen: Path) -> None:
+def test_a_missing_libbcc_is_reported(seen: Path) -> None:
     bcc(seen, real=True, text="raise OSError('libbcc.so.0: cannot open shared object file')\n")
     with pytest.raises(ImportError, match=r"libbcc\.so\.0: cannot open"):
         chosen.bcc_version()
 
 
-def test_an_old_python_can_run_the_compiler() -> None:
+def test_the_compiler_script_runs_on_python_3_8() -> None:
     text = Path(compiler.__file__).read_text()
     tree = ast.parse(text, feature_version=OLDEST)
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}

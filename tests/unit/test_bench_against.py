@@ -1,4 +1,4 @@
-"""Comparing two revisions: the arithmetic, the turns, the command line, and what is left behind."""
+"""Tests comparing two revisions: the arithmetic, alternating rounds, the command line, and cleaning up."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bench import __main__ as command
 from bench import document, revision
 from bench.against import command as against
 from bench.against.pairs import Pairs, paired, student
-from bench.against.turns import Side, in_turns
+from bench.against.turns import SideProcess, in_turns
 from bench.against.worktree import checked_out
-from bench.figures import Column, Figure, Measured, figures, values_of
+from bench.figures import Figure, FigureColumn, FigureText, figures, values_of
 from bench.program import Program
 from bench.spread import Spread
-from bench.table import Table
+from bench.table import TextTable
 from stalltop.model.errors import StalltopError, UsageError
 from tests.unit.other_revision import NEW, OLD, git, repository
 
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made."""
+    """Returns the folder for temporary folders."""
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -47,8 +47,8 @@ def pairs(here: list[float], there: list[float], better: Any = "lower") -> Pairs
     return made
 
 
-def told(table: Table) -> dict[str, Any]:
-    """As a side tells its table."""
+def told(table: TextTable) -> dict[str, Any]:
+    """Returns the table as the measuring process sends it."""
     from bench.against.side import _plain
 
     found: dict[str, Any] = json.loads(json.dumps(_plain(table)))
@@ -56,28 +56,30 @@ def told(table: Table) -> dict[str, Any]:
 
 
 def untyped(table: dict[str, Any]) -> dict[str, Any]:
-    """As the side of a revision whose tables are only text."""
+    """Returns the table as a revision without typed figures sends it."""
     head = [{"text": one["text"]} for one in table["head"]]
     rows = [[{"text": cell["text"]} for cell in row] for row in table["rows"]]
     return {"title": table["title"], "head": head, "rows": rows, "others": []}
 
 
-def test_a_table_gives_its_figures_with_names_units_and_rounds() -> None:
-    table = Table(
+def test_figures_of_a_table_have_names_units_and_rounds() -> None:
+    table = TextTable(
         "cost, 1 thread: ns a call",
         (
             "on",
             "tool",
-            Column("ns", "ns"),
-            Column("/ off"),
-            Column("share", "%", "higher"),
-            Column("CPU"),
+            FigureColumn("ns", "ns"),
+            FigureColumn("/ off"),
+            FigureColumn("share", "%", "higher"),
+            FigureColumn("CPU"),
             "x",
         ),
     )
-    table.head = (*table.head[:-1], Column("target", told_only=True))
-    table.add("one", "off", Spread.of([3.0, 1.0, 2.0]).text(), "-", Measured("all", [100.0]), "1,234.5", "9")
-    table.add("", "-", "-", "1.5 (1.4-1.6)", "-", Measured("2 MB", [2.0], "MB"), "9")
+    table.head = (*table.head[:-1], FigureColumn("target", told_only=True))
+    table.add(
+        "one", "off", Spread.of([3.0, 1.0, 2.0]).text(), "-", FigureText("all", [100.0]), "1,234.5", "9"
+    )
+    table.add("", "-", "-", "1.5 (1.4-1.6)", "-", FigureText("2 MB", [2.0], "MB"), "9")
     assert table.figures() == [
         Figure("cost, 1 thread", ("one", "off"), "ns", (3.0, 1.0, 2.0), "ns", "lower"),
         Figure("cost, 1 thread", ("one", "off"), "share", (100.0,), "%", "higher"),
@@ -93,22 +95,22 @@ def test_text_of_an_older_revision_is_read_as_figures() -> None:
     assert {cell: (*values_of(cell), None)[0] for cell in cells} == cells
 
 
-def test_columns_of_one_name_are_told_apart() -> None:
-    head = ("what", Column("a"), Column("/ off"), Column("b"), Column("/ off"))
+def test_columns_of_one_name_get_distinct_names() -> None:
+    head = ("what", FigureColumn("a"), FigureColumn("/ off"), FigureColumn("b"), FigureColumn("/ off"))
     found = figures("t", head, [("row", "1", "2", "3", "4")])
     assert [(one.name, one.value) for one in found] == [("a", 1), ("a / off", 2), ("b", 3), ("b / off", 4)]
-    head = ("what", Column("write"), Column("CPU"), Column("tend"), Column("CPU"))
+    head = ("what", FigureColumn("write"), FigureColumn("CPU"), FigureColumn("tend"), FigureColumn("CPU"))
     assert [one.name for one in figures("t", head, [("row", "1", "2", "3", "4")])] == [
         *("write", "write CPU", "tend", "tend CPU")
     ]
 
 
-def test_students_quantiles_are_those_of_the_tables() -> None:
+def test_students_quantiles_match_published_tables() -> None:
     for freedom, exact in ((3, 5.841), (4, 4.604), (5, 4.032), (9, 3.250), (14, 2.977), (24, 2.797)):
         assert student(freedom) == pytest.approx(exact, rel=0.04)
 
 
-def test_a_difference_is_told_beyond_the_noise_only() -> None:
+def test_a_difference_is_reported_only_beyond_the_noise() -> None:
     assert pairs([10, 11, 10, 11], [20, 21, 21, 20]).verdict == "better"
     assert pairs([10, 11, 10, 11], [20, 21, 21, 20], "higher").verdict == "worse"
     assert pairs([10, 11, 10, 11], [20, 21, 21, 20], "").verdict == "differs"
@@ -118,7 +120,7 @@ def test_a_difference_is_told_beyond_the_noise_only() -> None:
     assert pairs([5, 5, 5, 5], [6, 6, 6, 6]).verdict == "better"
 
 
-def test_a_machine_that_slows_down_hits_both_and_is_no_difference() -> None:
+def test_a_machine_that_slows_down_makes_no_difference() -> None:
     chance = random.Random(1)
     machine = [2.0**number for number in range(8)]
     here = [value * chance.uniform(0.99, 1.01) for value in machine]
@@ -132,7 +134,7 @@ def test_a_machine_that_slows_down_hits_both_and_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize("rounds", [4, 6, 25])
-def test_equal_sides_are_rarely_called_different(rounds: int) -> None:
+def test_equal_sides_rarely_differ(rounds: int) -> None:
     chance = random.Random(rounds)
 
     def values(mean: float) -> list[float]:
@@ -144,19 +146,19 @@ def test_equal_sides_are_rarely_called_different(rounds: int) -> None:
     assert seen > 0.95 * 500
 
 
-def test_a_ratio_needs_divisors() -> None:
+def test_a_ratio_skips_divisors_that_are_not_positive() -> None:
     assert pairs([1.0, 1.0, 1.0], [0.0, -1.0, 2.0]).ratio is None
     found = pairs([1.0, 3.0, 5.0, 9.0], [2.0, 6.0, 0.0])
     assert (found.here, found.ratio) == ([1.0, 3.0, 5.0], Spread(0.5, 0.5, 0.5, 2))
     assert found.plain()["ratio"] == 0.5
 
 
-def test_rows_are_matched_by_name_and_then_by_order() -> None:
+def test_rows_are_matched_by_name_then_by_order() -> None:
     def watching(values: tuple[float, ...]) -> dict[str, Any]:
-        head = ("load", Column("calls/s", "1/s", ""), "screen", Column("CPU %", "%"))
-        table = Table("watching: 10 s each", head, others=("beside",))
+        head = ("load", FigureColumn("calls/s", "1/s", ""), "screen", FigureColumn("CPU %", "%"))
+        table = TextTable("watching: 10 s each", head, others=("beside",))
         for load, value in enumerate(values):
-            table.add(f"{load} calls/s", str(load + 17), "no", Measured("-", [value]))
+            table.add(f"{load} calls/s", str(load + 17), "no", FigureText("-", [value]))
             table.add(f"{load} calls/s", str(load + 17), "120x40", f"{10 * value}")
             table.add(f"{load} calls/s", str(load + 17), "beside", "1")
         return told(table)
@@ -177,7 +179,7 @@ def test_rows_are_matched_by_name_and_then_by_order() -> None:
     assert alone == []
 
 
-def test_both_revisions_measure_in_turns_with_their_own_code(
+def test_revisions_run_their_own_code_in_alternating_rounds(
     tmp_path: Path, temporary: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     old, new = repository(tmp_path / "repository")
@@ -191,10 +193,13 @@ def test_both_revisions_measure_in_turns_with_their_own_code(
             text=True,
             cwd=temporary,
         ).split()
-        # Its own code, and the packages of this environment, whose dependencies are the same.
+        # Each runs its own code with the packages of this environment, as the dependencies are equal.
         assert where[0].startswith(str(there.root))
         assert not where[1].startswith(str(temporary))
-        sides = [Side("here", here, "mini", [], {}), Side("there", there, "mini", ["--quick"], {})]
+        sides = [
+            SideProcess("here", here, "mini", [], {}),
+            SideProcess("there", there, "mini", ["--quick"], {}),
+        ]
         tables = in_turns(sides, 0)
     said = [line for line in capfd.readouterr().err.splitlines() if "round" in line]
     assert [line.partition(":")[0] for line in said] == ["here", "there", "there", "here"] * 2 + [
@@ -209,38 +214,38 @@ def test_both_revisions_measure_in_turns_with_their_own_code(
     assert "0.545 (0.524-0.565)" in table.text()
     assert table.rows[0][-1] == "better"
     assert "only here: a row: added" in table.text()
-    # Nothing is left of the two checkouts.
+    # No checkout is left behind.
     assert list(temporary.iterdir()) == []
     assert len(git(tmp_path / "repository", "worktree", "list").splitlines()) == 1
 
 
-def test_a_side_that_fails_is_told_with_its_reason(tmp_path: Path, temporary: Path) -> None:
+def test_a_failing_side_is_reported_with_its_reason(tmp_path: Path, temporary: Path) -> None:
     old, _ = repository(tmp_path / "repository")
     with checked_out(old, tmp_path / "repository") as there:
         with pytest.raises(StalltopError, match="there: LookupError: this revision has no benchmark other"):
-            in_turns([Side("there", there, "other", [], {})], 0)
+            in_turns([SideProcess("there", there, "other", [], {})], 0)
         strange = Program(tmp_path, there.python)
-        with pytest.raises(StalltopError, match="is to be measured, but what is imported"):
-            in_turns([Side("there", strange, "mini", [], {})], 0)
+        with pytest.raises(StalltopError, match="should be measured, but Python imports from"):
+            in_turns([SideProcess("there", strange, "mini", [], {})], 0)
         (there.root / "bench/mini.py").write_text("import os\nos._exit(7)\n")
         with pytest.raises(StalltopError, match="exit status 7"):
-            in_turns([Side("there", there, "mini", [], {})], 0)
+            in_turns([SideProcess("there", there, "mini", [], {})], 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_comparison_that_is_ended_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_comparison_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     old, _ = repository(tmp_path / "repository")
     place = tmp_path / "temporary"
     place.mkdir()
     script = f"""
 import signal, sys
 from pathlib import Path
-from bench.against.turns import Side, closing
+from bench.against.turns import SideProcess, closing
 from bench.against.worktree import checked_out
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 with checked_out({old!r}, Path({str(tmp_path / "repository")!r})) as there:
-    side = Side("there", there, "mini", [], {{}})
+    side = SideProcess("there", there, "mini", [], {{}})
     with closing([side]):
         side.step()
         print(side._process.pid, flush=True)
@@ -263,7 +268,7 @@ with checked_out({old!r}, Path({str(tmp_path / "repository")!r})) as there:
     assert len(git(tmp_path / "repository", "worktree", "list").splitlines()) == 1
 
 
-def test_a_bench_that_fails_does_not_take_the_others_with_it(
+def test_a_failing_bench_does_not_stop_the_others(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "repository"
@@ -286,7 +291,7 @@ def test_a_bench_that_fails_does_not_take_the_others_with_it(
     assert list(temporary.iterdir()) == []
 
 
-def test_a_revision_without_benches_is_told_and_removed(tmp_path: Path, temporary: Path) -> None:
+def test_a_revision_without_benches_is_reported_and_removed(tmp_path: Path, temporary: Path) -> None:
     root = tmp_path / "repository"
     repository(root)
     git(root, "rm", "--quiet", "-r", "bench")
@@ -299,7 +304,7 @@ def test_a_revision_without_benches_is_told_and_removed(tmp_path: Path, temporar
     assert list(temporary.iterdir()) == []
 
 
-def test_what_cannot_be_compared_has_a_message_and_an_exit_code(
+def test_an_impossible_comparison_gives_a_message_and_an_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "repository"
@@ -313,14 +318,14 @@ def test_what_cannot_be_compared_has_a_message_and_an_exit_code(
     assert "needs root" in capsys.readouterr().err
     monkeypatch.setattr(command, "ROOT", tmp_path)
     assert command.main(["--against", "HEAD"]) == 1
-    assert "no git checkout" in capsys.readouterr().err
+    assert "not a git checkout" in capsys.readouterr().err
     monkeypatch.setattr(command, "ROOT", root)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert command.main(["--against", "HEAD"]) == 1
     assert "git is not installed" in capsys.readouterr().err
 
 
-def test_a_revision_is_named_with_its_changes(tmp_path: Path) -> None:
+def test_the_name_of_a_revision_mentions_uncommitted_changes(tmp_path: Path) -> None:
     root = tmp_path / "repository"
     old, new = repository(root)
     assert revision.revision(root) == git(root, "rev-parse", "--short", new)
@@ -337,11 +342,11 @@ def test_a_revision_is_named_with_its_changes(tmp_path: Path) -> None:
         revision.commit_of(ROOT, "no-such-revision")
 
 
-def test_figures_come_as_json_and_go_into_the_document(
+def test_figures_are_printed_as_json_and_written_to_the_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(built: object, folder: Path, *, quick: bool) -> list[Table]:
-        table = Table("mini: 1 round", ("what", Column("ms", "ms")))
+    def run(built: object, folder: Path, *, quick: bool) -> list[TextTable]:
+        table = TextTable("mini: 1 round", ("what", FigureColumn("ms", "ms")))
         table.add("a row", Spread.of([1.0, 2.0]).text(".1f"))
         return [table]
 
@@ -373,10 +378,10 @@ def test_figures_come_as_json_and_go_into_the_document(
     assert page.read_text() == "no place"
 
 
-def test_the_document_has_a_place_for_each_bench_and_each_place_its_machine_and_revision() -> None:
+def test_the_document_has_a_section_per_bench_with_machine_and_revision() -> None:
     text = document.DOCUMENT.read_text()
     for name in command.BENCHES:
-        if name == "gpu":  # its figures are from other machines
+        if name == "gpu":  # its figures come from other machines
             continue
         begin, end = document.BEGIN.format(name), document.END.format(name)
         block = text.partition(begin)[2].partition(end)[0]

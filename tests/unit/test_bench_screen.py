@@ -1,4 +1,4 @@
-"""What the benchmark of the screen makes of the bytes that a program writes."""
+"""Tests how the benchmark of the screen reads a program's output bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from bench.marks import Marks
 from bench.screen import latencies_ms
-from bench.shown import STEADY_ROWS, Prepared
+from bench.shown import STEADY_ROWS, PreparedSource
 from stalltop.model.rows.pivot import pivot
 
 ROW = b"\x1b[48;2;%d;0;0m\x1b[%d;1Hcontainer\x1b[0m"
@@ -30,7 +30,7 @@ ROW = b"\x1b[48;2;%d;0;0m\x1b[%d;1Hcontainer\x1b[0m"
     ],
 )
 @pytest.mark.parametrize("at_once", [1, 3, 100])
-def test_marks_are_followed_however_the_bytes_come(
+def test_the_marked_line_is_found_in_output_cut_anywhere(
     written: bytes, lines: dict[int, tuple[str, bool]], at_once: int
 ) -> None:
     marks = Marks(2)
@@ -39,20 +39,20 @@ def test_marks_are_followed_however_the_bytes_come(
     assert marks.lines == lines
 
 
-def test_a_key_takes_until_a_mark_changes() -> None:
+def test_a_keys_latency_ends_when_the_mark_moves() -> None:
     chunks = [
         (0.5, ROW % (1, 1) + ROW % (0, 2)),
-        (1.01, b"\x1b[1;20H42.1ms"),  # a refresh that has nothing to do with the key
+        (1.01, b"\x1b[1;20H42.1ms"),  # a refresh, not an effect of the key
         (1.02, ROW % (0, 1) + ROW % (1, 2)),
         (1.5, b"\x1b[1;20H42.2ms"),
-        (3.3, ROW % (1, 1) + ROW % (0, 2)),  # after the key after it: that one's
+        (3.3, ROW % (1, 1) + ROW % (0, 2)),  # follows the next key, so belongs to that one
     ]
     assert latencies_ms(chunks, [1.0, 2.0, 3.0, 4.0], 2) == pytest.approx([20.0, 1000.0, 300.0])
     assert latencies_ms([], [1.0, 2.0], 2) == pytest.approx([1000.0])
 
 
-def test_what_is_shown_changes_everywhere_but_for_the_order_of_the_first_rows() -> None:
-    source = Prepared(100, 0.5)
+def test_prepared_windows_change_everywhere_but_keep_the_order_of_the_first_rows() -> None:
+    source = PreparedSource(100, 0.5)
     windows = [source.read() for _ in range(4)]
     orders = []
     for before, after in itertools.pairwise(windows):

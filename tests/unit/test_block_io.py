@@ -1,4 +1,4 @@
-"""Block I/O with names: whose it is, which device, and how long a limit held it."""
+"""Tests block I/O with owners and device names, and the time that an I/O limit held it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants
 
 DISK = 4095 << 20 | 5
-"""No host has this device: its number is its name."""
+"""No host has this device, so its number serves as its name."""
 S = 1_000_000_000
 OWN_CGROUP = 77
 A = 6_000_000
 B = 5_000_000
-"""Numbers of processes: above all that the kernel gives."""
+"""PIDs above any that the Linux kernel assigns."""
 
 
-class OfOne(Pressures):
-    """Cgroups of one tenant, called ``a``."""
+class OneTenantPressures(Pressures):
+    """Has the cgroups of one tenant, ``a``."""
 
     block_is_unified = False
 
@@ -36,8 +36,8 @@ class OfOne(Pressures):
         return "a" if inode == OWN_CGROUP else None
 
 
-class Named(Owners):
-    """Processes are called by their numbers, which no process has; from ``A`` on they are of tenant ``a``."""
+class TwoTenantOwners(Owners):
+    """Names each process by its PID; those from ``A`` on belong to tenant ``a``, others to ``b``."""
 
     def __init__(self) -> None:
         super().__init__(Tenants(Path("/nowhere")), ProcessNames())
@@ -48,9 +48,9 @@ class Named(Owners):
 
 @pytest.fixture
 def names() -> BlockIoNames:
-    owners = Named()
+    owners = TwoTenantOwners()
     owners.begin(())
-    return BlockIoNames(owners, OfOne())
+    return BlockIoNames(owners, OneTenantPressures())
 
 
 def raw(
@@ -59,7 +59,7 @@ def raw(
     return RawBlockIo(tgid, cgroup_id, DISK, write, 2, size, 10, 100, 60, idle_ns)
 
 
-def test_each_process_has_a_record_for_each_way(names: BlockIoNames) -> None:
+def test_a_process_has_separate_records_for_reads_and_writes(names: BlockIoNames) -> None:
     found = names.records([raw(B), raw(B, write=True), raw(B + 1)], {})
     assert {(io.pid, io.write, io.device, io.tenant) for io in found} == {
         (B, False, "4095:5", "b"),
@@ -74,12 +74,12 @@ def test_records_of_a_process_in_several_cgroups_add_up(names: BlockIoNames) -> 
     assert (io.requests, io.bytes, io.queued_ns, io.service_ns, io.max_ns) == (4, 8192, 20, 200, 60)
 
 
-def test_what_is_written_back_for_nobody_is_the_host_s(names: BlockIoNames) -> None:
+def test_writeback_without_an_owner_belongs_to_the_host(names: BlockIoNames) -> None:
     (io,) = names.records([raw(0, cgroup_id=0, write=True)], {})
     assert (io.tenant, io.pid, io.process) == ("", 0, WRITEBACK)
 
 
-def test_what_is_written_back_for_a_tenant_waits_for_no_limit(names: BlockIoNames) -> None:
+def test_writeback_of_a_tenant_is_not_held_by_its_read_limit(names: BlockIoNames) -> None:
     (io,) = names.records([raw(0, cgroup_id=OWN_CGROUP, write=True, idle_ns=S)], {"a": Pressed()})
     assert (io.tenant, io.pid, io.process, io.queued_ns) == ("a", 0, WRITEBACK, 10)
 
@@ -87,9 +87,11 @@ def test_what_is_written_back_for_a_tenant_waits_for_no_limit(names: BlockIoName
 @pytest.mark.parametrize(
     ("idle_ns", "held_ns"),
     [(S, S), (9 * S, 2 * S)],
-    ids=["all the time", "no longer than the limit takes for what was moved"],
+    ids=["all the time", "at most the time that the limit needs for these bytes"],
 )
-def test_what_a_limit_held_is_the_only_user_s(names: BlockIoNames, idle_ns: int, held_ns: int) -> None:
+def test_time_held_by_a_limit_goes_to_the_only_process(
+    names: BlockIoNames, idle_ns: int, held_ns: int
+) -> None:
     pressed = {"a": Pressed(io_limits={(DISK, False): IoLimit(4096, None, "/a")})}
     (io,) = names.records([raw(A), raw(0, cgroup_id=OWN_CGROUP, idle_ns=idle_ns)], pressed)
     assert (io.tenant, io.pid, io.requests, io.bytes) == ("a", A, 4, 8192)
@@ -98,20 +100,20 @@ def test_what_a_limit_held_is_the_only_user_s(names: BlockIoNames, idle_ns: int,
     assert io.max_ns == held_ns // 2
 
 
-def test_what_a_limit_held_of_several_users_is_the_tenant_s(names: BlockIoNames) -> None:
+def test_time_held_by_a_limit_goes_to_the_tenant_if_it_has_several_processes(names: BlockIoNames) -> None:
     pressed = {"a": Pressed(io_limits={(DISK, False): IoLimit(4096, None, "/a")})}
     found = names.records([raw(A), raw(A + 1), raw(0, cgroup_id=OWN_CGROUP, idle_ns=S)], pressed)
     assert {io.pid: io.queued_ns for io in found} == {A: 10, A + 1: 10, 0: S + 10}
     assert {io.tenant for io in found} == {"a"}
 
 
-def test_a_limit_for_writes_holds_no_reads(names: BlockIoNames) -> None:
+def test_a_write_limit_holds_no_reads(names: BlockIoNames) -> None:
     pressed = {"a": Pressed(io_limits={(DISK, True): IoLimit(4096, None, "/a")})}
     found = names.records([raw(0, cgroup_id=OWN_CGROUP, idle_ns=S)], pressed)
     assert [io.queued_ns for io in found] == [10]
 
 
-def test_of_very_many_users_the_smallest_are_told_together(names: BlockIoNames) -> None:
+def test_the_smallest_of_very_many_processes_are_grouped(names: BlockIoNames) -> None:
     many = [raw(B + place) for place in range(MOST_PROCESSES + 3)]
     found = names.records(many, {})
     assert len(found) == MOST_PROCESSES + 1
@@ -127,7 +129,7 @@ def test_a_real_disk_has_its_name(names: BlockIoNames) -> None:
         assert Path(f"/sys/class/block/{io.device}").exists()
 
 
-def test_names_of_devices_do_not_pile_up(names: BlockIoNames) -> None:
+def test_the_cache_of_device_names_is_bounded(names: BlockIoNames) -> None:
     for minor in range(MOST_DEVICES + 5):
         names.records([raw(B)._replace(device=4095 << 20 | minor)], {})
     assert len(names._devices) <= MOST_DEVICES

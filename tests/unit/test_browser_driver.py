@@ -1,4 +1,4 @@
-"""What draws for a browser: when it is behind, and how files leave."""
+"""Tests the driver that draws for a browser: it notices that output is behind, and sends files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stalltop.serving.packets import FilePacket, file_in
 
 @pytest.fixture
 def driver() -> BrowserDriver:
-    """As far as its output goes: the rest needs an app."""
+    """Returns a driver with only its output; the rest needs an app."""
     return BrowserDriver.__new__(BrowserDriver)
 
 
-def test_output_that_nobody_takes_is_noticed(driver: BrowserDriver) -> None:
+def test_unread_output_is_noticed(driver: BrowserDriver) -> None:
     end, driver.fileno = os.pipe()
     try:
         assert not driver.is_behind
@@ -35,7 +35,7 @@ def test_output_that_nobody_takes_is_noticed(driver: BrowserDriver) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\xff" * 200_000, "ä"])
-def test_a_file_leaves_whole(driver: BrowserDriver, content: bytes | str) -> None:
+def test_a_file_is_sent_whole(driver: BrowserDriver, content: bytes | str) -> None:
     end, driver.fileno = os.pipe()
     read: list[bytes] = []
 

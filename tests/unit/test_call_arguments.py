@@ -1,4 +1,4 @@
-"""Arguments of kept calls, as registers hold them, read as their functions take them."""
+"""Tests decoding the arguments of captured calls from registers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stalltop.probes.told_calls import told_calls
 
 ID = {function.symbol: function.id for function in FUNCTIONS}
 GARBAGE = 0xABCD << 32
-"""What the upper half of a register may hold where the argument is an int."""
+"""Arbitrary upper half of a register that holds an int."""
 
 
 @pytest.mark.parametrize(
@@ -43,22 +43,22 @@ GARBAGE = 0xABCD << 32
         ("ncclSend", (1, 64, 9, 3, 0x99, 0x5), "count=64 type=bfloat16 peer=3 communicator=0x99 stream=0x5"),
     ],
 )
-def test_arguments_are_told(symbol: str, arguments: tuple[int, ...], text: str) -> None:
+def test_arguments_are_decoded(symbol: str, arguments: tuple[int, ...], text: str) -> None:
     assert argument_text(ID[symbol], arguments) == text
 
 
-def test_every_function_with_told_arguments_is_traced() -> None:
+def test_every_function_with_decoded_arguments_is_traced() -> None:
     assert set(ID) >= SYMBOLS
     for symbol in ID:
         assert len(argument_text(ID[symbol], [(1 << 64) - 1] * 6)) < 200
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_arguments_are_left_out() -> None:
     assert argument_text(0, [1] * 6) == ""
     assert argument_text(ID["cudaMemcpy"], []) == ""
 
 
-def test_kept_calls_get_names_and_the_time_of_day() -> None:
+def test_captured_calls_get_names_and_wall_clock_times() -> None:
     split = (7, 3, 0, 0, 0, 0, 0, 0, 0, 0)
     raw = RawKeptCall(
         *(100, 101, 71, 5, False, ID["cudaLaunchKernel"], 1_000, 10, 0, 0),

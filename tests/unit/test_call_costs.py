@@ -1,4 +1,4 @@
-"""What the calls of NVML cost, as ``stalltop check --verbose`` tells it."""
+"""Tests the costs of NVML calls as ``stalltop check --verbose`` prints them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 from stalltop.formats.text.call_costs import document, text
 from stalltop.model.call_cost import CallCost
-from tests.unit.nvml_standin import library, look, run
+from stalltop.model.text.glyphs import ASCII
+from tests.unit.nvml_standin import library, run, run_with_clock
 
 COSTS = (
     CallCost("nvmlDeviceGetPcieThroughput", 40, 0, 20_100_000, 21_000_000, 25_000_000, 10.0),
@@ -17,7 +18,7 @@ COSTS = (
 )
 
 
-def test_text() -> None:
+def test_text_lists_calls_by_median_cost() -> None:
     told = text(COSTS)
     assert told.splitlines()[-4:] == [
         "  MEDIAN     P99     MAX  CALLS FAILED  ASKED      FUNCTION",
@@ -25,17 +26,17 @@ def test_text() -> None:
         "  90.0µs   400µs  1.20ms     80      3  each look  nvmlDeviceGetPowerUsage",
         "   2.00s   2.00s   2.00s      1      -  as needed  nvmlInit",
     ]
-    assert text(COSTS, unicode=False).isascii()
+    assert text(COSTS, glyphs=ASCII).isascii()
     assert text(()) == "\nNo GPU answered NVML: there are no costs to tell.\n"
 
 
 @pytest.mark.parametrize("width", [1, 40, 80, 200])
-def test_what_explains_it_fits(width: int) -> None:
+def test_the_explanation_fits_the_width(width: int) -> None:
     *above, _ = text(COSTS, width=width).partition("  MEDIAN")[0].splitlines()
     assert all(len(line) <= max(width, 40) for line in above)
 
 
-def test_document() -> None:
+def test_the_json_has_every_cost() -> None:
     told = json.loads(json.dumps(document(COSTS)))
     assert told[2] == {
         "name": "nvmlInit",
@@ -58,7 +59,7 @@ sys.exit(0 if main(["check", "--json", "--verbose"]) in (0, 3) else 1)
 
 
 @pytest.mark.parametrize("devices", [0, 2])
-def test_the_command_measures_them(devices: int) -> None:
+def test_check_verbose_measures_the_costs(devices: int) -> None:
     scenario = f"devices={devices}\ndelay.nvmlDeviceGetPowerUsage=7\nfail.nvmlDeviceGetEccMode=3\n"
     told = json.loads(run(CHECK, library(), scenario))
     costs = {cost["name"]: cost for cost in told["nvml_calls"]}
@@ -71,8 +72,8 @@ def test_the_command_measures_them(devices: int) -> None:
     assert costs["nvmlDeviceGetUtilizationRates"]["calls"] >= 20
 
 
-def test_a_driver_that_is_slow_to_answer_tells_its_costs() -> None:
-    """That is when one wants to know them: the first look takes far longer than a read waits for it."""
+def test_costs_are_shown_for_a_driver_slow_to_answer() -> None:
+    """Costs matter most in this case: the first sample takes much longer than a read waits."""
     told = run(
         """
 import json
@@ -90,8 +91,8 @@ print(json.dumps([[cost.name, cost.median_ns] for cost in surroundings.nvml_cost
     assert costs["nvmlDeviceGetPowerUsage"] >= 40_000_000
 
 
-def test_a_function_that_several_questions_call_has_the_shortest_rhythm() -> None:
-    told = look(
+def test_a_function_of_several_readings_shows_the_shortest_interval() -> None:
+    told = run_with_clock(
         """
 nvml = Nvml(clock=clock)
 for _ in range(4):
@@ -99,10 +100,10 @@ for _ in range(4):
     nvml.devices()
 print(json.dumps({cost.name: [cost.calls, cost.every_seconds] for cost in nvml.costs()}))
 """,
-        # The fields that tell how long clocks were held are there, the others are not supported.
+        # The fields for the time of held clocks are supported, the others are not.
         "devices=2\n1.field.269=1\n0.mig=1\n0.instances=1g.10gb\n",
     )
     assert told["nvmlDeviceGetFieldValues"][1] == 0.0
     assert told["nvmlDeviceGetMemoryInfo"][1] == 0.0
-    assert told["nvmlDeviceGetUUID"] == [3, 10.0]  # once for each GPU; of MIG devices now and then
+    assert told["nvmlDeviceGetUUID"] == [3, 10.0]  # once per GPU at start; for MIG devices only now and then
     assert told["nvmlDeviceGetPciInfo"] == [2, None]

@@ -1,4 +1,4 @@
-"""Layouts, memberships and the tree of cgroups, on a made-up host."""
+"""Tests cgroup layouts, memberships and the tree of cgroups on a fake host."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.unit.fake_host import FakeHost
 
 
 @pytest.mark.parametrize("kind", ["unified", "hybrid", "legacy", "none"])
-def test_layout(tmp_path: Path, kind: str) -> None:
+def test_layout_is_detected(tmp_path: Path, kind: str) -> None:
     host = FakeHost(tmp_path, kind)
     found = layout(tmp_path)
     assert found.kind == kind
     assert found.unified == (Mount(host.point, "/") if kind in ("unified", "hybrid") else None)
 
 
-def test_layout_of_a_mount_point_with_blanks_and_of_the_widest_mount(tmp_path: Path) -> None:
+def test_layout_decodes_blanks_and_takes_the_widest_mount(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.write(
         "proc/self/mountinfo",
@@ -31,11 +31,11 @@ def test_layout_of_a_mount_point_with_blanks_and_of_the_widest_mount(tmp_path: P
     assert layout(tmp_path).unified == Mount(tmp_path / "with blank", "/")
 
 
-def test_layout_where_nothing_can_be_read(tmp_path: Path) -> None:
+def test_layout_without_mountinfo_is_none(tmp_path: Path) -> None:
     assert layout(tmp_path).kind == "none"
 
 
-def test_membership(tmp_path: Path) -> None:
+def test_membership_is_read_from_proc(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.process(7, "4:memory:/docker/a:b\n3:cpu,cpuacct:/docker/a:b\n1:name=systemd:/x (deleted)\n0::/y\n")
     assert membership(7, tmp_path) == Membership("/y", ("/docker/a:b", "/x"))
@@ -72,8 +72,8 @@ def test_a_removed_cgroup_keeps_its_path(tmp_path: Path) -> None:
     assert tree.id("/slice/a/inner") == 0
 
 
-def test_a_cgroup_swapped_for_another_is_noticed(tmp_path: Path) -> None:
-    # The number of children stays the same, so that link counts alone would not tell.
+def test_a_cgroup_replaced_by_another_is_noticed(tmp_path: Path) -> None:
+    # The number of children stays the same, so link counts alone would miss it.
     host = FakeHost(tmp_path)
     host.cgroup("/slice/a")
     tree = CgroupTree(Mount(host.point, "/"))
@@ -88,7 +88,7 @@ def test_a_cgroup_swapped_for_another_is_noticed(tmp_path: Path) -> None:
     assert tree.path(again) == "/slice/b"
 
 
-def test_a_mount_of_a_part_of_the_hierarchy(tmp_path: Path) -> None:
+def test_a_partial_mount_gets_full_paths(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     a = host.cgroup("/a")
     tree = CgroupTree(Mount(host.point, "/docker/x"))
@@ -111,7 +111,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert sum(tree.path(n) is not None for n in ids) == 10
 
 
-def test_no_mount_at_all(tmp_path: Path) -> None:
+def test_a_missing_mount_has_no_cgroups(tmp_path: Path) -> None:
     tree = CgroupTree(Mount(tmp_path / "missing", "/"))
     tree.refresh()
     assert tree.path(1) is None

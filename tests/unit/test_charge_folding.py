@@ -1,4 +1,4 @@
-"""Many small charges are told together, large ones by themselves, and no time is lost that matters."""
+"""Tests folding of charges: small ones are grouped, large ones stay single, no significant time is lost."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from stalltop.probes.maps.raw import OTHERS
 
 MS = 1_000_000
 Given = tuple[int, int, int, int, int, int]
-"""tgid, operation, part, culprit, its cgroup, ns."""
+"""tgid, operation, part, TGID of the culprit, cgroup of the culprit, ns."""
 
 
 def folded(charges: list[Given]) -> Counter[tuple[int, int, int, int, int]]:
-    """ns by victim, operation, part, culprit and its cgroup."""
+    """Returns ns by victim, operation, part, culprit and the culprit's cgroup."""
     keys = np.zeros(len(charges), layout.CHARGE_KEY)
     ns = np.array([charge[5] for charge in charges], np.uint64)
     names = ("tgid", "operation", "part", "culprit_tgid", "culprit_cgroup_id")
@@ -36,7 +36,7 @@ def folded(charges: list[Given]) -> Counter[tuple[int, int, int, int, int]]:
     return told
 
 
-def test_large_ones_stay_as_they_are() -> None:
+def test_large_charges_stay_single() -> None:
     assert folded([(1, 5, 1, 8, 70, 9 * MS), (1, 5, 2, 8, 70, 4 * MS), (1, 5, 1, 9, 71, 6 * MS)]) == {
         (1, 5, 1, 8, 70): 9 * MS,
         (1, 5, 2, 8, 70): 4 * MS,
@@ -44,16 +44,16 @@ def test_large_ones_stay_as_they_are() -> None:
     }
 
 
-def test_equal_ones_add_up() -> None:
+def test_charges_with_one_key_add_up() -> None:
     assert folded([(1, 5, 1, 8, 70, 9 * MS), (1, 5, 1, 8, 70, MS)]) == {(1, 5, 1, 8, 70): 10 * MS}
 
 
-def test_many_small_processes_of_one_cgroup_are_that_cgroup() -> None:
+def test_many_small_processes_of_a_cgroup_are_charged_as_that_cgroup() -> None:
     many = [(1, 5, 1, pid, 70, MS) for pid in range(100, 200)]
     assert folded(many) == {(1, 5, 1, OTHERS, 70): 100 * MS}
 
 
-def test_small_cgroups_beside_a_large_one_are_told_together() -> None:
+def test_small_cgroups_beside_a_large_one_are_grouped() -> None:
     small = [(1, 5, 1, pid, pid, MS // 2) for pid in range(100, 110)]
     assert folded([(1, 5, 1, 8, 70, 100 * MS), *small]) == {
         (1, 5, 1, 8, 70): 100 * MS,
@@ -61,14 +61,14 @@ def test_small_cgroups_beside_a_large_one_are_told_together() -> None:
     }
 
 
-def test_little_time_is_told_as_a_whole_and_less_not_at_all() -> None:
+def test_a_small_sum_is_grouped_and_a_tiny_one_dropped() -> None:
     some, none = SMALL_NS // 2 - 1, LEAST_NS // 2 - 1
     assert folded([(1, 5, 1, 8, 70, some), (1, 5, 1, 9, 70, some), (2, 5, 1, 8, 70, none)]) == {
         (1, 5, 1, OTHERS, 0): 2 * some
     }
 
 
-def test_nothing_is_nothing() -> None:
+def test_no_charges_fold_to_nothing() -> None:
     assert folded([]) == {}
 
 
@@ -85,7 +85,7 @@ def test_nothing_is_nothing() -> None:
         max_size=60,
     )
 )
-def test_no_time_is_lost_and_few_are_left_for_each_row(charges: list[Given]) -> None:
+def test_no_significant_time_is_lost_and_each_row_has_few_charges(charges: list[Given]) -> None:
     told = folded(charges)
     given_ns, told_ns = Counter[tuple[int, int, int]](), Counter[tuple[int, int, int]]()
     for charge in charges:

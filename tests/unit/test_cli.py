@@ -1,4 +1,4 @@
-"""The command line as a contract: which command is meant, what is refused, which exit code is given."""
+"""Tests the command line as a contract: default commands, refusals and exit codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
         (["no-such"], True, ["no-such"]),
     ],
 )
-def test_the_command_that_is_meant(arguments: list[str], terminal: bool, meant: list[str]) -> None:
+def test_the_default_command_depends_on_the_terminal(
+    arguments: list[str], terminal: bool, meant: list[str]
+) -> None:
     assert cli.with_command(arguments, terminal=terminal) == meant
 
 
@@ -53,10 +55,12 @@ def test_the_command_that_is_meant(arguments: list[str], terminal: bool, meant: 
         ["open", "/no/such/file.stalltop"],
     ],
 )
-def test_bad_usage_ends_with_2_and_a_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_ends_with_exit_code_2_and_a_message(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         code = cli.main(arguments)
-    except SystemExit as exit_:  # argparse's own way
+    except SystemExit as exit_:  # argparse exits
         code = int(exit_.code or 0)
     assert code == 2
     said = capsys.readouterr()
@@ -74,7 +78,7 @@ def test_bad_usage_ends_with_2_and_a_line(arguments: list[str], capsys: pytest.C
         (KeyboardInterrupt(), 130, ""),
     ],
 )
-def test_failures_are_told_on_stderr(
+def test_failures_are_reported_on_stderr(
     raised: BaseException,
     code: int,
     said: str,
@@ -94,7 +98,7 @@ def test_failures_are_told_on_stderr(
     ("arguments", "command"),
     [(["--theme", "x"], "once"), (["demo", "--no-such"], "demo"), (["check", "x"], "check")],
 )
-def test_what_a_command_does_not_know_is_told_in_its_name(
+def test_an_unknown_argument_is_reported_with_its_command(
     arguments: list[str], command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as exit_:
@@ -111,7 +115,7 @@ def test_what_a_command_does_not_know_is_told_in_its_name(
         ["query", "FILE", "SQL", "--format", "csv"],
     ],
 )
-def test_options_stand_anywhere(arguments: list[str]) -> None:
+def test_options_may_stand_anywhere(arguments: list[str]) -> None:
     options = cli.parsed(arguments)
     assert (options.command, str(options.file), options.sql, options.format) == (
         "query",
@@ -122,7 +126,7 @@ def test_options_stand_anywhere(arguments: list[str]) -> None:
     assert options.run is query.run
 
 
-def test_help_can_be_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, usage in (["help"], "usage: stalltop "), (["help", "record"], "usage: stalltop record "):
         with pytest.raises(SystemExit) as exit_:
             cli.main(arguments)
@@ -130,7 +134,7 @@ def test_help_can_be_a_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out.startswith(usage)
 
 
-def test_what_is_nearly_a_command_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["recrod"]) == 2
     assert "did you mean record?" in capsys.readouterr().err
 
@@ -143,7 +147,7 @@ def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> No
         assert f"stalltop {command}" in capsys.readouterr().out
 
 
-def test_a_reader_that_has_had_enough_is_no_error() -> None:
+def test_a_pipe_closed_by_its_reader_is_no_error() -> None:
     demo = f"{sys.executable} -m stalltop demo --simulated --json --seconds 0.1"
     result = subprocess.run(
         ["bash", "-c", f"{demo} | head -n 1; echo ${{PIPESTATUS[0]}}"],
@@ -157,7 +161,7 @@ def test_a_reader_that_has_had_enough_is_no_error() -> None:
     assert result.stderr == ""
 
 
-def test_a_theme_that_is_none_is_told_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_theme_is_reported_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         cli.parsed(["open", "file", "--theme", "pink"])
     assert exit_.value.code == 2

@@ -1,4 +1,4 @@
-"""Clocks of several hosts against each other, and files of several hosts put together."""
+"""Tests comparing the clocks of several hosts, and merging their recordings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from stalltop.cli import main as cli
 from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import Evidence, Rank
-from stalltop.model.hosts.clocks import Entry, Recollection, between, clocks, renamed, shifted
+from stalltop.model.hosts.clocks import CollectiveEntry, Recollection, between, clocks, renamed, shifted
 from stalltop.model.hosts.machines import are_two_machines
 from stalltop.model.merge.merging import merge
 from stalltop.model.window import Rows, Window
@@ -29,26 +29,27 @@ from tests.unit.recorded_windows import START, second
 from tests.unit.windows import Calls, key, window
 
 STEP_NS = 50_000_000
-"""From one collective to the next."""
+"""Time between two collectives."""
 
 
 def entries(
     ahead_ns: int, *, first: int = 0, windows: int = 60, jitter_ns: int = 0, seed: int = 1
-) -> list[Entry]:
-    """What a host says of a communicator whose clock is so far ahead, a window a second."""
+) -> list[CollectiveEntry]:
+    """Returns the entries that a host with a clock ``ahead_ns`` ahead records of a communicator, one a
+    second."""
     random = np.random.default_rng(seed)
     found = []
     for second_of_it in range(windows):
         end_ns = (first + second_of_it + 1) * 10**9
         entered = end_ns // STEP_NS
         late = int(random.integers(0, jitter_ns)) if jitter_ns else 0
-        found.append(Entry("51e0", 0, entered, entered * STEP_NS + ahead_ns + late))
+        found.append(CollectiveEntry("51e0", 0, entered, entered * STEP_NS + ahead_ns + late))
     return found
 
 
 @pytest.mark.parametrize("ahead_ns", [0, 1_234_567, -40_000_000, 3_600 * 10**9])
 @pytest.mark.parametrize("jitter_ns", [0, 5_000_000])
-def test_the_difference_of_two_clocks_is_found(ahead_ns: int, jitter_ns: int) -> None:
+def test_the_offset_of_two_clocks_is_found(ahead_ns: int, jitter_ns: int) -> None:
     found = between(entries(0), entries(ahead_ns, jitter_ns=jitter_ns, seed=2))
     assert found is not None
     assert found.offset_ns == pytest.approx(ahead_ns, abs=jitter_ns + 1_000)
@@ -56,7 +57,7 @@ def test_the_difference_of_two_clocks_is_found(ahead_ns: int, jitter_ns: int) ->
     assert found.error_ns <= STEP_NS + jitter_ns
 
 
-def test_recordings_that_only_overlap_are_enough() -> None:
+def test_partly_overlapping_recordings_suffice() -> None:
     found = between(entries(0, windows=30), entries(7_000_000, first=20, windows=30))
     assert found is not None
     assert found.offset_ns == pytest.approx(7_000_000, abs=1_000)
@@ -73,11 +74,11 @@ def test_recordings_that_only_overlap_are_enough() -> None:
     ],
     ids=["nothing", "another time", "another communicator", "too little", "a clock that runs back"],
 )
-def test_nothing_is_made_up(other: Sequence[Entry]) -> None:
+def test_without_common_collectives_no_offset_is_given(other: Sequence[CollectiveEntry]) -> None:
     assert between(entries(0), other) is None
 
 
-def test_hosts_are_compared_through_others() -> None:
+def test_hosts_are_compared_through_a_third() -> None:
     third = [entry._replace(communicator="7777", time_ns=entry.time_ns + 9_000_000) for entry in entries(0)]
     second_host = [
         *entries(4_000_000),
@@ -91,7 +92,7 @@ def test_hosts_are_compared_through_others() -> None:
     assert found["c"].error_ns > found["b"].error_ns
 
 
-def test_time_servers_and_people_are_believed() -> None:
+def test_time_servers_and_given_offsets_are_used() -> None:
     hosts = {
         "a": Recollection((), 1_000),
         "b": Recollection((), 2_000),
@@ -104,7 +105,7 @@ def test_time_servers_and_people_are_believed() -> None:
     assert (found["d"].offset_ns, found["d"].how) == (5, "given")
 
 
-def test_a_window_on_another_clock_is_the_same_again() -> None:
+def test_shifting_a_window_shifts_every_time_in_it() -> None:
     made = full_window()
     assert shifted(made, 0.0) is made
     later = shifted(made, 2.0)
@@ -115,7 +116,7 @@ def test_a_window_on_another_clock_is_the_same_again() -> None:
 
 
 def host(name: str, ahead_s: float, *, seconds: range = range(30), ranks: bool = True) -> list[Window]:
-    """Windows of a host whose clock is so far ahead."""
+    """Returns windows of a host whose clock is ``ahead_s`` ahead."""
     found = []
     for number in seconds:
         entered = (number + 1) * 20
@@ -129,7 +130,7 @@ def host(name: str, ahead_s: float, *, seconds: range = range(30), ranks: bool =
 
 
 def recording(folder: Path, name: str, windows: Sequence[Window]) -> Path:
-    """A file with these windows, as a recorder leaves it."""
+    """Writes the windows as a recorder does; returns the path."""
     from stalltop.recordings.write.recording import Recording
 
     path = folder / f"{name}.stalltop"
@@ -146,7 +147,7 @@ def merged(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[
     return code, told.out, told.err
 
 
-def test_files_of_two_hosts_become_one_on_one_clock(
+def test_recordings_of_two_hosts_merge_onto_one_clock(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     a, b = host("gpu1", 0.0), host("gpu2", 90.25)
@@ -168,7 +169,7 @@ def test_files_of_two_hosts_become_one_on_one_clock(
         assert len(starts) == 60
 
 
-def test_what_is_not_known_of_clocks_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_clock_offsets_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [
         recording(tmp_path, "a", host("gpu1", 0.0, ranks=False)),
         recording(tmp_path, "b", host("gpu2", 5.0, ranks=False)),
@@ -183,9 +184,7 @@ def test_what_is_not_known_of_clocks_is_said(tmp_path: Path, capsys: pytest.Capt
     assert load(tmp_path / "two").seconds == pytest.approx(30)
 
 
-def test_one_host_one_after_the_other_is_one_recording(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recordings_of_one_host_merge_into_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     windows = host("gpu1", 0.0, seconds=range(40))
     files = recording(tmp_path, "a", windows[:25]), recording(tmp_path, "b", windows[20:])
     saved = save(merge(windows[3:8]), tmp_path / "saved.stalltop")
@@ -197,7 +196,9 @@ def test_one_host_one_after_the_other_is_one_recording(
         assert found.whole().rows.calls.tolist() == merge(windows).rows.calls.tolist()
 
 
-def test_two_machines_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_machines_of_one_name_are_refused_until_one_is_renamed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = (
         recording(tmp_path, "a", host("localhost", 0.0)),
         recording(tmp_path, "b", host("localhost", 0.4)),
@@ -222,7 +223,7 @@ def with_memory(one: Window, of_bytes: int) -> Window:
 
 
 def of_others(one: Window) -> Window:
-    """``one`` with other processes, and GPUs without a name."""
+    """Returns ``one`` with other processes, and without GPUs."""
     keys = tuple(key._replace(pid=key.pid + 5_000) for key in one.rows.keys)
     return replace(one, rows=replace(one.rows, keys=keys), devices=Devices())
 
@@ -242,15 +243,15 @@ FULL = full_window()
         (shifted(FULL, 0.5), False),
         (with_gpu(FULL, "GPU-of-another"), True),
         (with_memory(FULL, 1 << 30), True),
-        (started(FULL, 7.0), False),  # its clock was set: its processes are the same
+        (started(FULL, 7.0), False),  # the clock was set: the processes are the same
         (started(of_others(FULL), 7.0), True),
-        (of_others(FULL), False),  # the same start: others called at that time
+        (of_others(FULL), False),  # the same boot time: other processes called
         (replace(of_others(FULL), system=None), True),
         (replace(FULL, system=None), False),
         (replace(FULL, system=None, rows=Rows.empty()), False),
     ],
 )
-def test_two_machines_of_one_name_are_found_by_one_window(
+def test_one_window_suffices_to_detect_two_machines_of_one_name(
     other: Window, two: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert are_two_machines(FULL, other) == are_two_machines(other, FULL) == two
@@ -261,7 +262,7 @@ def test_two_machines_of_one_name_are_found_by_one_window(
     assert (tmp_path / "all").exists() != two
 
 
-def test_a_full_disk_is_told(
+def test_a_full_disk_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def small(file: BinaryIO) -> sqlite3.Connection:
@@ -277,7 +278,9 @@ def test_a_full_disk_is_told(
     assert sorted(os.listdir(tmp_path)) == ["a"]
 
 
-def test_what_cannot_be_read_is_left_out_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_windows_are_left_out_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = recording(tmp_path, "a", host("gpu1", 0.0))
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 24")
@@ -289,7 +292,7 @@ def test_what_cannot_be_read_is_left_out_and_told(tmp_path: Path, capsys: pytest
         assert len(found.moments) == 29
 
 
-def test_no_file_is_replaced_by_what_it_is_part_of(
+def test_merge_never_replaces_one_of_its_inputs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(FULL, tmp_path / "a")
@@ -301,7 +304,7 @@ def test_no_file_is_replaced_by_what_it_is_part_of(
         assert "is one of the files" in err
 
 
-def test_a_clock_that_was_set_back_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_clock_set_back_loses_no_windows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     windows = [*host("gpu1", 0.0, seconds=range(5)), *host("gpu1", -100.0, seconds=range(5, 10))]
     files = recording(tmp_path, "a", windows), recording(tmp_path, "b", host("gpu2", 0.0))
     assert merged(capsys, *files, "-o", tmp_path / "all")[0] == 0
@@ -313,15 +316,15 @@ def test_a_clock_that_was_set_back_loses_nothing(tmp_path: Path, capsys: pytest.
     ("arguments", "said"),
     [
         (["--offset", "nobody=1"], "no file is of the host nobody"),
-        (["--offset", "gpu2"], "is not like gpu2=-1.5"),
-        (["--offset", "gpu2=nan"], "is no difference of clocks"),
-        (["--host-name", "other=x"], "other is none of the files"),
+        (["--offset", "gpu2"], "example: gpu2=-1.5"),
+        (["--offset", "gpu2=nan"], "is not a clock offset"),
+        (["--host-name", "other=x"], "other is not one of the files"),
         (["--to", "a.stalltop"], "is one of the files"),
         (["--to", "taken"], "--force replaces it"),
         (["missing.stalltop"], "cannot read missing.stalltop"),
     ],
 )
-def test_bad_arguments_are_told(
+def test_bad_arguments_are_reported(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,4 @@
-"""The config file: what it may say, how its faults are told, and how the screen is left and found again."""
+"""Tests the config file: allowed values, messages for faults, and the saved state of the screen."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def options(*arguments: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def test_the_defaults_written_and_read_are_the_defaults() -> None:
+def test_written_defaults_read_back_equal() -> None:
     settings = Settings()
     text = toml({name: getattr(settings, name) for name in SETTINGS}, about=True)
     values, faults = read(tomllib.loads(text))
@@ -86,7 +86,7 @@ def test_the_defaults_written_and_read_are_the_defaults() -> None:
         ),
     ],
 )
-def test_values_that_are_allowed(line: str, name: str, value: object) -> None:
+def test_allowed_values_are_parsed(line: str, name: str, value: object) -> None:
     assert parsed(line.encode()) == ({name: value}, [])
 
 
@@ -119,15 +119,15 @@ def test_values_that_are_allowed(line: str, name: str, value: object) -> None:
         ('theem = "dark"', 1, "did you mean theme?"),
         ("zzz = 1", 1, "there are interval, window"),
         ("# one\n[theme]\na = 1", 2, '"dark"'),
-        ('interval = 1\ntheme = "dark', 2, "no TOML"),
-        ("interval = 1\ninterval = 2", 2, "no TOML"),
-        ("interval", 1, "no TOML"),
+        ('interval = 1\ntheme = "dark', 2, "not valid TOML"),
+        ("interval = 1\ninterval = 2", 2, "not valid TOML"),
+        ("interval", 1, "not valid TOML"),
         (b"theme = 'dark'\n# \xff", 2, "UTF-8"),
-        ("a = " + "[" * 100_000, None, "no TOML"),
+        ("a = " + "[" * 100_000, None, "not valid TOML"),
         ('"\\u001b[31m" = 1', None, "no setting"),
     ],
 )
-def test_each_fault_is_told_with_its_line_and_what_is_allowed(
+def test_each_fault_is_reported_with_its_line_and_the_allowed_values(
     text: str | bytes, line: int | None, said: str
 ) -> None:
     values, faults = parsed(text.encode() if isinstance(text, str) else text)
@@ -138,7 +138,7 @@ def test_each_fault_is_told_with_its_line_and_what_is_allowed(
     assert faults[0].name not in values
 
 
-def test_a_wrong_file_ends_the_program_with_2_all_its_faults_and_a_remedy(
+def test_a_faulty_file_ends_with_exit_code_2_and_a_remedy(
     capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:
     path = write(config_path(), 'theme = "pink"\nshare = 3\n')
@@ -154,25 +154,25 @@ def test_a_wrong_file_ends_the_program_with_2_all_its_faults_and_a_remedy(
     assert cli.main(["config", "print"]) == 2
     write(path, 'theme = "light"\n')
     assert cli.main(["config", "validate"]) == 0
-    assert "nothing is wrong" in capsys.readouterr().out
+    assert "no errors" in capsys.readouterr().out
 
 
-def test_what_is_no_readable_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_config_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipe, large, folder = tmp_path / "pipe", tmp_path / "large", tmp_path / "folder"
     os.mkfifo(pipe)
     folder.mkdir()
     write(large, "#" * 100_000)
     for path in (pipe, large, folder):
-        with pytest.raises(UsageError, match="cannot be read"):
+        with pytest.raises(UsageError, match="cannot read"):
             load(path)
     assert cli.main(["config", "validate", str(tmp_path / "none")]) == 2
-    assert "no such file" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
     linked = tmp_path / "linked"
     linked.symlink_to(write(tmp_path / "elsewhere", "share = 30"))
     assert load(linked) == {"share": 30}
 
 
-def test_the_command_says_where_the_file_is_and_what_is_in_force(capsys: pytest.CaptureFixture[str]) -> None:
+def test_config_path_and_print_show_the_settings_in_force(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["config", "path"]) == 0
     assert capsys.readouterr().out == f"{config_path()}\n"
     write(config_path(), "window = 60\n")
@@ -182,13 +182,13 @@ def test_the_command_says_where_the_file_is_and_what_is_in_force(capsys: pytest.
     assert all(f"\n{name} = " in f"\n{printed}" for name in SETTINGS)
 
 
-def test_the_usual_places_where_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_path_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/someone")
     assert config_path() == Path("/home/someone/.config/stalltop/config.toml")
 
 
-def test_options_come_before_the_file_before_how_it_was_left_before_the_default() -> None:
+def test_options_override_the_file_the_saved_state_and_the_defaults() -> None:
     save_left(left_path(), {"theme": "light", "share": 30, "sort": "max", "tour": False})
     write(config_path(), 'theme = "contrast"\nsort = "p99"\ninterval = 5\n')
     screen = run_options(options("--theme", "mono", "--no-mouse"))
@@ -201,7 +201,7 @@ def test_options_come_before_the_file_before_how_it_was_left_before_the_default(
     assert Settings(**{name: getattr(screen, name) for name in SETTINGS}) == Settings()
 
 
-def test_a_theme_that_was_left_is_not_used_where_the_terminal_cannot_show_it(
+def test_a_saved_theme_is_ignored_where_the_terminal_cannot_show_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     save_left(left_path(), {"theme": "light"})
@@ -212,7 +212,7 @@ def test_a_theme_that_was_left_is_not_used_where_the_terminal_cannot_show_it(
     assert run_options(options("--theme", "light")).theme == "light"
 
 
-def test_what_keys_changed_is_kept_and_what_the_file_sets_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_by_keys_are_saved_unless_the_file_sets_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen_options, "LEAVE_SECONDS", 60.0)
     write(config_path(), 'theme = "contrast"\n')
     save_left(left_path(), {"share": 30})
@@ -220,7 +220,7 @@ def test_what_keys_changed_is_kept_and_what_the_file_sets_is_not(monkeypatch: py
     chosen = {name: getattr(screen, name) for name in LEFT}
     assert screen.keep is not None
     screen.keep(chosen)
-    assert load_left(left_path()) == ({"share": 30}, "")  # an option is for one run
+    assert load_left(left_path()) == ({"share": 30}, "")  # an option holds for one run only
     screen.keep({**chosen, "theme": "light", "window": None, "panels": ("table",)})
     assert load_left(left_path()) == ({"share": 30, "window": None, "panels": ("table",)}, "")
     assert stat.S_IMODE(left_path().stat().st_mode) == 0o600
@@ -228,16 +228,16 @@ def test_what_keys_changed_is_kept_and_what_the_file_sets_is_not(monkeypatch: py
     assert (again.theme, again.window, again.panels) == ("contrast", None, ("table",))
 
 
-def test_a_damaged_file_of_how_it_was_left_is_told_in_one_line_and_not_used(
+def test_a_damaged_state_file_is_ignored_with_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write(left_path(), "share = 30\nsomething_of_a_later_stalltop = 1\ninterval = 3\n")
-    assert load_left(left_path()) == ({"share": 30}, "")  # the interval is no key's to change
+    assert load_left(left_path()) == ({"share": 30}, "")  # no key changes the interval
     for content in (b"share = 3", b"\xff\xfe", b"share", b"x" * 100_000):
         write(left_path(), content)
         screen = run_options(options())
         said = capsys.readouterr().err
-        assert said.startswith("stalltop: how the screen was left is not known: ")
+        assert said.startswith("stalltop: the settings of the last run are not used: ")
         assert said.count("\n") == 1
         assert screen.share == 50
         assert len(screen.notes) == 1
@@ -246,7 +246,7 @@ def test_a_damaged_file_of_how_it_was_left_is_told_in_one_line_and_not_used(
     assert load_left(left_path())[0] == {}
 
 
-def test_where_it_cannot_be_kept_nothing_happens(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_cannot_be_saved_is_no_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen_options, "LEAVE_SECONDS", 60.0)
     write(home / "state", "a file where a folder should be")
     screen = run_options(options("--no-config"))
@@ -254,7 +254,7 @@ def test_where_it_cannot_be_kept_nothing_happens(home: Path, monkeypatch: pytest
     screen.keep({"share": 70})
 
 
-def test_columns_and_orders_are_those_of_the_tables() -> None:
+def test_column_and_sort_names_match_the_tables() -> None:
     assert tuple(kind.id for kind in KINDS) == COLUMNS
     assert set(SORTS) == {"name", *filter(None, (sort_of(kind.id) for kind in KINDS))}
     assert set(TABLES_BY) == set(PLURAL)
@@ -263,7 +263,7 @@ def test_columns_and_orders_are_those_of_the_tables() -> None:
     assert read(tomllib.loads(toml({"columns": chosen}))) == ({"columns": chosen}, [])
 
 
-def test_the_table_of_the_documentation_names_every_setting() -> None:
+def test_the_documentation_lists_every_setting() -> None:
     lines = markdown().splitlines()
     assert [line.split("`")[1] for line in lines[2:]] == list(SETTINGS)
     assert set(NEEDED) <= set(PANELS)

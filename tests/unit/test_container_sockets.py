@@ -1,4 +1,4 @@
-"""Names from Docker's and Podman's sockets, from real connections, and from what is no daemon."""
+"""Tests container names from Docker's and Podman's sockets, with real connections and broken servers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KNOWN = Names("train-a", labels=(("team", "vision"),))
 
 
 class Daemon(http.server.BaseHTTPRequestHandler):
-    """Answers as Docker does."""
+    """Answers like Docker."""
 
     protocol_version = "HTTP/1.1"
     asked: list[str] = []
@@ -52,7 +52,7 @@ class Daemon(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Discards the log."""
 
 
 class UnixServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
@@ -91,7 +91,7 @@ def serving(path: Path) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def saying(path: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Something that is no daemon."""
+    """Serves ``path`` with something that is no container daemon."""
     path.parent.mkdir(parents=True, exist_ok=True)
 
     def converse(connected: socket.socket) -> None:
@@ -111,28 +111,30 @@ def saying(path: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]
         listening.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_container(tmp_path: Path, daemon: list[str]) -> None:
+def test_a_container_is_looked_up_once(tmp_path: Path, daemon: list[str]) -> None:
     sockets = ContainerSockets(tmp_path)
     assert sockets.look_up(A) == KNOWN
     assert sockets.look_up(A) == KNOWN
-    assert daemon == [f"/containers/{A}/json"]  # once
+    assert daemon == [f"/containers/{A}/json"]  # asked once
     assert sockets.look_up("b2" * 32) == Names()
     assert sockets.look_up("../info") == Names()
     assert len(daemon) == 2
 
 
-def test_a_users_own_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_daemon_names_only_that_users_containers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(container_sockets, "peer_uid", lambda _: 1000)
     with serving(tmp_path / "run/user/1000/podman/podman.sock"):
         sockets = ContainerSockets(tmp_path)
         assert sockets.look_up(A) == Names()
         assert sockets.look_up(A, 1001) == Names()
         assert sockets.look_up(A, 1000) == KNOWN
-        assert sockets.look_up(A) == Names()  # what a user's daemon says is said of that user's alone
+        assert sockets.look_up(A) == Names()  # a user's daemon is trusted only for that user
 
 
-def test_a_users_link_to_the_daemon_of_another_is_not_followed(tmp_path: Path, daemon: list[str]) -> None:
-    user = os.geteuid() + 1_000  # who serves here is somebody else
+def test_a_users_link_to_another_users_daemon_is_not_followed(tmp_path: Path, daemon: list[str]) -> None:
+    user = os.geteuid() + 1_000  # another user serves here
     own = tmp_path / f"run/user/{user}/docker.sock"
     own.parent.mkdir(parents=True)
     own.symlink_to("/run/docker.sock")
@@ -144,14 +146,14 @@ def test_a_users_link_to_the_daemon_of_another_is_not_followed(tmp_path: Path, d
     assert ContainerSockets(tmp_path).look_up(A) == KNOWN
 
 
-def test_absolute_links_of_the_host_stay_on_the_host(tmp_path: Path) -> None:
+def test_absolute_links_resolve_below_the_host_root(tmp_path: Path) -> None:
     with serving(tmp_path / "data/docker.sock"):
         (tmp_path / "run").mkdir()
         (tmp_path / DOCKER).symlink_to("/data/docker.sock")
         assert ContainerSockets(tmp_path).look_up(A) == KNOWN
 
 
-def test_podman_is_asked_where_docker_does_not_know(tmp_path: Path, daemon: list[str]) -> None:
+def test_podman_is_asked_if_docker_does_not_know_a_container(tmp_path: Path, daemon: list[str]) -> None:
     (tmp_path / DOCKER).rename(tmp_path / "run/moved")
     with saying(tmp_path / DOCKER, lambda one: one.sendall(b"HTTP/1.0 404 Not Found\r\n\r\n{}")):
         (tmp_path / "run/podman").mkdir()
@@ -186,7 +188,7 @@ ANSWER = b"HTTP/1.0 200 OK\r\n\r\n"
     ],
     ids=["nothing", "garbage", "error", "half", "short", "deep", "huge", "hangs", "drips"],
 )
-def test_what_is_no_daemon(
+def test_a_broken_daemon_is_reported_and_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Callable[[socket.socket], None], said: str
 ) -> None:
     if "no answer" in said:
@@ -204,19 +206,19 @@ def test_what_is_no_daemon(
             asked(tmp_path / DOCKER, "/containers/x/json")
         sockets = ContainerSockets(tmp_path, lambda: now)
         assert sockets.look_up(A) == sockets.look_up(A) == Names()
-        assert times == 2  # it is left alone for a while
+        assert times == 2  # not asked again for a while
         now = LEFT_ALONE_SECONDS
         assert sockets.look_up(A) == Names()
         assert times == 3
 
 
 @pytest.mark.parametrize("state", [{"Name": 7}, {"Name": "/\x1b[2Jx", "Config": []}, [], 3, None])
-def test_strange_answers(tmp_path: Path, state: object) -> None:
+def test_unexpected_answers_give_no_name(tmp_path: Path, state: object) -> None:
     with saying(tmp_path / DOCKER, lambda one: one.sendall(ANSWER + json.dumps(state).encode())):
         assert ContainerSockets(tmp_path).look_up(A).container in ("", "[2Jx")
 
 
-def test_a_daemon_that_hangs_holds_up_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_daemon_delays_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
 
     def answer(one: socket.socket) -> None:
@@ -229,7 +231,7 @@ def test_a_daemon_that_hangs_holds_up_no_window(tmp_path: Path, monkeypatch: pyt
         found = Tenants(tmp_path, lambda: now)
         cgroup = host.cgroup(f"/system.slice/docker-{A}.scope")
         other = host.cgroup(f"/system.slice/docker-{'b2' * 32}.scope")
-        assert found.find(7, cgroup).name == A[:12]  # it has not answered, and nobody waits for it
+        assert found.find(7, cgroup).name == A[:12]  # no answer yet, and nobody waits for it
         assert found.find(8, other).name == "b2" * 6
         go_on.set()
         monkeypatch.setattr(tenants, "PATIENCE_SECONDS", 30.0)
@@ -242,7 +244,7 @@ def test_a_daemon_that_hangs_holds_up_no_window(tmp_path: Path, monkeypatch: pyt
         found.close()
 
 
-def test_tenants_are_named_by_a_socket_where_no_file_tells(
+def test_a_socket_names_tenants_without_a_state_file(
     tmp_path: Path, daemon: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tenants, "PATIENCE_SECONDS", 30.0)

@@ -1,4 +1,4 @@
-"""C++ names are demangled by another process, whatever is in them and whatever becomes of that process."""
+"""Tests demangling C++ names in a child process, for any input and any fate of that process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ NO_NAMES = [
 
 
 def doubled(times: int) -> bytes:
-    """A name that is twice as long, demangled, with each step: ``f(A, B<A, A>, C<B<A, A>, B<A, A>>, …)``."""
+    """Returns a mangled name that doubles in length with each step: ``f(A, B<A, A>, C<B<A, A>, B<A, A>>,
+    …)``."""
     digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     name, last = "_Z1f1A", 0
     for step in range(times):
@@ -100,18 +101,18 @@ def child(names: Demangler) -> int:
     return names._process._process.pid
 
 
-def test_names_are_shown_as_in_the_source(names: Demangler) -> None:
+def test_names_are_demangled_as_in_the_source(names: Demangler) -> None:
     answers = names.ask(map(str.encode, KNOWN))
     assert {name.decode(): for_display(answer) for name, answer in answers.items()} == KNOWN
 
 
-def test_other_names_stay_as_they_are(names: Demangler) -> None:
+def test_names_that_are_not_mangled_stay_as_they_are(names: Demangler) -> None:
     answers = names.ask(map(str.encode, NO_NAMES))
     assert all(name == answer for name, answer in answers.items())
     assert set(answers) == {name.encode() for name in NO_NAMES if name.startswith("_Z")}
 
 
-def test_many_names_at_once(names: Demangler) -> None:
+def test_many_names_are_demangled_at_once(names: Demangler) -> None:
     wanted = [f"_Z{len(str(n)) + 1}k{n}PKfiRSt6vectorIfSaIfEE".encode() for n in range(5000)]
     answers = names.ask([*wanted, *wanted])
     assert list(answers) == wanted
@@ -119,7 +120,7 @@ def test_many_names_at_once(names: Demangler) -> None:
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_a_hostile_name_costs_little_and_others_are_still_answered(names: Demangler, what: str) -> None:
+def test_a_hostile_name_costs_little_and_others_get_answers(names: Demangler, what: str) -> None:
     names.ask([b"_Z1av"])
     began = time.process_time()
     answers = names.ask([b"_Z1bv", HOSTILE[what], b"_Z1cv"])
@@ -129,7 +130,7 @@ def test_a_hostile_name_costs_little_and_others_are_still_answered(names: Demang
     assert names.unavailable == ""
 
 
-def test_a_name_that_ends_the_process_stays_as_it_is_and_is_not_asked_again(names: Demangler) -> None:
+def test_a_name_that_crashes_the_process_is_not_asked_again(names: Demangler) -> None:
     names.ask([b"_Z1av"])
     first = child(names)
     assert names.ask([ENDS_IT]) == {ENDS_IT: ENDS_IT}
@@ -140,7 +141,7 @@ def test_a_name_that_ends_the_process_stays_as_it_is_and_is_not_asked_again(name
     assert child(names) == second
 
 
-def test_after_some_deaths_names_stay_mangled_for_a_while(
+def test_after_repeated_crashes_names_stay_mangled_for_a_while(
     names: Demangler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = [doubled(60 + n) for n in range(MOST_DEATHS + 2)]
@@ -155,7 +156,7 @@ def test_after_some_deaths_names_stay_mangled_for_a_while(
     assert names.ask([b"_Z1av"]) == {b"_Z1av": b"a()"}
 
 
-def test_a_process_that_is_killed_is_replaced_and_no_name_is_blamed(names: Demangler) -> None:
+def test_a_killed_process_is_replaced_and_no_name_is_blamed(names: Demangler) -> None:
     names.ask([b"_Z1av"])
     os.kill(child(names), signal.SIGKILL)
     assert names._process is not None
@@ -163,9 +164,7 @@ def test_a_process_that_is_killed_is_replaced_and_no_name_is_blamed(names: Deman
     assert names.ask([b"_Z1bv"]) == {b"_Z1bv": b"b()"}
 
 
-def test_a_process_that_does_not_answer_is_replaced(
-    names: Demangler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stuck_process_is_replaced(names: Demangler, monkeypatch: pytest.MonkeyPatch) -> None:
     names.ask([b"_Z1av"])
     os.kill(child(names), signal.SIGSTOP)
     monkeypatch.setattr(demangler, "WAIT_SECONDS", 0.01)
@@ -178,7 +177,7 @@ def test_a_process_that_does_not_answer_is_replaced(
     wait_until(lambda: names.ask([b"_Z1cv"]) == {b"_Z1cv": b"c()"}, what="a new process")
 
 
-def test_late_answers_come_with_the_next_ones(names: Demangler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_answers_arrive_with_the_next_request(names: Demangler, monkeypatch: pytest.MonkeyPatch) -> None:
     names.ask([b"_Z1av"])
     os.kill(child(names), signal.SIGSTOP)
     monkeypatch.setattr(demangler, "WAIT_SECONDS", 0.0)
@@ -199,7 +198,7 @@ def test_late_answers_come_with_the_next_ones(names: Demangler, monkeypatch: pyt
         ),
     ],
 )
-def test_a_process_that_cannot_answer(program: str, why: str) -> None:
+def test_a_process_that_cannot_answer_is_reported(program: str, why: str) -> None:
     names = Demangler((sys.executable, "-I", "-S", "-c", program))
     assert names.ask([b"_Z1av"]).get(b"_Z1av", b"_Z1av") == b"_Z1av"
     assert names.unavailable == why
@@ -207,7 +206,7 @@ def test_a_process_that_cannot_answer(program: str, why: str) -> None:
     assert names.ask([b"_Z1bv"]) == {}
 
 
-def test_a_process_that_cannot_be_started(tmp_path: Path) -> None:
+def test_a_process_that_cannot_start_is_reported(tmp_path: Path) -> None:
     names = Demangler((str(tmp_path / "nothing"),))
     for _ in range(MOST_DEATHS):
         assert names.ask([b"_Z1av"]) == {}
@@ -228,7 +227,7 @@ def test_without_a_library_the_process_says_so_and_ends() -> None:
     assert (done.stdout, done.stderr) == (b"\0", b"")
 
 
-def test_the_process_can_do_nothing_else(names: Demangler) -> None:
+def test_the_process_is_confined(names: Demangler) -> None:
     with open("/dev/null", "rb") as other:
         os.set_inheritable(other.fileno(), True)
         names.ask([b"_Z1av"])
@@ -262,7 +261,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("end", [subprocess.Popen.kill, subprocess.Popen.terminate])
-def test_the_process_ends_with_the_one_that_started_it(end: Callable[[subprocess.Popen[str]], None]) -> None:
+def test_the_process_ends_with_its_parent(end: Callable[[subprocess.Popen[str]], None]) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER],
         stdout=subprocess.PIPE,
@@ -273,7 +272,7 @@ def test_the_process_ends_with_the_one_that_started_it(end: Callable[[subprocess
         pid = int(holder.stdout.readline())
         assert psutil.pid_exists(pid)
         end(holder)
-    # Where nobody collects its end it stays as a zombie.
+    # Where nobody reaps it, it stays a zombie.
     wait_until(lambda: _ended(pid), what="its end")
 
 
@@ -304,7 +303,7 @@ def shared() -> Iterator[Demangler]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.sampled_from(list(KNOWN)), min_size=1, max_size=3), st.data())
-def test_any_bytes_are_taken(shared: Demangler, names: list[str], data: st.DataObject) -> None:
+def test_arbitrary_bytes_are_accepted(shared: Demangler, names: list[str], data: st.DataObject) -> None:
     text = "".join(names).encode()
     cut = data.draw(st.integers(0, len(text)))
     other = data.draw(st.integers(0, len(text)))

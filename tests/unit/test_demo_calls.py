@@ -1,4 +1,4 @@
-"""Calls that simulated windows keep one by one are among those that their rows have counted."""
+"""Tests that rows of simulated windows count their captured calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stalltop.model.histograms.hdr import index_of
 from stalltop.model.window import Rows
 
 
-def test_every_kept_call_is_counted_in_its_row() -> None:
+def test_every_captured_call_is_counted_in_its_row() -> None:
     clock = iter(range(1_000, 1_100))
     source = SimulatedSource(clock=lambda: float(next(clock)))
     for _ in range(5):
@@ -28,5 +28,5 @@ def test_every_kept_call_is_counted_in_its_row() -> None:
             assert window.start * 1e9 <= call.start_ns <= call.end_ns <= window.end * 1e9
 
 
-def test_nothing_is_kept_of_nothing() -> None:
+def test_an_empty_window_has_no_captured_calls() -> None:
     assert not kept_calls(Rows.empty(), 0.0, 1.0, Random(1))

@@ -1,4 +1,4 @@
-"""What the stand-ins of driver and kubelet are told of sample tenants, and that they can read it."""
+"""Tests the input that the demo writes for the stand-in driver and kubelet."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_uid_is_that_of_the_cgroup() -> None:
     assert pod_uid(identity).replace("-", "_") in container_path("containerd", identity)
 
 
-def test_a_monitor_is_led_to_the_stand_ins(tmp_path: Path) -> None:
+def test_the_monitor_is_pointed_at_the_stand_ins(tmp_path: Path) -> None:
     node = DemoNode(load_scenario("mps"), Built(tmp_path))
     try:
         node.show([Present(container_id("one"), POD, ((10, process("0", mps=True)),))])
@@ -67,7 +67,7 @@ def test_a_monitor_is_led_to_the_stand_ins(tmp_path: Path) -> None:
     node.close()
 
 
-def test_a_scenario_without_devices_and_pods_asks_this_host(tmp_path: Path) -> None:
+def test_a_scenario_without_devices_and_pods_uses_this_host(tmp_path: Path) -> None:
     node = DemoNode(load_scenario("trio"), Built(tmp_path))
     assert node.options(MonitorOptions()) == MonitorOptions()
     node.close()
@@ -76,13 +76,13 @@ def test_a_scenario_without_devices_and_pods_asks_this_host(tmp_path: Path) -> N
 TENANT = '[[tenant]]\nname = "t"\nruntime = "docker"\nprocess = [{ name = "p", cycle = ["cuInit"]%s }]'
 
 
-def test_what_a_stand_in_shows_is_lines() -> None:
+def test_stand_in_values_are_single_lines() -> None:
     assert parse_scenario("mine", "gpu = { devices = 1 }\n" + TENANT % "").gpu == {"devices": "1"}
     with pytest.raises(UsageError, match="not one line of text"):
         parse_scenario("mine", 'gpu = { "0.name" = "a\\nb" }\n' + TENANT % "")
 
 
-def test_a_device_is_named_by_its_label() -> None:
+def test_a_process_is_placed_on_a_device_by_its_label() -> None:
     (tenant,) = parse_scenario("mine", TENANT % ', gpu = "0:3"').tenants
     assert tenant.processes[0].gpu == "0:3"
     with pytest.raises(UsageError, match="not the label of a device"):

@@ -1,4 +1,4 @@
-"""Scenario files are understood or refused with the place that is wrong; names are put where they belong."""
+"""Tests parsing scenario files, messages for faulty ones, and the names of tenants."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ cuMemAlloc = { how = "futex", shape = "uniform", us = 3, longest_us = 9, spike =
 """
 
 
-def test_every_scenario_is_understood() -> None:
+def test_every_shipped_scenario_is_parsed() -> None:
     assert "trio" in scenario_names()
     for name in scenario_names():
         scenario = load_scenario(name)
         assert scenario.about
         assert scenario.tenants
-        # Every function that gets a latency exists in a library, and every tenant can have a cgroup.
+        # Every function with a latency exists in a stand-in library, and every tenant can get a cgroup.
         sources = "".join(path.read_text() for path in NATIVE.glob("*.c"))
         for tenant in scenario.tenants:
             assert container_path(tenant.runtime, container_id())
@@ -48,7 +48,7 @@ def test_every_scenario_is_understood() -> None:
                 )
 
 
-def test_scenario_is_read_as_written() -> None:
+def test_a_scenario_is_parsed_into_its_fields() -> None:
     (tenant,) = parse_scenario("x", TENANT).tenants
     (process,) = tenant.processes
     assert (tenant.name, tenant.runtime, process.name, process.threads) == ("a", "docker", "p", 2)
@@ -75,12 +75,12 @@ def test_scenario_is_read_as_written() -> None:
         ('"cudaMalloc:2:64", "~100"', "", "a cycle without items"),
     ],
 )
-def test_what_is_wrong_is_said(before: str, after: str, complaint: str) -> None:
+def test_faults_in_a_scenario_are_reported(before: str, after: str, complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         parse_scenario("x", TENANT.replace(before, after))
 
 
-def test_a_file_of_ones_own_is_a_scenario(tmp_path: Path) -> None:
+def test_a_users_file_is_a_scenario(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(TENANT.replace('name = "a"', 'name = "a\\u001b[31m"'))
     scenario = load_scenario(str(path))
@@ -101,7 +101,7 @@ def test_unknown_names_are_refused() -> None:
 
 
 @pytest.mark.parametrize("runtime", ["docker", "podman", "containerd", "cri-o", "slurm"])
-def test_paths_are_those_of_the_runtime(runtime: str) -> None:
+def test_cgroup_paths_match_the_runtime(runtime: str) -> None:
     identity = "4711" if runtime == "slurm" else container_id("seed")
     found = parse_best(["/" + container_path(runtime, identity)])
     assert found is not None
@@ -112,7 +112,7 @@ def test_paths_are_those_of_the_runtime(runtime: str) -> None:
     assert container_id("seed") == container_id("seed") != container_id()
 
 
-def test_tenants_get_their_names_by_container_id() -> None:
+def test_tenants_are_named_by_their_container_id() -> None:
     plain = SimulatedSource(1, tenants=4, operations=3)
     tenants = plain.read().tenants
     names = {tenant.container_id: tenant.name.upper() for tenant in tenants.values() if tenant.container_id}
@@ -125,7 +125,7 @@ def test_tenants_get_their_names_by_container_id() -> None:
     named.close()
 
 
-def test_reason_for_simulating(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_for_simulating_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert why_simulated() == "not started as root"
     monkeypatch.setattr(os, "geteuid", lambda: 0)

@@ -1,4 +1,4 @@
-"""Folders of the demo go with their makers, killed ones included."""
+"""Tests that temporary folders of the demo are removed, even those of killed processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stalltop.demo.scratch import Scratch
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def test_what_a_killed_process_left_is_removed_and_what_is_in_use_is_not(
+def test_folders_of_killed_processes_are_removed_and_those_in_use_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -1,9 +1,10 @@
-"""Simulated windows are consistent in themselves, repeatable and marked as what they are."""
+"""Tests that simulated windows are consistent, reproducible and marked as simulated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -39,7 +40,13 @@ def windows(count: int, seed: int = 7, step: float = 1.0) -> list[Window]:
     return [source.read() for _ in range(count)]
 
 
-def test_rows_are_consistent_with_their_histograms() -> None:
+@cache
+def period() -> tuple[Window, ...]:
+    """Returns all windows from one fault to the next of its kind."""
+    return tuple(windows(int(PERIOD_SECONDS)))
+
+
+def test_rows_match_their_histograms() -> None:
     for window in windows(3):
         rows = window.rows
         assert len(set(rows.keys)) == len(rows.keys)
@@ -55,7 +62,7 @@ def test_rows_are_consistent_with_their_histograms() -> None:
         assert rows.calls.dtype == rows.total_ns.dtype == np.uint64
 
 
-def test_nested_calls_belong_to_the_call_around_them() -> None:
+def test_nested_calls_belong_to_an_outermost_call() -> None:
     (window,) = windows(1)
     rows = window.rows
     calls = {(key.pid, key.operation): int(count) for key, count in zip(rows.keys, rows.calls, strict=True)}
@@ -75,7 +82,7 @@ def test_same_seed_and_clock_give_the_same_windows() -> None:
     assert not np.array_equal(first[0].rows.calls, other[0].rows.calls)
 
 
-def test_size_is_what_was_asked_for() -> None:
+def test_the_window_has_the_requested_size() -> None:
     window = SimulatedSource(1, tenants=23, operations=12, clock=clock()).read()
     assert len(window.tenants) == 23
     per_process: dict[tuple[str, int], list[RowKey]] = {}
@@ -85,14 +92,14 @@ def test_size_is_what_was_asked_for() -> None:
     assert {len(keys) for keys in per_process.values()} == {12}
     assert set(window.tenants) == {key.tenant for key in window.rows.keys}
     full = SimulatedSource(1, tenants=3, operations=40, clock=clock()).read().rows
-    # The trainer has two processes; each has a row of the time between its calls, and its worker one.
+    # The trainer has two processes with a row of host gaps each, and its worker has one of host work.
     assert len(full) == 4 * 40 + 4 + 1
     with pytest.raises(ValueError, match="at least one"):
         SimulatedSource(1, tenants=0)
 
 
-def test_what_the_screen_needs_is_there_and_changes() -> None:
-    seen = windows(90)
+def test_windows_have_what_the_screen_shows_and_it_changes() -> None:
+    seen = period()
     assert all(window.simulated and not window.lost and set(window.loss) == set(LOSSES) for window in seen)
     assert {key.layer for key in seen[0].rows.keys} == {"runtime", "driver", "nccl", HOST_LAYER}
     assert max(call.age_ns for window in seen for call in window.open_calls) > 5_000_000_000
@@ -102,13 +109,13 @@ def test_what_the_screen_needs_is_there_and_changes() -> None:
     assert 0 < system.cpu_percent < 100
     totals = [int(window.rows.calls.sum()) for window in seen]
     assert max(totals) > 1.1 * min(totals)
-    # Contention: the slowest synchronizes of one stretch are clearly longer than those of another.
+    # Contention: the slowest synchronizing calls of some seconds are clearly longer than those of others.
     row = next(i for i, key in enumerate(seen[0].rows.keys) if key.operation == "cudaStreamSynchronize")
     medians = [int(window.rows.histograms.percentiles([50])[row, 0]) for window in seen]
     assert max(medians) > 2 * min(medians)
 
 
-def test_length_and_reason_are_told() -> None:
+def test_length_and_reason_are_reported() -> None:
     source = SimulatedSource(1, reason="no compiler", clock=clock(2.5))
     first, second = source.read(), source.read()
     assert first.end == second.start
@@ -118,7 +125,7 @@ def test_length_and_reason_are_told() -> None:
     source.close()
 
 
-def test_histograms_put_values_where_the_geometry_says() -> None:
+def test_histograms_use_the_counters_of_hdr_histogram() -> None:
     values = [1, 127, 128, 255, 256, 257, 511, 512, 1_000_000, 2**31 + 12345, HIGHEST_NS]
     made = _histograms(np.array([values], np.int64), np.ones((1, len(values)), np.int64))
     expected: dict[int, int] = {}
@@ -128,7 +135,7 @@ def test_histograms_put_values_where_the_geometry_says() -> None:
 
 
 def test_splits_add_up_and_charges_stay_within_them() -> None:
-    for window in windows(90)[::10]:
+    for window in period()[::10]:
         rows = window.rows
         assert rows.split_ns is not None
         assert np.array_equal(rows.split_ns.sum(axis=1), rows.total_ns)
@@ -144,7 +151,7 @@ def test_splits_add_up_and_charges_stay_within_them() -> None:
         assert {record.tenant for record in window.evidence.block_io} <= set(window.tenants)
 
 
-def test_tenants_are_active_where_they_are_and_overlap_within_that() -> None:
+def test_tenants_are_active_where_they_run_and_overlaps_stay_within_that() -> None:
     for window in windows(4, step=2.0)[1:]:
         here = {
             (device.label, process.tenant)
@@ -161,7 +168,7 @@ def test_tenants_are_active_where_they_are_and_overlap_within_that() -> None:
             assert pair.ns >= one + two - 2_000_000_000
 
 
-def test_who_waits_for_a_device_is_active_there_meanwhile() -> None:
+def test_a_tenant_that_waits_for_a_device_is_active_there() -> None:
     source = SimulatedSource(plot=PLOTS["mps"], clock=clock())
     source.read()
     seen = 0
@@ -181,15 +188,15 @@ def test_who_waits_for_a_device_is_active_there_meanwhile() -> None:
         (sharing,) = sharings(window)
         for one in sharing.sharers:
             for pid in one.pids:
-                if spent.get(pid, 0) <= 1e9:  # one thread makes all of its calls
+                if spent.get(pid, 0) <= 1e9:  # all calls are made by one thread
                     assert (one.active_ns or 0) >= 0.99 * waited.get(pid, 0)
                     seen += pid in waited
     assert seen > 8
 
 
-def test_whoever_is_charged_has_used_as_much() -> None:
+def test_culprits_have_used_what_they_are_charged_with() -> None:
     charged_cpu = False
-    for window in windows(90):
+    for window in period():
         evidence = window.evidence
         used = {process.pid: process.cpu_ns for process in evidence.processes}
         by_tenant: dict[str, int] = {}
@@ -205,11 +212,11 @@ def test_whoever_is_charged_has_used_as_much() -> None:
     assert charged_cpu
 
 
-def test_reasons_of_devices_are_those_of_the_driver() -> None:
+def test_throttle_reasons_are_those_of_the_driver() -> None:
     known = {name for _, name in THROTTLE_REASONS}
     shown = {
         reason
-        for window in windows(90)
+        for window in period()
         for device in window.devices.devices
         for reason in device.throttle_reasons
     }
@@ -226,7 +233,7 @@ def test_reasons_of_devices_are_those_of_the_driver() -> None:
         ("straggler", "nccl_straggler"),
     ],
 )
-def test_a_simulated_scenario_is_about_what_it_promises(name: str, cause: str) -> None:
+def test_a_simulated_scenario_shows_its_cause(name: str, cause: str) -> None:
     of_plots = {"cpu_contention", "loader_disk", "nccl_straggler"}
     source, diagnosis = SimulatedSource(3, plot=PLOTS[name], clock=clock()), Diagnosis()
     seen: dict[str, Chain] = {}
@@ -235,7 +242,7 @@ def test_a_simulated_scenario_is_about_what_it_promises(name: str, cause: str) -
             if chain.severity in ("critical", "high") and chain.cause in of_plots:
                 seen[chain.cause] = chain
     assert set(seen) == {cause}
-    assert_adds_up(seen[cause])
+    assert_losses_nest(seen[cause])
 
 
 def test_every_scenario_is_simulated() -> None:
@@ -253,8 +260,8 @@ def test_simulated_pods_share_a_device_through_mps() -> None:
         assert not [chain for chain in explain(window) if chain.severity in ("critical", "high")]
 
 
-def assert_adds_up(chain: Chain) -> None:
-    """No step stands for more than the one above it, nor do those side by side together."""
+def assert_losses_nest(chain: Chain) -> None:
+    """Fails if the steps below a link lose more time in sum than the link itself."""
     steps = [link for link in chain.links if link.role != "factor" and link.ns_per_s is not None]
     for at, link in enumerate(steps):
         below: list[float] = []
@@ -266,7 +273,7 @@ def assert_adds_up(chain: Chain) -> None:
         assert sum(below) <= (link.ns_per_s or 0.0) * 1.0001, chain.links
 
 
-def test_a_scenario_of_ones_own_is_said_not_to_be_simulated() -> None:
+def test_a_users_scenario_is_marked_as_not_the_one_simulated() -> None:
     own = replace(load_scenario("trio"), name="mine")
     assert simulated_source(own).read().coverage.tracing == "simulated; other tenants than those of mine"
     assert simulated_source(load_scenario("trio"), reason="why").read().coverage.tracing == "why"
@@ -275,7 +282,7 @@ def test_a_scenario_of_ones_own_is_said_not_to_be_simulated() -> None:
     assert missing.pid not in {process.pid for process in window.evidence.processes}
 
 
-def test_the_diagnosis_finds_what_the_simulated_host_does() -> None:
+def test_the_diagnosis_finds_the_simulated_faults() -> None:
     source, diagnosis = SimulatedSource(3, clock=clock()), Diagnosis()
     said: dict[int, list[Chain]] = {}
     for second in range(int(PERIOD_SECONDS)):
@@ -298,7 +305,7 @@ def test_the_diagnosis_finds_what_the_simulated_host_does() -> None:
     assert not found(DISK_LOADED[0] - 5) & {cpu, disk}
 
 
-def test_simulated_launches_are_told_by_kernel() -> None:
+def test_simulated_launches_have_cuda_kernels() -> None:
     for window in windows(3):
         launched = kernels_by_row(window.kernels)
         assert launched

@@ -1,4 +1,4 @@
-"""Whose the processes are that a driver lists."""
+"""Tests the owners of processes that the driver lists on a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A = "a1" * 32
 HERE, GONE = DeviceProcess(7, "C"), DeviceProcess(4_100_001, "C")
 
 
-def test_processes_that_are_not_here_are_nobodys(tmp_path: Path) -> None:
+def test_listed_processes_that_do_not_exist_have_no_tenant(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.process(7, f"/system.slice/docker-{A}.scope")
     tenants = Tenants(tmp_path)
@@ -28,16 +28,16 @@ def test_processes_that_are_not_here_are_nobodys(tmp_path: Path) -> None:
     for processes in (found.devices[0].processes, found.devices[0].instances[0].processes):
         assert [(one.tenant, one.process) for one in processes] == [(f"docker:{A}", "python"), ("", "")]
     assert holders(found) == {7}
-    assert tenants.find(8, 1).id == ENDED  # of calls that were counted it is still told
+    assert tenants.find(8, 1).id == ENDED  # a PID from counted calls gets the tenant ENDED
 
 
-def test_a_process_of_an_instance_alone_is_a_holder(tmp_path: Path) -> None:
+def test_a_process_listed_only_on_an_instance_is_a_holder(tmp_path: Path) -> None:
     instance = MigInstance(0, 0, "MIG-0", processes=(HERE,))
     devices = Devices((Device(0, "GPU-0", "H100", instances=(instance,)),))
     assert holders(with_owners(devices, lambda pid: "someone", str)) == {7}
 
 
-def test_one_that_begins_later_is_taken_up(tmp_path: Path) -> None:
+def test_a_process_that_starts_later_gets_its_tenant(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     tenants = Tenants(tmp_path)
     assert tenants.holder(7) == ""
@@ -46,7 +46,7 @@ def test_one_that_begins_later_is_taken_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("namespace", "otherwise"), [(4026531836, False), (4026532300, True)])
-def test_a_container_numbers_processes_otherwise(
+def test_a_container_with_its_own_pid_namespace_is_detected(
     monkeypatch: pytest.MonkeyPatch, namespace: int, otherwise: bool
 ) -> None:
     monkeypatch.setattr(os, "readlink", lambda _: f"pid:[{namespace}]")
@@ -54,7 +54,7 @@ def test_a_container_numbers_processes_otherwise(
     assert host_files.sees_host_pids() is not otherwise
 
 
-def test_where_it_cannot_be_told_they_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_pid_namespace_counts_as_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: str) -> str:
         raise OSError
 

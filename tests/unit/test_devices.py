@@ -1,4 +1,4 @@
-"""Reading GPUs in another process: a driver that comes late, goes away, or hangs."""
+"""Tests reading GPUs in a child process: the driver may appear late, disappear, or hang."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ENVIRONMENT = {"LD_LIBRARY_PATH": "/somewhere"}
 
 @dataclass
 class FakeProcess:
-    """One that reads NVML, and says what it is told to say."""
+    """Stands for the child process and answers as its script says."""
 
-    script: Script
+    script: NvmlScript
     wanted: list[dict[str, Any]] = field(default_factory=list)
     waiting: list[tuple[Any, ...]] = field(default_factory=list)
     ended = False
@@ -55,8 +55,8 @@ class FakeProcess:
         return self.ended and not self.script.unkillable
 
 
-class Script:
-    """NVML that does as told, whichever process asks it."""
+class NvmlScript:
+    """Holds the scripted state of NVML for all fake processes."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -96,11 +96,11 @@ class Script:
 
 
 @pytest.fixture
-def script() -> Script:
-    return Script()
+def script() -> NvmlScript:
+    return NvmlScript()
 
 
-def test_a_driver_that_comes_later_is_found(script: Script) -> None:
+def test_a_driver_that_appears_later_is_found(script: NvmlScript) -> None:
     script.unavailable = "no driver"
     reader = script.reader()
     assert reader.read().unavailable == "no driver"
@@ -114,12 +114,12 @@ def test_a_driver_that_comes_later_is_found(script: Script) -> None:
     reader.close()
     reader.close()
     assert script.begun[0].ended
-    assert reader.read().devices  # the last that was known, and nobody is asked any more
+    assert reader.read().devices  # the last known devices; nobody is asked any more
     assert len(script.begun) == 1
 
 
-def test_where_there_is_no_library_no_process_is_begun(
-    script: Script, monkeypatch: pytest.MonkeyPatch
+def test_without_the_library_no_process_is_started(
+    script: NvmlScript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "library_there", lambda: False)
     reader = DeviceReader(begin=script.begin, clock=lambda: script.now)
@@ -128,13 +128,13 @@ def test_where_there_is_no_library_no_process_is_begun(
     reader.close()
 
 
-def test_a_process_that_dies_or_cannot_be_begun(script: Script) -> None:
+def test_a_process_that_dies_or_cannot_start_leaves_the_last_devices(script: NvmlScript) -> None:
     reader = script.reader()
     assert reader.read().devices
     script.dead = True
-    assert reader.read().devices  # as last seen
+    assert reader.read().devices  # the last known devices
     script.now += RETRY_SECONDS
-    assert reader.read().devices[0].notes  # and told so
+    assert reader.read().devices[0].notes  # with a note that says so
     script.dead = False
     script.now += RETRY_SECONDS
     assert reader.read().devices[0].notes == ()
@@ -143,14 +143,14 @@ def test_a_process_that_dies_or_cannot_be_begun(script: Script) -> None:
     assert "no process can be started" in script.reader().read().unavailable
 
 
-def test_a_driver_that_hangs_while_it_opens(script: Script) -> None:
+def test_a_driver_that_hangs_at_start_is_given_up(script: NvmlScript) -> None:
     script.silent = True
     reader = script.reader()
     assert reader.read().unavailable == "NVML is starting (0 s)"
     script.now += HANG_SECONDS - 1
     assert reader.read().unavailable == f"NVML does not answer ({HANG_SECONDS - 1:.0f} s)"
     assert len(script.begun) == 1
-    script.now += 1  # it is not waited for without end
+    script.now += 1  # the time limit has passed
     reader.read()
     assert script.begun[0].ended
     assert len(script.begun) == 2
@@ -158,7 +158,7 @@ def test_a_driver_that_hangs_while_it_opens(script: Script) -> None:
     assert reader.read().devices
 
 
-def test_processes_that_cannot_be_ended_are_not_begun_without_end(script: Script) -> None:
+def test_the_number_of_hanging_processes_is_bounded(script: NvmlScript) -> None:
     script.silent = script.unkillable = True
     reader = script.reader()
     for _ in range(3 * MOST_HANGING):
@@ -172,7 +172,7 @@ def test_processes_that_cannot_be_ended_are_not_begun_without_end(script: Script
     assert len(script.begun) == MOST_HANGING + 1
 
 
-def test_figures_are_marked_with_their_age(script: Script) -> None:
+def test_stale_figures_are_marked_with_their_age(script: NvmlScript) -> None:
     script.shown = (Device(0, "u", "n", power_watts=70.0, pcie_replays=1, ages=(("fan_percent", 4.0),)),)
     reader = script.reader()
     [fresh] = reader.read().devices
@@ -189,7 +189,7 @@ def test_figures_are_marked_with_their_age(script: Script) -> None:
     assert reader.read().devices[0].notes == ()
 
 
-def test_a_gpu_that_hangs_ages_alone(script: Script) -> None:
+def test_only_the_figures_of_a_hanging_gpu_age(script: NvmlScript) -> None:
     script.shown = tuple(Device(index, f"u{index}", "n") for index in range(3))
     reader = script.reader()
     reader.read()
@@ -209,7 +209,7 @@ def test_a_gpu_that_hangs_ages_alone(script: Script) -> None:
     reader.read()
     script.now += SET_ASIDE_SECONDS[0]
     reader.read()
-    assert script.asked[-1]["without"] == [1]  # it is left alone for longer each time
+    assert script.asked[-1]["without"] == [1]  # left out for longer each time
     script.hangs_at = None
     script.now += SET_ASIDE_SECONDS[0]
     assert [device.notes for device in reader.read().devices] == [(), (), ()]
@@ -218,15 +218,15 @@ def test_a_gpu_that_hangs_ages_alone(script: Script) -> None:
     assert script.asked[-1]["last"] == []
 
 
-def test_nothing_that_counts_is_lost_or_told_twice(script: Script) -> None:
+def test_counters_are_neither_lost_nor_reported_twice(script: NvmlScript) -> None:
     reader = script.reader()
     told = Device(0, "u", "n", power_held_ns=100)
     script.shown = (replace(told, xids=(1,)),)
     [device] = reader.read().devices
     assert (device.power_held_ns, device.xids) == (0, (1,))
     script.silent = True
-    [late] = reader.read().devices  # the look that it asks for comes too late: it shows the one before
-    assert (late.power_held_ns, late.xids) == (None, ())  # nobody knows what came since
+    [late] = reader.read().devices  # the sample that it requests arrives too late: it shows the one before
+    assert (late.power_held_ns, late.xids) == (None, ())  # the increase since then is unknown
     assert dict(late.ages) == {"power_held_ns": 0.0}
     script.silent = False
     script.shown = (replace(told, power_held_ns=150, xids=(2,)),)
@@ -236,13 +236,13 @@ def test_nothing_that_counts_is_lost_or_told_twice(script: Script) -> None:
     [device] = reader.read().devices
     assert (device.power_held_ns, device.xids) == (20, (3,))
     script.shown = (told, replace(told, index=1, uuid="v"))
-    assert [one.power_held_ns for one in reader.read().devices] == [100, 0]  # a total that begins anew
+    assert [one.power_held_ns for one in reader.read().devices] == [100, 0]  # a total that restarts
     reader.close()
     [device, _] = reader.read().devices
     assert (device.power_held_ns, device.xids) == (None, ())
 
 
-def test_the_index_of_a_gpu_that_went_away_goes_with_it(script: Script) -> None:
+def test_a_removed_gpu_disappears_with_its_index(script: NvmlScript) -> None:
     script.shown = tuple(Device(index, f"u{index}", "n") for index in range(2))
     reader = script.reader()
     assert len(reader.read().devices) == 2
@@ -253,14 +253,14 @@ def test_the_index_of_a_gpu_that_went_away_goes_with_it(script: Script) -> None:
 @pytest.mark.parametrize(
     ("shown", "left"),
     [
-        # GPU 0 fell off: the one it hung on is number 0 now, if it is still there.
+        # GPU 0 fell off: the GPU that hangs now has index 0.
         ((Device(0, "u1", "n"), Device(1, "u2", "n")), ["u1", "u2"]),
-        # The same number of GPUs: another one was put in, before them.
+        # The number of GPUs is the same: another GPU was inserted before them.
         ((Device(0, "new", "n"), Device(1, "u0", "n"), Device(2, "u1", "n")), ["new", "u0", "u1"]),
     ],
 )
-def test_where_gpus_have_other_numbers_none_is_left_out_for_another(
-    script: Script, shown: tuple[Device, ...], left: list[str]
+def test_after_renumbering_no_gpu_is_left_out_in_place_of_the_hanging_one(
+    script: NvmlScript, shown: tuple[Device, ...], left: list[str]
 ) -> None:
     script.shown = tuple(Device(index, f"u{index}", "n") for index in range(3))
     reader = script.reader()
@@ -271,12 +271,13 @@ def test_where_gpus_have_other_numbers_none_is_left_out_for_another(
         script.now += 1
     assert script.asked[-1]["without"] == [1]
     script.hangs_at, script.shown = None, shown
-    assert [device.uuid for device in reader.read().devices] == left[:1] + left[2:]  # not asked, so not shown
+    # not asked, so not listed
+    assert [device.uuid for device in reader.read().devices] == left[:1] + left[2:]
     assert [device.uuid for device in reader.read().devices] == left
     assert script.asked[-1]["without"] == []
 
 
-def test_costs_are_told_where_they_are_known(script: Script) -> None:
+def test_costs_are_returned_where_known(script: NvmlScript) -> None:
     reader = script.reader()
     assert reader.costs(1.0) == (DEAR,)
     script.dead = True

@@ -1,4 +1,4 @@
-"""A source whose windows are diagnosed, whatever the diagnosis makes of them."""
+"""Tests the source that adds chains to windows when the diagnosis or the wrapped source fails."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from stalltop.model.window import Window
 from tests.unit.windows import Calls, key, row_table, window
 
 
-class Source:
-    """Windows that follow each other."""
+class FailingSource:
+    """Yields consecutive windows, and fails at the ninth read."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -33,14 +33,14 @@ class Source:
 
 
 def lost(facts: Facts) -> Iterable[Suspicion]:
-    """A rule that finds something, but for the fourth and fifth window, on which it fails."""
+    """Finds a fault in each window, but fails on the fourth and fifth."""
     if facts.window.end in (1_005.0, 1_006.0):
         raise ZeroDivisionError("float division by zero")
     yield Suspicion("lock_contention", "docker:aa", "train loses time", 3e8, 0.9)
 
 
-def test_a_rule_that_fails_costs_the_chains_of_its_window_only() -> None:
-    source = Source()
+def test_a_failing_rule_costs_only_the_chains_of_its_windows() -> None:
+    source = FailingSource()
     diagnosed = Diagnosed(source, Diagnosis(rules=(lost,)))
     windows = [diagnosed.read() for _ in range(8)]
     assert [len(one.rows) for one in windows] == [1] * 8
@@ -53,8 +53,8 @@ def test_a_rule_that_fails_costs_the_chains_of_its_window_only() -> None:
     assert windows[7].chains[0].since == windows[2].chains[0].since
 
 
-def test_a_source_that_fails_is_no_matter_of_the_diagnosis() -> None:
-    source = Source()
+def test_a_failing_source_is_not_hidden_by_the_diagnosis() -> None:
+    source = FailingSource()
     diagnosed = Diagnosed(source, Diagnosis(rules=()))
     for _ in range(8):
         diagnosed.read()
@@ -64,8 +64,8 @@ def test_a_source_that_fails_is_no_matter_of_the_diagnosis() -> None:
     assert source.closed
 
 
-def test_a_tenant_that_has_ended_keeps_its_name_while_a_chain_speaks_of_it() -> None:
-    class Ending(Source):
+def test_an_ended_tenant_keeps_its_name_while_a_chain_names_it() -> None:
+    class Ending(FailingSource):
         def read(self) -> Window:
             one = super().read()
             return one if self.reads <= 3 else replace(window([], start=one.start), tenants={})

@@ -1,4 +1,4 @@
-"""Chains over time: when they open, how long they stay, what becomes of them, and what is learned."""
+"""Tests chains over time: when they open and close, the history, and the learning of baselines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stalltop.diagnosis import engine
@@ -30,15 +30,15 @@ from tests.unit.random_windows import windows
 FAULT = "lock_contention"
 
 
-class Script:
-    """A rule that finds what a script says: loss a second by tick, as a part of one thread's time."""
+class ScriptedRule:
+    """Finds the loss of each tick in a script, as a share of one thread's time."""
 
     def __init__(self, *losses: float, cause: str = FAULT) -> None:
         self.losses = losses
         self.cause = cause
 
     def __call__(self, facts: Facts) -> Iterator[Suspicion]:
-        # The window carries its tick, and a longer one the mean of its own.
+        # A window covers one or more ticks and loses their mean.
         ticks = range(round(facts.window.start), round(facts.window.end))
         share = sum(self.losses[tick] if tick < len(self.losses) else 0.0 for tick in ticks) / len(ticks)
         if share > 0.05:
@@ -64,64 +64,64 @@ def open_at(looks: Sequence[Window]) -> list[bool]:
 @pytest.mark.parametrize(
     ("losses", "expected"),
     [
-        pytest.param((0, 0.6, 0.6, 0, 0, 0, 0, 0, 0, 0, 0), "..XXXXXXX..", id="opens at the second sight"),
+        pytest.param((0, 0.6, 0.6, 0, 0, 0, 0, 0, 0, 0, 0), "..XXXXXXX..", id="opens at the second window"),
         pytest.param((0, 0.9, 0, 0, 0, 0, 0), ".......", id="a blip opens nothing"),
-        pytest.param((0, 0.6, 0, 0.6, 0, 0), "...XXX", id="two of three"),
+        pytest.param((0, 0.6, 0, 0.6, 0, 0), "...XXX", id="two of three windows"),
         pytest.param((0, 0.3, 0, 0, 0.3, 0, 0, 0.3, 0), ".....XXXX", id="steps longer than windows"),
         pytest.param((0.02,) * 8, "........", id="too little"),
     ],
 )
 def test_a_chain_opens_and_closes(losses: tuple[float, ...], expected: str) -> None:
-    looks = ticks(Diagnosis(rules=[Script(*losses)]), len(losses))
+    looks = ticks(Diagnosis(rules=[ScriptedRule(*losses)]), len(losses))
     assert "".join("X" if is_open else "." for is_open in open_at(looks)) == expected
 
 
 def test_an_event_opens_a_chain_at_once_and_stays_for_a_minute() -> None:
-    looks = ticks(Diagnosis(rules=[Script(0, 0.9, cause="oom_kill")]), 70)
+    looks = ticks(Diagnosis(rules=[ScriptedRule(0, 0.9, cause="oom_kill")]), 70)
     assert open_at(looks)[:3] == [False, True, True]
     assert sum(open_at(looks)) == pytest.approx(CAUSES["oom_kill"].stays_seconds, abs=3)
 
 
-def test_a_long_window_is_enough() -> None:
-    assert open_at(ticks(Diagnosis(rules=[Script(*[0.5] * 10)]), 1, seconds=5.0)) == [True]
+def test_one_long_window_opens_a_chain() -> None:
+    assert open_at(ticks(Diagnosis(rules=[ScriptedRule(*[0.5] * 10)]), 1, seconds=5.0)) == [True]
 
 
-def test_short_windows_are_put_together() -> None:
-    looks = ticks(Diagnosis(rules=[Script(*[0.5] * 10)]), 8, seconds=0.25)
+def test_short_windows_are_merged_until_they_open_a_chain() -> None:
+    looks = ticks(Diagnosis(rules=[ScriptedRule(*[0.5] * 10)]), 8, seconds=0.25)
     assert open_at(looks) == [False] * 5 + [True] * 3
 
 
-def test_a_chain_keeps_when_it_began_and_was_seen_and_stays_in_the_history() -> None:
-    looks = ticks(Diagnosis(rules=[Script(0, 0, 0.6, 0.6, 0.6)]), 20)
+def test_a_closed_chain_keeps_its_times_and_stays_in_the_history() -> None:
+    looks = ticks(Diagnosis(rules=[ScriptedRule(0, 0, 0.6, 0.6, 0.6)]), 20)
     opened = looks[3].chains[0]
     assert (opened.since, opened.seen, opened.open) == (2.0, 4.0, True)
     (closed,) = looks[-1].chains
-    # The last seconds together showed it for two windows more.
+    # The merged last seconds still showed it in two more windows.
     assert (closed.since, closed.seen, closed.open) == (2.0, 7.0, False)
     assert closed.id == opened.id
 
 
-def test_a_chain_that_comes_back_soon_goes_on() -> None:
+def test_a_chain_that_returns_soon_goes_on() -> None:
     losses = (0.6, 0.6, 0.6, *[0.0] * 10, 0.6, 0.6, 0.6)
-    last = ticks(Diagnosis(rules=[Script(*losses)]), len(losses))[-1]
+    last = ticks(Diagnosis(rules=[ScriptedRule(*losses)]), len(losses))[-1]
     (chain,) = last.chains
     assert chain.open
     assert chain.since == 0.0
 
 
-def test_a_chain_that_comes_back_late_begins_anew() -> None:
+def test_a_chain_that_returns_late_opens_anew() -> None:
     losses = (0.6, 0.6, 0.6, *[0.0] * 60, 0.6, 0.6, 0.6)
-    last = ticks(Diagnosis(rules=[Script(*losses)]), len(losses))[-1]
+    last = ticks(Diagnosis(rules=[ScriptedRule(*losses)]), len(losses))[-1]
     chain, before = last.chains
     assert chain.open
     assert chain.since == 63.0
-    # What was before stays in the history, under an id of its own.
+    # The earlier one stays in the history under an id of its own.
     assert (before.open, before.since, before.cause) == (False, 0.0, chain.cause)
     assert before.id == f"{chain.id}@0"
 
 
-def test_another_host_begins_anew() -> None:
-    diagnosis = Diagnosis(rules=[Script(*[0.6] * 4)])
+def test_another_host_starts_without_chains() -> None:
+    diagnosis = Diagnosis(rules=[ScriptedRule(*[0.6] * 4)])
     assert open_at(ticks(diagnosis, 4)) == [False, True, True, True]
     assert diagnosis.add(replace(window([row()], start=4.0), host="gpu8")).chains == ()
 
@@ -146,7 +146,7 @@ def several(*found: Suspicion) -> Callable[[Facts], Iterator[Suspicion]]:
     return rule
 
 
-def test_the_larger_loss_of_two_comes_first() -> None:
+def test_the_larger_of_two_losses_comes_first() -> None:
     rule = several(suspicion("slow_disk", 0.3e9), suspicion("cpu_contention", 0.4e9))
     causes = [chain.cause for chain in explain(window([row()]), rules=[rule])]
     assert causes == ["cpu_contention", "slow_disk"]
@@ -170,7 +170,7 @@ def test_processes_of_one_tenant_make_one_chain() -> None:
     (chain,) = explain(window(rows), rules=[both])
     assert chain.lost_ms_per_s == pytest.approx(700)
     assert chain.pid == 101
-    # Each loses by itself: severity is that of the worse one, not that of the sum.
+    # Each process loses time by itself: severity follows the worst one, not the sum.
     assert chain.severity == severity_of(CAUSES[FAULT], 0.5)
 
 
@@ -187,7 +187,7 @@ def test_processes_of_one_tenant_make_one_chain() -> None:
         ("gpu_bound", 0.9, "info"),
     ],
 )
-def test_severity_follows_the_loss(cause: str, share: float | None, expected: str) -> None:
+def test_severity_follows_the_share_of_time_lost(cause: str, share: float | None, expected: str) -> None:
     assert severity_of(CAUSES[cause], share) == expected
 
 
@@ -195,7 +195,7 @@ def healthy(start: float) -> Window:
     return window(made.healthy_trainer(), start=start)
 
 
-def test_what_is_normal_is_learned_and_shown() -> None:
+def test_baselines_are_learned_and_shown() -> None:
     diagnosis = Diagnosis()
     for tick in range(KNOWN_WINDOWS + 1):
         assert not [c for c in diagnosis.add(healthy(tick)).chains if c.severity != "info"]
@@ -205,7 +205,7 @@ def test_what_is_normal_is_learned_and_shown() -> None:
     assert chain.cause == "cpu_contention"
     assert chain.normal_p99_ns is not None
     assert chain.p99_ns is not None
-    # A gap of the healthy trainer takes 279 ms / 1020.
+    # A host gap of the healthy trainer takes 279 ms / 1020 on average.
     assert chain.normal_p99_ns == pytest.approx(279e6 / 1020, rel=0.02)
     assert not any("normal" in line for line in chain.unknown)
 
@@ -224,10 +224,10 @@ def test_nothing_is_learned_from_a_faulty_tenant() -> None:
         pytest.param(
             1755, {"train.py", "worker", "batch"}, id="at its power cap, as it always is under full load"
         ),
-        pytest.param(495, {"batch"}, id="at a quarter of its clock: its users only are left out"),
+        pytest.param(495, {"batch"}, id="at a quarter of its clock: only its users are left out"),
     ],
 )
-def test_a_shared_device_keeps_nobody_else_from_being_learned(clock_mhz: int, learned: set[str]) -> None:
+def test_a_shared_slow_device_stops_learning_only_for_its_users(clock_mhz: int, learned: set[str]) -> None:
     users = (DeviceProcess(100, "C", 1 << 30, TRAIN), DeviceProcess(200, "C", 1 << 30, SERVE))
     device = Device(
         0,
@@ -248,7 +248,7 @@ def test_a_shared_device_keeps_nobody_else_from_being_learned(clock_mhz: int, le
     assert {entry[1] for entry in diagnosis.normals.to_plain()["workloads"]} == learned
 
 
-def test_processes_of_one_name_are_learned_by_their_calls() -> None:
+def test_processes_of_one_name_share_a_baseline_per_process() -> None:
     normals = Normals()
     for second in range(KNOWN_WINDOWS):
         often, seldom = (
@@ -259,13 +259,13 @@ def test_processes_of_one_name_are_learned_by_their_calls() -> None:
         normals.learn(Facts(window([often, seldom, inside], start=float(second))))
     of_calls, of_nested = normals.to_plain()["workloads"]
     rate, running = of_calls[7], of_calls[8]
-    assert rate == pytest.approx(500)  # of one of them
+    assert rate == pytest.approx(500)  # per process
     assert running == pytest.approx(20e6 / 1000)
     assert of_nested[3] == "> cudaLaunchKernel"
     assert of_nested[8] == pytest.approx(4e6)
 
 
-def test_a_process_on_two_devices_is_one_process_of_its_workload() -> None:
+def test_a_process_on_two_devices_counts_once_in_its_workload() -> None:
     normals = Normals()
     first, second = (row("cudaLaunchKernel", 300, running=3, device=device) for device in ("0", "1"))
     for at in range(KNOWN_WINDOWS):
@@ -275,7 +275,7 @@ def test_a_process_on_two_devices_is_one_process_of_its_workload() -> None:
     assert rate == pytest.approx(600)
 
 
-def test_a_usual_wait_is_no_fault_and_an_unusual_one_is() -> None:
+def test_a_wait_as_long_as_its_baseline_is_no_fault_and_a_longer_one_is() -> None:
     def tick(start: float, lock_ms: float) -> Window:
         gap = row(running=990 - lock_ms, lock=lock_ms)
         calls = row("cudaLaunchKernel", 10, running=5)
@@ -292,15 +292,17 @@ def test_a_usual_wait_is_no_fault_and_an_unusual_one_is() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "shared"),
     [
-        pytest.param("llm-7d9f8b6c5d-x2k4z", "llm-7d9f8b6c5d-q8w9v", True, id="of one Deployment"),
-        pytest.param("llm-7d9f8b6c5d-x2k4z", "llm-5c4f7b9d8x-q8w9v", True, id="of its next version"),
-        pytest.param("agent-x2k4z", "agent-q8w9v", True, id="of one DaemonSet"),
-        pytest.param("train-0", "train-1", False, id="of one StatefulSet: each has its own work"),
-        pytest.param("llm-x2k4z", "chat-q8w9v", False, id="of two"),
+        pytest.param("llm-7d9f8b6c5d-x2k4z", "llm-7d9f8b6c5d-q8w9v", True, id="one Deployment"),
+        pytest.param(
+            "llm-7d9f8b6c5d-x2k4z", "llm-5c4f7b9d8x-q8w9v", True, id="two versions of one Deployment"
+        ),
+        pytest.param("agent-x2k4z", "agent-q8w9v", True, id="one DaemonSet"),
+        pytest.param("train-0", "train-1", False, id="one StatefulSet: each pod has its own work"),
+        pytest.param("llm-x2k4z", "chat-q8w9v", False, id="two DaemonSets"),
     ],
 )
 @pytest.mark.parametrize("named_by_pod", [True, False])
-def test_containers_of_one_name_share_a_normal_only_within_one_kind_of_pod(
+def test_containers_of_one_name_share_a_baseline_only_within_one_kind_of_pod(
     one: str, other: str, shared: bool, named_by_pod: bool
 ) -> None:
     def workload(pod: str, namespace: str = "prod") -> Workload:
@@ -312,7 +314,7 @@ def test_containers_of_one_name_share_a_normal_only_within_one_kind_of_pod(
     assert workload(one) != workload(one, "staging")
 
 
-def test_normals_survive_a_round_trip_through_json() -> None:
+def test_baselines_survive_a_round_trip_through_json() -> None:
     normals = Normals()
     for tick in range(5):
         normals.learn(Facts(healthy(tick)))
@@ -337,14 +339,14 @@ def test_normals_survive_a_round_trip_through_json() -> None:
         lambda plain: {**plain, "workloads": [[*plain["workloads"][0][:5], 1e9, *plain["workloads"][0][6:]]]},
     ],
 )
-def test_damaged_normals_are_refused(damage: Callable[[object], object]) -> None:
+def test_damaged_baselines_are_refused(damage: Callable[[object], object]) -> None:
     normals = Normals()
     normals.learn(Facts(healthy(0)))
     with pytest.raises(ValueError, match=r"normals|workload"):
         Normals.from_plain(damage(normals.to_plain()))
 
 
-def test_normals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_baselines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stalltop.diagnosis.normals.MOST_WORKLOADS", 20)
     normals = Normals()
     for number in range(30):
@@ -355,7 +357,7 @@ def test_normals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def evidence() -> st.SearchStrategy[Evidence]:
-    """Any evidence, about the processes and tenants that random windows have and about others."""
+    """Draws any evidence, about processes and tenants of random windows and others."""
     tenants = st.sampled_from(["docker:aa", "cri:bb", "", "nobody"])
     numbers = st.one_of(st.integers(0, 5), st.integers(0, 1 << 63))
 
@@ -393,9 +395,8 @@ def evidence() -> st.SearchStrategy[Evidence]:
     return st.builds(Evidence, **{name: records(kind) for name, kind in RECORDS.items()})
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(windows(split=True), evidence()), min_size=1, max_size=4))
-def test_no_window_is_too_strange(seen: list[tuple[Window, Evidence]]) -> None:
+def test_the_diagnosis_survives_any_window(seen: list[tuple[Window, Evidence]]) -> None:
     diagnosis = Diagnosis(own_pid=2)
     for number, (look, found) in enumerate(seen):
         given_ = replace(look, start=1000.0 + number, evidence=found)
@@ -410,7 +411,7 @@ def test_no_window_is_too_strange(seen: list[tuple[Window, Evidence]]) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_has_its_chain_after_two_windows(name: str) -> None:
+def test_a_fault_opens_its_chain_within_two_windows(name: str) -> None:
     diagnosis = Diagnosis()
     for tick in range(5):
         diagnosis.add(healthy(tick))
@@ -420,8 +421,8 @@ def test_a_fault_has_its_chain_after_two_windows(name: str) -> None:
     assert first.cause == name.split()[0]
 
 
-def test_events_are_no_moment_of_the_past() -> None:
-    """An event is told once, not as long as it lies within the seconds looked at."""
+def test_an_event_is_seen_only_in_the_seconds_after_it() -> None:
+    """Merging the last seconds must not show the event again and again."""
     diagnosis = Diagnosis()
     kill = Event(0.5, "oom_kill", TRAIN, 150, "preprocess", "killed")
     diagnosis.add(window([row()], start=0.0, evidence=Evidence(events=(kill,))))
@@ -429,5 +430,5 @@ def test_events_are_no_moment_of_the_past() -> None:
     assert looks[-1].chains[0].seen <= 3.0
 
 
-def test_rules_are_distinct() -> None:
+def test_no_rule_is_listed_twice() -> None:
     assert len(set(RULES)) == len(RULES)

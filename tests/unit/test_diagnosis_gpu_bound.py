@@ -1,4 +1,4 @@
-"""Who is bound by a device, alone and beside others on it."""
+"""Tests the cause ``gpu_bound`` for a program alone on a device and for one that shares it."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def words(chain: Chain) -> str:
     ],
     ids=["no device", "one tenant", "others on another device", "others on another instance"],
 )
-def test_alone_on_a_device_one_waits_for_one_s_own_work(made: Window) -> None:
+def test_a_program_alone_on_a_device_waits_for_its_own_work(made: Window) -> None:
     chain = bound(made)
     assert chain.summary.endswith("waits for the work it gave the device, and for nothing else")
     assert "others" not in words(chain)
 
 
 @pytest.mark.parametrize("kind", ["C", "M+C"])
-def test_on_a_shared_device_nobody_can_tell_whose_work_one_waits_for(kind: str) -> None:
+def test_on_a_shared_device_the_work_waited_for_is_unknown(kind: str) -> None:
     made = on(
         gpu(client(PID, TRAIN, kind), client(300, BATCH, kind), client(400, SERVE, kind)), rows=[*LOOP, JOB]
     )
@@ -69,4 +69,4 @@ def test_on_a_shared_device_nobody_can_tell_whose_work_one_waits_for(kind: str) 
     assert "on GPU 0 together with batch-job 33% of the time" in words(chain)
     assert "how much of this wait is for the work of others on that device" in chain.unknown
     assert "run it alone" in chain.fixes[0].text
-    assert "nothing" not in words(bound(made))  # overlaps were not measured: still no word of its own work
+    assert "nothing" not in words(bound(made))  # without measured overlaps it is unknown, too

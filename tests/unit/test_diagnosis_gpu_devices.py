@@ -1,4 +1,4 @@
-"""Causes that lie in a device or in who shares it."""
+"""Tests causes in a device and its neighbours."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ WELL = Device(
     thermal_held_ns=0,
 )
 SYNCED_MS = 710.0
-"""What ``healthy_trainer`` waits for the device in a second."""
+"""Time that ``healthy_trainer`` waits for the device each second."""
 
 
 def told_of(*devices: Device, rows: list[Spent] | None = None) -> list[Suspicion]:
@@ -54,8 +54,8 @@ def told_of(*devices: Device, rows: list[Spent] | None = None) -> list[Suspicion
 
 
 @dataclass(frozen=True)
-class Case:
-    """What a device shows, and what is to be told of it."""
+class DeviceCase:
+    """Describes a faulty device, and the cause to be found."""
 
     name: str
     cause: str
@@ -65,93 +65,95 @@ class Case:
 
 
 CASES = [
-    Case(
+    DeviceCase(
         "power cap",
         "gpu_power",
         {"throttle_reasons": ("power cap",), "sm_clock_mhz": 1485, "power_watts": 699.0},
         SYNCED_MS * 0.25,
         ("nvidia-smi -i 2 -pl", "1485 of 1980 MHz", "700 of 700 W"),
     ),
-    Case(
+    DeviceCase(
         "power cap, counted by the driver",
         "gpu_power",
         {"power_held_ns": 500_000_000, "sm_clock_mhz": 1485},
         SYNCED_MS * 0.25 * 0.5,
         ("50% of the time",),
     ),
-    Case(
+    DeviceCase(
         "heat, by software",
         "gpu_thermal",
         {"throttle_reasons": ("thermal, software",), "sm_clock_mhz": 990, "temperature_celsius": 88.0},
         SYNCED_MS * 0.5,
         ("88 C", "fans"),
     ),
-    Case(
+    DeviceCase(
         "heat, with the general reason beside it",
         "gpu_thermal",
         {"throttle_reasons": ("hardware slowdown", "thermal, hardware"), "sm_clock_mhz": 990},
         SYNCED_MS * 0.5,
     ),
-    Case(
+    DeviceCase(
         "heat, counted for each way that it slows down",
         "gpu_thermal",
         {"thermal_held_ns": 0, "hardware_thermal_held_ns": 500_000_000, "sm_clock_mhz": 990},
         SYNCED_MS * 0.5 * 0.5,
         ("50% of the time",),
     ),
-    Case(
+    DeviceCase(
         "power brake, between two looks",
         "gpu_hardware_slowdown",
         {"power_brake_held_ns": 500_000_000, "sm_clock_mhz": 990},
         SYNCED_MS * 0.5 * 0.5,
         ("50% of the time",),
     ),
-    Case("heat, clocks unknown", "gpu_thermal", {"thermal_held_ns": 900_000_000, "sm_clock_mhz": None}),
-    Case(
+    DeviceCase("heat, clocks unknown", "gpu_thermal", {"thermal_held_ns": 900_000_000, "sm_clock_mhz": None}),
+    DeviceCase(
         "power brake",
         "gpu_hardware_slowdown",
         {"throttle_reasons": ("hardware slowdown", "power brake"), "sm_clock_mhz": 495},
         SYNCED_MS * 0.75,
         ("power supply",),
     ),
-    Case(
+    DeviceCase(
         "clocks locked low",
         "gpu_clocks",
         {"sm_clock_mhz": 990},
         SYNCED_MS * 0.5,
         ("--reset-gpu-clocks", "no reason"),
     ),
-    Case("uncorrected errors", "gpu_ecc", {"ecc_uncorrected": 1}, says=("--gpu-reset", "-q -d ECC")),
-    Case("many corrected errors", "gpu_ecc", {"ecc_corrected": 400}, says=("corrected errors: 400",)),
-    Case(
+    DeviceCase("uncorrected errors", "gpu_ecc", {"ecc_uncorrected": 1}, says=("--gpu-reset", "-q -d ECC")),
+    DeviceCase("many corrected errors", "gpu_ecc", {"ecc_corrected": 400}, says=("corrected errors: 400",)),
+    DeviceCase(
         "a row that could not be replaced",
         "gpu_ecc",
         {"remap_failed": True},
         says=("could not be replaced", "have the card replaced"),
     ),
-    Case(
+    DeviceCase(
         "pages to be retired",
         "gpu_ecc",
         {"retirement_pending": True},
         says=("pages of memory wait", "--gpu-reset"),
     ),
-    Case("rows to be replaced", "gpu_ecc", {"remap_pending": True}, says=("rows of memory",)),
-    Case("fell off the bus", "gpu_xid", {"xids": (79,)}, says=("XID 79", "fell off the bus", "dmesg")),
-    Case("an XID that nobody knows", "gpu_xid", {"xids": (999,)}, says=("XID 999", "NVIDIA's list")),
-    Case("lost", "gpu_lost", {"lost": True, "utilization_percent": None}, 1000.0, ("no longer answers",)),
-    Case(
+    DeviceCase("rows to be replaced", "gpu_ecc", {"remap_pending": True}, says=("rows of memory",)),
+    DeviceCase("fell off the bus", "gpu_xid", {"xids": (79,)}, says=("XID 79", "fell off the bus", "dmesg")),
+    DeviceCase("an XID that nobody knows", "gpu_xid", {"xids": (999,)}, says=("XID 999", "NVIDIA's list")),
+    DeviceCase(
+        "lost", "gpu_lost", {"lost": True, "utilization_percent": None}, 1000.0, ("no longer answers",)
+    ),
+    DeviceCase(
         "half the lanes",
         "pcie_link",
         {"pcie_width": 8},
         says=("PCIe 5.0 x8 instead of 5.0 x16", "pcie.link.width.current", "32 GB/s instead of 63"),
     ),
-    Case("a lower generation", "pcie_link", {"pcie_generation": 3}, says=("PCIe 3.0 x16",)),
-    Case("replays", "pcie_replays", {"pcie_replays": 40}, says=("40 replays since",)),
+    DeviceCase("a lower generation", "pcie_link", {"pcie_generation": 3}, says=("PCIe 3.0 x16",)),
+    DeviceCase("replays", "pcie_replays", {"pcie_replays": 40}, says=("40 replays since",)),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_fault_of_a_device_is_told_and_no_other(case: Case) -> None:
+def test_a_faulty_device_has_exactly_its_cause(case: DeviceCase) -> None:
     (told,) = told_of(replace(WELL, **case.shows))
     assert told.cause == case.cause
     assert told.tenant == TRAIN
@@ -169,7 +171,7 @@ def test_a_fault_of_a_device_is_told_and_no_other(case: Case) -> None:
     for words in case.says:
         assert words in text
     for fix in told.fixes:
-        # What is copied is typed as it is, and what only shows more says so.
+        # A command has no placeholders; ``look`` is set if it changes nothing.
         assert not re.search(r"\b(WATTS|CPUS|PID)\b", fix.command)
         assert not fix.command or fix.look == (
             "--gpu-reset" not in fix.command and "--reset-" not in fix.command
@@ -199,7 +201,7 @@ def test_a_fault_of_a_device_is_told_and_no_other(case: Case) -> None:
         ),
     ],
 )
-def test_look_alikes_are_quiet(shows: dict[str, Any]) -> None:
+def test_devices_that_only_look_faulty_have_no_cause(shows: dict[str, Any]) -> None:
     assert told_of(replace(WELL, **shows)) == []
 
 
@@ -210,20 +212,20 @@ def test_an_idle_host_has_no_throttled_devices() -> None:
     )
 
 
-def test_every_throttle_reason_is_of_a_cause() -> None:
+def test_every_throttle_reason_belongs_to_a_cause() -> None:
     for _, reason in THROTTLE_REASONS:
         told = told_of(replace(WELL, throttle_reasons=(reason,), sm_clock_mhz=990))
         assert len(told) == (0 if reason == "sync boost" else 1), reason
 
 
-def test_only_the_device_that_is_ill_is_told() -> None:
+def test_only_the_faulty_device_is_reported() -> None:
     other = replace(WELL, index=0, uuid="GPU-bb", processes=(DeviceProcess(7, "C", 1 << 30, SERVE),))
     (told,) = told_of(other, replace(WELL, xids=(31,)))
     assert told.about == "GPU 2/31"
 
 
-def test_a_device_of_several_tenants_is_one_fault() -> None:
-    """Whoever of them loses most at the moment."""
+def test_a_device_of_several_tenants_has_one_fault() -> None:
+    """The fault is the same one whichever tenant loses most."""
     shared = replace(WELL, throttle_reasons=("power cap",), sm_clock_mhz=990)
     shared = replace(shared, processes=(*shared.processes, DeviceProcess(7, "C", 1 << 30, SERVE)))
     for waited in (100, 900):
@@ -236,34 +238,32 @@ def test_a_device_of_several_tenants_is_one_fault() -> None:
         assert told.pid == (7 if waited == 900 else 100)
 
 
-def test_a_device_whose_processes_are_not_told_is_nobodys() -> None:
+def test_a_device_without_listed_processes_has_no_tenant() -> None:
     (told,) = told_of(replace(WELL, processes=(), throttle_reasons=("power cap",), sm_clock_mhz=990))
     assert told.tenant == ""
     assert told.pid == 100
 
 
-def test_a_device_that_nobody_traced_uses_is_told_without_a_tenant() -> None:
+def test_a_device_without_traced_processes_is_reported_without_a_tenant() -> None:
     (told,) = told_of(replace(WELL, processes=(DeviceProcess(5, "C", 1, ""),), ecc_uncorrected=1))
     assert told.tenant == ""
     assert told.effect is None
 
 
-def test_the_program_is_blamed_for_its_own_xid_and_not_for_the_hardware() -> None:
+def test_a_program_is_blamed_only_for_xids_of_programs() -> None:
     for code, xid in XIDS.items():
         (told,) = told_of(replace(WELL, xids=(code,)))
         (culprit,) = [link for link in told.links if link.role == "culprit"]
         assert culprit.pid == (100 if xid.program else 0)
 
 
-def test_slow_copies_count_what_the_link_costs() -> None:
+def test_slow_copies_lose_the_time_that_the_link_costs() -> None:
     rows = [row("cudaMemcpy HtoD", 30, bytes_=30 << 26, gpu=400), row("cudaLaunchKernel", 100, running=1)]
     (told,) = told_of(replace(WELL, pcie_width=4), rows=rows)
     assert told.lost_ns_per_s == pytest.approx(300e6)
     assert told.effect is not None
     assert told.effect.operation == "cudaMemcpy HtoD"
 
-
-# Neighbours
 
 Points = Sequence[tuple[float, float]]
 SYNC = "cudaStreamSynchronize"
@@ -283,8 +283,8 @@ def _rows(sync: Spent, neighbour_launches: int = 5000) -> list[Spent]:
 def _watched(
     neighbour_before: float | None = None, seconds: int = 60, wait_ms: float | None = 8.0
 ) -> dict[tuple[str, str, int], Points]:
-    """The trainer was watched for so long, and its waits took so long; its neighbour gave the device so much
-    until 4 s ago, or was away."""
+    """Returns samples of the trainer over ``seconds``, with waits of ``wait_ms``. Until 4 s ago its neighbour
+    launched ``neighbour_before`` CUDA kernels a second; None if it was absent."""
     times = [1001.0 - ago for ago in range(seconds, 4, -2)]
     series: dict[tuple[str, str, int], Points]
     series = {("kernels_per_s", TRAIN, 100): [(time, 1000.0) for time in times]}
@@ -307,7 +307,7 @@ def _neighbours(
     return found(made, series=_watched(before, seconds, wait_ms))
 
 
-def test_a_neighbour_on_the_device_is_named() -> None:
+def test_a_new_neighbour_on_the_device_is_named() -> None:
     (told,) = _neighbours(row(SYNC, 40, gpu=700))
     assert told.cause == "gpu_neighbours"
     assert told.tenant == TRAIN
@@ -318,7 +318,7 @@ def test_a_neighbour_on_the_device_is_named() -> None:
     assert "time-sliced" in told.links[1].text
 
 
-def test_clients_of_mps_are_told_as_such() -> None:
+def test_mps_clients_are_called_so() -> None:
     mps = replace(SHARED, processes=tuple(replace(process, kind="M+C") for process in SHARED.processes))
     (told,) = _neighbours(row(SYNC, 40, gpu=700), mps)
     assert "MPS" in told.links[1].text
@@ -326,7 +326,7 @@ def test_clients_of_mps_are_told_as_such() -> None:
 
 
 @pytest.mark.parametrize(("apart", "told"), [(False, ["GPU 3:1"]), (True, [])])
-def test_only_those_on_one_instance_are_neighbours(apart: bool, told: list[str]) -> None:
+def test_only_processes_on_one_mig_instance_are_neighbours(apart: bool, told: list[str]) -> None:
     first, second = SHARED.processes[:1], SHARED.processes[1:]
     instances = (
         MigInstance(3, 1, "MIG-1", processes=first if apart else SHARED.processes),
@@ -336,7 +336,7 @@ def test_only_those_on_one_instance_are_neighbours(apart: bool, told: list[str])
     assert [one.links[1].device for one in _neighbours(row(SYNC, 40, gpu=700), divided)] == told
 
 
-def test_a_neighbour_that_begins_opens_a_chain() -> None:
+def test_a_neighbour_that_starts_opens_a_chain() -> None:
     diagnosis = Diagnosis()
     opened = None
     for at in range(40):
@@ -367,16 +367,16 @@ def test_a_neighbour_that_begins_opens_a_chain() -> None:
     ],
     ids=[
         *(
-            "nothing known of before",
-            "as usual",
+            "no earlier waits",
+            "waits as before",
             "the neighbour is idle",
-            "a CPU is missing",
+            "waits for a CPU",
             "too few waits",
         ),
-        *("alone", "it draws", "it was always there", "not watched for long"),
+        *("alone", "graphics only", "the neighbour did as much before", "watched too briefly"),
     ],
 )
-def test_neighbours_that_do_not_matter(sync: Spent, changes: dict[str, Any]) -> None:
+def test_harmless_neighbours_are_not_named(sync: Spent, changes: dict[str, Any]) -> None:
     assert _neighbours(sync, **changes) == []
 
 
@@ -386,11 +386,11 @@ def test_a_neighbour_that_does_more_than_before_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wait_ms", "told"), [(8, ["gpu_neighbours"]), (16, [])], ids=["longer than it was", "as it was"]
+    ("wait_ms", "told"),
+    [(8, ["gpu_neighbours"]), (16, [])],
+    ids=["longer than the baseline", "as the baseline"],
 )
-def test_a_neighbour_that_was_there_first_is_named_by_what_earlier_runs_taught(
-    wait_ms: int, told: list[str]
-) -> None:
+def test_a_neighbour_that_came_first_is_found_by_the_baseline(wait_ms: int, told: list[str]) -> None:
     earlier = Normals()
     for second in range(KNOWN_WINDOWS):
         alone = _rows(row(SYNC, 40, gpu=40 * wait_ms), 0)
@@ -415,6 +415,6 @@ def test_a_throttled_device_explains_longer_waits() -> None:
     assert [told.cause for told in _neighbours(row(SYNC, 40, gpu=700), throttled)] == ["gpu_thermal"]
 
 
-def test_no_driver_is_no_fault() -> None:
+def test_a_host_without_a_driver_has_no_device_fault() -> None:
     made = window(healthy_trainer(), devices=Devices(unavailable="no NVIDIA driver on this host"))
     assert [told.cause for told in gpu_causes(Facts(made))] == ["gpu_bound"]

@@ -1,4 +1,4 @@
-"""Who uses a device that was not given to it."""
+"""Tests the cause ``gpu_not_given``: a tenant uses a device that was allocated to another one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shared(*rows: Spent) -> Window:
     return on(gpu(client(100, TRAIN), client(300, BATCH)), rows=rows or LAUNCHES)
 
 
-def test_who_works_on_what_others_were_given_is_named() -> None:
+def test_a_tenant_that_works_on_anothers_device_is_named() -> None:
     (chain,) = told(replace(shared(), allocations=(given(TRAIN),)))
     assert (chain.tenant, chain.severity, chain.lost_ms_per_s) == (BATCH, "low", 0.0)
     assert chain.summary == "batch-job uses GPU 0, which Kubernetes did not give it"
@@ -50,13 +50,13 @@ def test_who_works_on_what_others_were_given_is_named() -> None:
         replace(shared(LAUNCHES[0]), allocations=(given(TRAIN),)),
         replace(shared(), allocations=(given(TRAIN), given(BATCH, "pool/gpu-0"))),
     ],
-    ids=["no scheduler", "both were", "it only holds a context", "another name"],
+    ids=["no scheduler", "both have an allocation", "it only holds a context", "unknown device id"],
 )
-def test_nobody_is_named_without_need(made: Window) -> None:
+def test_harmless_users_of_a_device_are_not_named(made: Window) -> None:
     assert told(made) == []
 
 
-def test_instances_are_given_one_by_one() -> None:
+def test_mig_instances_are_allocated_separately() -> None:
     instances = (
         MigInstance(0, 0, "MIG-a", processes=(client(100, TRAIN, "C"),)),
         MigInstance(0, 1, "MIG-b", processes=(client(300, BATCH, "C"),)),

@@ -1,4 +1,4 @@
-"""Graphs that are made and never launched: told once they had time to be."""
+"""Tests the cause ``graph_unlaunched``: graphs that are instantiated and never launched."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def _graphs_over(seconds: int, launch: bool = False) -> list[Suspicion]:
     return found(made, series=series.points)
 
 
-def test_graphs_that_are_never_launched() -> None:
+def test_graphs_never_launched_are_reported_after_a_minute() -> None:
     (told,) = _graphs_over(70)
     assert told.cause == "graph_unlaunched"
     assert told.links[1].text.startswith("12 graphs made, none launched")
 
 
-def test_graphs_that_may_yet_be_launched() -> None:
+def test_young_graphs_may_still_be_launched() -> None:
     assert _graphs_over(30) == []
 
 
-def test_graphs_that_were_launched() -> None:
+def test_launched_graphs_are_no_fault() -> None:
     assert _graphs_over(70, launch=True) == []

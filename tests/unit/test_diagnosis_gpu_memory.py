@@ -1,4 +1,4 @@
-"""Memory of the GPU that leaks, and memory that is full."""
+"""Tests GPU memory that leaks, and GPU memory that is full."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.unit.gpu_usage import MIB, found
 
 
 @dataclass
-class _Held:
-    """Windows of a looping program whose held memory goes as ``bytes_at`` says."""
+class _HeldMemory:
+    """Describes a looping program that holds ``values`` bytes, sampled every ``every`` seconds."""
 
     values: Sequence[float]
     every: float = 2.0
@@ -38,8 +38,8 @@ def _leak(points: int, step: float = 4 * MIB, start: float = 1 << 30) -> list[fl
     return [start + at * step for at in range(points)]
 
 
-def test_a_leak_is_told() -> None:
-    (told,) = _Held(_leak(16)).found()
+def test_a_leak_is_found() -> None:
+    (told,) = _HeldMemory(_leak(16)).found()
     assert told.cause == "memory_leak"
     assert told.pid == 100
     assert "2 MiB a second" in " ".join(link.text for link in told.links)
@@ -47,7 +47,7 @@ def test_a_leak_is_told() -> None:
 
 
 def test_processes_of_a_tenant_leak_together() -> None:
-    """Each keeps 8 MiB in half a minute, which is nothing; six of them keep 48 MiB."""
+    """Each keeps 8 MiB in half a minute, below the threshold; six of them keep 48 MiB."""
     pids = range(100, 106)
     each = [(1000.0 + 2 * at, (1 << 28) + at * MIB / 2) for at in range(17)]
     series = {("held_bytes", TRAIN, pid): each for pid in pids}
@@ -80,7 +80,7 @@ def test_a_leak_opens_a_chain_of_its_own() -> None:
     assert 19 <= opened <= 30
 
 
-def test_a_leak_says_when_the_device_is_full() -> None:
+def test_a_leak_says_when_the_device_will_be_full() -> None:
     device = Device(
         1,
         "GPU-1",
@@ -89,21 +89,21 @@ def test_a_leak_says_when_the_device_is_full() -> None:
         memory_total_bytes=80 << 30,
         processes=(DeviceProcess(100, "C", 40 << 30, TRAIN),),
     )
-    (told,) = _Held(_leak(16), devices=Devices((device,))).found()
+    (told,) = _HeldMemory(_leak(16), devices=Devices((device,))).found()
     assert "GPU 1 has 1 GiB left: full in 510 s" in " ".join(link.text for link in told.links)
     assert told.unknown == ()
 
 
-def test_a_leak_under_a_loop_that_allocates_and_frees() -> None:
+def test_a_leak_below_allocations_and_frees_is_found() -> None:
     swinging = [value + (at % 3) * 50 * MIB for at, value in enumerate(_leak(70))]
-    (told,) = _Held(swinging).found()
+    (told,) = _HeldMemory(swinging).found()
     assert told.cause == "memory_leak"
 
 
-def test_a_slow_leak_is_told_after_minutes() -> None:
+def test_a_slow_leak_is_found_after_minutes() -> None:
     steps = [(1 << 30) + at // 8 * 8 * MIB for at in range(70)]
-    assert _Held(steps[:30]).found() == []
-    (told,) = _Held(steps).found()
+    assert _HeldMemory(steps[:30]).found() == []
+    (told,) = _HeldMemory(steps).found()
     assert told.cause == "memory_leak"
 
 
@@ -123,11 +123,11 @@ def test_a_slow_leak_is_told_after_minutes() -> None:
     ],
     ids=[
         *("no points", "few points", "too short", "flat", "start, then flat", "grows to a limit"),
-        *("next to nothing", "shrinks", "a saw", "a cache that fills up"),
+        *("next to nothing", "shrinks", "sawtooth", "a cache that fills up"),
     ],
 )
-def test_what_is_no_leak(values: Sequence[float]) -> None:
-    assert (_Held(values).found() if values else found(window(healthy_trainer()))) == []
+def test_other_growth_of_memory_is_no_leak(values: Sequence[float]) -> None:
+    assert (_HeldMemory(values).found() if values else found(window(healthy_trainer()))) == []
 
 
 def test_loading_a_model_is_no_leak() -> None:
@@ -136,11 +136,11 @@ def test_loading_a_model_is_no_leak() -> None:
         row("cudaMemcpyAsync HtoD", 20, bytes_=80 * MIB, running=9),
     ]
     use = ProcessUse(TRAIN, 100, "train.py", allocations=20, allocated_bytes=80 * MIB)
-    assert _Held(_leak(16), rows=loads, use=use).found() == []
+    assert _HeldMemory(_leak(16), rows=loads, use=use).found() == []
 
 
-def test_a_program_that_does_not_work_yet_has_no_leak() -> None:
-    assert _Held(_leak(16), rows=[row("cudaMalloc", 20, lock=5)]).found() == []
+def test_a_program_without_launches_has_no_leak() -> None:
+    assert _HeldMemory(_leak(16), rows=[row("cudaMalloc", 20, lock=5)]).found() == []
 
 
 def _full_device(used: float, *processes: DeviceProcess) -> Devices:
@@ -158,7 +158,7 @@ def _full_device(used: float, *processes: DeviceProcess) -> Devices:
     )
 
 
-def test_a_full_device_names_who_holds_it() -> None:
+def test_a_full_device_names_the_holders_of_its_memory() -> None:
     devices = _full_device(
         0.99, DeviceProcess(100, "C", 10 << 30, TRAIN), DeviceProcess(9, "C", 69 << 30, SERVE)
     )
@@ -176,8 +176,8 @@ def test_a_full_device_names_who_holds_it() -> None:
         (0.99, [row("cudaMalloc", 1, lock=30)]),
         (0.90, [row("cudaMalloc", 4, errors=2, lock=4)]),
     ],
-    ids=["full, and nobody allocates", "allocations work", "one slow allocation", "asks for too much"],
+    ids=["full, and nobody allocates", "allocations work", "one slow allocation", "a tenth is free"],
 )
-def test_a_device_that_is_full_and_well(used: float, allocations: list[Spent]) -> None:
+def test_a_full_device_without_failed_allocations_is_no_fault(used: float, allocations: list[Spent]) -> None:
     devices = _full_device(used, DeviceProcess(100, "C", 10 << 30, TRAIN))
     assert found(window([*healthy_trainer(), *allocations], devices=devices)) == []

@@ -1,4 +1,4 @@
-"""Ranks that come late, or not at all."""
+"""Tests NCCL ranks that arrive late or never, and collectives that wait for TCP."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _ONE_LATE = (
 )
 
 
-def test_a_straggler_is_named_and_why_it_is_late() -> None:
+def test_a_straggler_is_named_with_the_reason_why_it_is_late() -> None:
     (told,) = _job(*_ONE_LATE, late_gap={"running": 750})
     assert told.cause == "nccl_straggler"
     assert told.tenant == TRAIN
@@ -73,8 +73,8 @@ def test_a_straggler_is_named_and_why_it_is_late() -> None:
     assert told.unknown == ()
 
 
-def test_a_straggler_that_computes_within_a_call() -> None:
-    """One would look at its own code in vain."""
+def test_a_straggler_that_computes_inside_a_call_is_told_which_call() -> None:
+    """Its own code between the calls is not the reason."""
     copies = row("cudaMemcpyAsync HtoD", 40, pid=LATE, tenant=SERVE, running=700)
     rows = [*_step(WAITING, TRAIN, 900, running=50), *_step(LATE, SERVE, 200, running=50), copies]
     (told,) = found(window(rows, evidence=Evidence(ranks=_ONE_LATE)))
@@ -85,7 +85,7 @@ def test_a_straggler_that_computes_within_a_call() -> None:
     assert "between" not in reason.text
 
 
-def test_a_straggler_whose_cpu_is_taken() -> None:
+def test_a_straggler_whose_cpu_is_taken_names_the_culprit() -> None:
     taken = charge("runqueue", 680, 9, tenant=SERVE, pid=LATE, culprit_tenant=BATCH)
     (told,) = _job(*_ONE_LATE, late_gap={"running": 50, "runqueue": 700}, charges=[taken])
     reasons = [link for link in told.links if link.role == "reason"]
@@ -94,18 +94,18 @@ def test_a_straggler_whose_cpu_is_taken() -> None:
     assert any("taskset" in fix.command and "9" in fix.command for fix in told.fixes)
 
 
-def test_a_straggler_that_nothing_explains() -> None:
+def test_a_straggler_without_a_known_reason_says_so() -> None:
     (told,) = _job(*_ONE_LATE)
     assert [link for link in told.links if link.role == "reason"] == []
     assert any("why rank 1 is late" in text for text in told.unknown)
 
 
-def test_ranks_elsewhere_are_not_known() -> None:
+def test_ranks_on_other_hosts_are_reported_as_unseen() -> None:
     (told,) = _job(*(replace(one, ranks=16) for one in _ONE_LATE), late_gap={"running": 750})
     assert told.unknown == ("14 of 16 ranks are on other hosts and not seen",)
 
 
-def test_collectives_of_one_step_are_late_once() -> None:
+def test_collectives_of_one_step_count_their_lateness_once() -> None:
     many = (
         rank(0, WAITING, joined=320, last=3),
         rank(1, LATE, SERVE, joined=320, late_ns=1_600_000_000, last=317),
@@ -114,7 +114,7 @@ def test_collectives_of_one_step_are_late_once() -> None:
     assert told.lost_ns_per_s == pytest.approx(40 * 5e6)
 
 
-def test_nobody_waits_longer_than_it_waits() -> None:
+def test_the_loss_is_at_most_the_time_waited() -> None:
     (told,) = _job(rank(0, WAITING), rank(1, LATE, SERVE, late_ns=5 * SECOND, last=40))
     assert told.lost_ns_per_s <= 901e6
 
@@ -133,20 +133,25 @@ def test_nobody_waits_longer_than_it_waits() -> None:
         (rank(0, WAITING), rank(1, 999, SERVE, late_ns=700_000_000, last=40)),
     ],
     ids=[
-        *("no ranks", "alone", "in step", "late in turn", "hardly late", "twice", "slow steps, hardly late"),
+        *(
+            "no ranks",
+            "alone",
+            "in step",
+            "late in turn",
+            "hardly late",
+            "two collectives only",
+            "slow steps, hardly late",
+        ),
         *("slow steps, late in turn", "a rank that made no call"),
     ],
 )
-def test_ranks_that_are_well(ranks: tuple[Rank, ...]) -> None:
+def test_ranks_in_step_have_no_straggler(ranks: tuple[Rank, ...]) -> None:
     assert _job(*ranks) == []
 
 
-def test_slow_steps_that_are_late_each_time() -> None:
+def test_slow_steps_with_one_rank_always_late_have_a_straggler() -> None:
     (told,) = _job(rank(0, WAITING, joined=4), rank(1, LATE, SERVE, joined=4, late_ns=700_000_000, last=4))
     assert told.cause == "nccl_straggler"
-
-
-# Hangs
 
 
 def _call(pid: int, seconds: float, operation: str = "cudaStreamSynchronize", **more: object) -> OpenCall:
@@ -160,7 +165,7 @@ def _hung(ranks: Sequence[Rank], calls: Sequence[OpenCall] = ()) -> list[Suspici
     return found(window(evidence=Evidence(ranks=tuple(ranks)), open_calls=calls))
 
 
-def test_a_rank_that_does_not_come() -> None:
+def test_a_rank_that_never_arrives_is_the_culprit() -> None:
     ranks = [
         rank(0, WAITING, since_entry_ns=11 * SECOND),
         rank(1, LATE, SERVE, behind=1, since_entry_ns=12 * SECOND),
@@ -179,8 +184,8 @@ def test_a_rank_that_does_not_come() -> None:
     assert told.summary.endswith("has not entered yet")
 
 
-def test_a_chain_speaks_of_all_that_wait() -> None:
-    """Whoever looks at the third rank is to find it, too."""
+def test_a_chain_names_all_waiting_ranks() -> None:
+    """The row of the third rank leads to the chain, too."""
     third = 300
     hanging = [
         rank(0, WAITING, since_entry_ns=11 * SECOND, ranks=3, local_ranks=3),
@@ -199,7 +204,8 @@ def test_a_chain_speaks_of_all_that_wait() -> None:
 
 
 def _severity_of_hang(waited_s: float, *longest_s: float) -> str:
-    """How bad a wait is after others have ended: at 100 s, 200 s and so on, sampled while they went on."""
+    """Returns the severity after a wait of ``waited_s``, when other waits of ``longest_s`` ended before.
+    These began at 300 s, 400 s and so on, and were sampled while they lasted."""
     ranks = rank(0, WAITING, since_entry_ns=round(waited_s * SECOND)), rank(1, LATE, SERVE, behind=1)
     made = window(evidence=Evidence(ranks=ranks), start=1_000.0)
     series = Series()
@@ -214,9 +220,9 @@ def _severity_of_hang(waited_s: float, *longest_s: float) -> str:
     return severity_of(CAUSES["nccl_hang"], told[0].share) if told else ""
 
 
-def test_a_hang_is_told_later_where_ranks_have_waited_long_before() -> None:
+def test_a_hang_is_reported_later_where_earlier_waits_were_long() -> None:
     assert [_severity_of_hang(seconds) for seconds in (6, 11, 59, 61)] == ["", "high", "high", "critical"]
-    # One rank writes checkpoints for 7 s: sampled every two seconds, 6 s are seen.
+    # One rank writes checkpoints for 7 s; samples every two seconds see 6 s of it.
     assert [_severity_of_hang(seconds, 7, 3) for seconds in (7, 29, 31)] == ["", "", "high"]
 
 
@@ -231,7 +237,7 @@ def test_a_call_of_a_rank_that_always_takes_long_is_no_hang() -> None:
     assert [one.cause for one in gpu_causes(short)] == ["nccl_hang"]
 
 
-def test_all_wait_and_ranks_elsewhere_are_not_seen() -> None:
+def test_a_hang_with_unseen_ranks_says_so() -> None:
     ranks = [replace(rank(number, pid), ranks=16) for number, pid in enumerate((WAITING, LATE))]
     told = _hung(ranks, [_call(WAITING, 12), _call(LATE, 11)])
     assert {one.cause for one in told} == {"nccl_hang"}
@@ -239,7 +245,7 @@ def test_all_wait_and_ranks_elsewhere_are_not_seen() -> None:
     assert all("14 of 16 ranks" in one.unknown[0] for one in told)
 
 
-def test_a_communicator_that_is_not_made() -> None:
+def test_a_communicator_that_is_never_created_is_a_hang() -> None:
     (told,) = _hung([], [_call(WAITING, 75, "ncclCommInitRank")])
     assert told.cause == "nccl_hang"
     assert "being made" in told.unknown[0]
@@ -264,14 +270,14 @@ def test_a_communicator_that_is_not_made() -> None:
     ],
     ids=[
         *("a checkpoint of one rank", "all idle", "a long step", "ended", "nested"),
-        *("no rank of NCCL", "a job that starts"),
+        *("no NCCL rank", "a job that starts"),
     ],
 )
-def test_what_is_no_hang(ranks: list[Rank], calls: list[OpenCall]) -> None:
+def test_waits_with_an_explanation_are_no_hang(ranks: list[Rank], calls: list[OpenCall]) -> None:
     assert _hung(ranks, calls) == []
 
 
-def test_a_hang_is_told_once() -> None:
+def test_a_hang_of_a_rank_is_not_reported_by_two_rules() -> None:
     made = window(
         evidence=Evidence(ranks=(rank(0, WAITING), rank(1, LATE))),
         open_calls=[_call(WAITING, 30), _call(300, 90)],
@@ -281,13 +287,10 @@ def test_a_hang_is_told_once() -> None:
     assert {one.pid for one in hung_call(facts)} == {300}
 
 
-# Collectives over TCP
-
-
 def _over_tcp(
     retransmits: int, *, usual_ms: float | None = 5.0, ranks: Sequence[Rank] = (), collectives: bool = True
 ) -> Facts:
-    """A rank whose 40 steps a second wait 22 ms each."""
+    """Returns a rank whose 40 steps a second wait 22 ms each, against ``usual_ms`` in its baseline."""
     made = window(
         [
             *([row("ncclAllReduce", 40, running=0.5)] if collectives else ()),
@@ -305,7 +308,7 @@ def _told_of(facts: Facts) -> list[str]:
     return [suspicion.cause for suspicion in gpu_causes(facts)]
 
 
-def test_collectives_that_wait_for_tcp() -> None:
+def test_collectives_slowed_by_tcp_retransmits_are_found() -> None:
     elsewhere = replace(rank(0, WAITING), ranks=16, local_ranks=1)
     (told,) = gpu_causes(_over_tcp(500, ranks=[elsewhere]))
     assert told.cause == "tcp_retransmits"
@@ -321,9 +324,9 @@ def test_collectives_that_wait_for_tcp() -> None:
     assert any("all ranks are on this host" in text for text in local.unknown)
 
 
-def test_collectives_that_do_not_wait_for_tcp() -> None:
+def test_retransmits_without_slower_collectives_are_no_fault() -> None:
     assert _told_of(_over_tcp(1)) == ["gpu_bound"]
-    # As ever, not known, or no collectives: nobody is accused, and nothing is called well.
+    # With a long baseline, no baseline, or no collectives, no cause is given, not even gpu_bound.
     assert _told_of(_over_tcp(500, usual_ms=21.0)) == []
     assert _told_of(_over_tcp(500, usual_ms=None)) == []
     assert _told_of(_over_tcp(500, collectives=False)) == []

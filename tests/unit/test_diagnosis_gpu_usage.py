@@ -1,4 +1,4 @@
-"""Causes that lie in how a program uses the GPU: each is found in a window that shows it, and in no other."""
+"""Tests that each misuse of the GPU is found in a window that shows it, and in no other."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from stalltop.diagnosis.gpu.causes import gpu_causes
 from stalltop.diagnosis.gpu.usage import duration, figure, size
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from tests.unit.evidence_windows import SERVE, TRAIN, Spent, healthy_trainer, row, window
-from tests.unit.gpu_usage import HEALTHY, ILL, MIB, Case, found
+from tests.unit.gpu_usage import HEALTHY, ILL, MIB, UsageCase, found
 
 
 @pytest.mark.parametrize("case", ILL, ids=lambda case: case.name)
-def test_a_cause_is_told_and_no_other(case: Case) -> None:
+def test_a_misuse_has_exactly_its_cause(case: UsageCase) -> None:
     (told,) = found(window(case.rows, seconds=case.seconds))
     assert told.cause == case.cause
     assert case.lost_ms[0] <= told.lost_ns_per_s / 1e6 <= case.lost_ms[1]
@@ -33,13 +33,13 @@ def test_a_cause_is_told_and_no_other(case: Case) -> None:
 
 
 @pytest.mark.parametrize("rows", HEALTHY.values(), ids=HEALTHY.keys())
-def test_look_alikes_are_quiet(rows: list[Spent]) -> None:
+def test_healthy_programs_have_no_cause(rows: list[Spent]) -> None:
     assert found(window(rows)) == []
 
 
 @pytest.mark.parametrize(("generation", "told"), [(3, []), (5, ["pageable_copies"])])
-def test_a_copy_as_fast_as_its_link_is_from_pinned_memory(generation: int, told: list[str]) -> None:
-    """6 GB/s: three quarters of what eight lanes of PCIe 3.0 carry, a fifth of what those of 5.0 do."""
+def test_a_copy_as_fast_as_its_link_uses_pinned_memory(generation: int, told: list[str]) -> None:
+    """6 GB/s is three quarters of what eight lanes of PCIe 3.0 carry, and a fifth of what those of 5.0 do."""
     rows = [
         row("cudaMemcpy HtoD", 60, bytes_=60 * 16 * MIB, running=160),
         *(row("cudaLaunchKernel", 600, running=4), row("cudaStreamSynchronize", 20, gpu=700)),
@@ -56,7 +56,7 @@ def test_a_copy_as_fast_as_its_link_is_from_pinned_memory(generation: int, told:
 
 
 def on_two_devices(one: Spent) -> list[Spent]:
-    """The same calls, half of them on another device."""
+    """Returns the same calls with half of them on another device."""
     parts = [(one.calls - one.calls // 2, "0"), (one.calls // 2, "0:1")]
     return [
         one._replace(
@@ -73,7 +73,7 @@ def on_two_devices(one: Spent) -> list[Spent]:
 
 
 @pytest.mark.parametrize("case", ILL, ids=lambda case: case.name)
-def test_a_program_on_two_devices_is_told_the_same(case: Case) -> None:
+def test_a_program_on_two_devices_has_the_same_cause(case: UsageCase) -> None:
     both = [part for one in case.rows for part in on_two_devices(one)]
     (fault,) = found(window(both, seconds=case.seconds))
     (whole,) = found(window(case.rows, seconds=case.seconds))
@@ -87,7 +87,7 @@ def test_a_healthy_program_on_two_devices_is_healthy(rows: list[Spent]) -> None:
 
 
 @pytest.mark.parametrize("case", ILL, ids=lambda case: case.name)
-def test_a_hundredth_of_it_is_not_worth_a_word(case: Case) -> None:
+def test_a_hundredth_of_a_misuse_is_not_reported(case: UsageCase) -> None:
     few = [
         one._replace(
             calls=max(one.calls // 100, 1),
@@ -100,7 +100,7 @@ def test_a_hundredth_of_it_is_not_worth_a_word(case: Case) -> None:
     assert found(window(few, seconds=case.seconds)) == []
 
 
-def test_waiting_for_the_device_is_no_fault() -> None:
+def test_waiting_for_the_device_is_information_not_a_fault() -> None:
     told = list(gpu_causes(Facts(window(healthy_trainer()))))
     assert [suspicion.cause for suspicion in told] == ["gpu_bound"]
     assert told[0].lost_ns_per_s == pytest.approx(710e6)
@@ -111,17 +111,17 @@ def test_waiting_for_a_cpu_is_not_waiting_for_the_device() -> None:
     assert list(gpu_causes(Facts(window(rows)))) == []
 
 
-def test_a_fault_is_told_instead_of_being_bound() -> None:
+def test_a_fault_replaces_gpu_bound() -> None:
     rows = [*healthy_trainer(), row("cudaMalloc", 40, lock=90), row("cudaFree", 40, lock=90)]
     assert [suspicion.cause for suspicion in gpu_causes(Facts(window(rows)))] == ["allocation_storm"]
 
 
-def test_a_call_that_began_long_ago_brings_no_time_from_before() -> None:
+def test_time_before_the_window_is_not_lost_in_it() -> None:
     (told,) = found(window([row("cuModuleLoadData", 1, running=40_000)]))
     assert told.lost_ns_per_s == pytest.approx(1e9)
 
 
-def test_each_program_is_told_for_itself() -> None:
+def test_each_program_gets_its_own_cause() -> None:
     rows = [
         *(row("cudaMalloc", 40, lock=90), row("cudaFree", 40, lock=90)),
         *(
@@ -139,11 +139,11 @@ def test_each_program_is_told_for_itself() -> None:
     ("given_", "words"),
     [(0.42, "0.4"), (3.0, "3"), (9.97, "10"), (12.4, "12"), (87, "87"), (5234, "5,200"), (99_999, "100,000")],
 )
-def test_figures(given_: float, words: str) -> None:
+def test_figures_are_rounded_to_two_digits(given_: float, words: str) -> None:
     assert figure(given_) == words
 
 
-def test_sizes_and_durations() -> None:
+def test_sizes_and_durations_have_units() -> None:
     assert [size(value) for value in (17, 16384, 5 << 20, 3 << 40)] == [
         "17 B",
         "16 KiB",

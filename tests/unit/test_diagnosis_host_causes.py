@@ -1,4 +1,4 @@
-"""Host causes: each fault is told by its cause, with who is to blame, and no other."""
+"""Tests that each fault of the host gives one chain, with its cause and culprit."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_the_first_chain_names_cause_and_culprit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_no_fault_is_told_twice(name: str) -> None:
+def test_a_fault_gives_only_one_chain(name: str) -> None:
     told = faults(explain(FAULTS[name][0]()))
     assert [chain.cause for chain in told if chain.severity not in ("low", "info")] == [name.split()[0]]
 
 
 def with_contention(share: float, longest_ms: float) -> Window:
-    """Calls that take 1 ms each, and six of them longer: what p99 shows of 500."""
+    """Returns calls of 1 ms each and six longer ones, which are the p99 of 500."""
     calls = row("cudaGraphLaunch", 500, running=500, runqueue=1000 * share, longest_ms=longest_ms)
     others = row(HOST_GAP, 500, running=500 - 1000 * share)
     charged = charge("runqueue", 1000 * share, 900, operation="cudaGraphLaunch")
@@ -63,14 +63,14 @@ def with_contention(share: float, longest_ms: float) -> Window:
 @pytest.mark.parametrize(
     ("share", "longest_ms", "known", "severities"),
     [
-        pytest.param(0.12, 1.1, False, ["medium"], id="much"),
-        pytest.param(0.04, 30.0, False, [], id="little, and nothing is known"),
-        pytest.param(0.04, 30.0, True, ["low"], id="little, and slow"),
-        pytest.param(0.04, 1.1, True, [], id="little, and no slower"),
-        pytest.param(0.01, 30.0, True, [], id="next to nothing"),
+        pytest.param(0.12, 1.1, False, ["medium"], id="large"),
+        pytest.param(0.04, 30.0, False, [], id="small, no baseline"),
+        pytest.param(0.04, 30.0, True, ["low"], id="small, above the baseline"),
+        pytest.param(0.04, 1.1, True, [], id="small, at the baseline"),
+        pytest.param(0.01, 30.0, True, [], id="tiny"),
     ],
 )
-def test_a_small_loss_is_told_where_it_makes_calls_slow(
+def test_a_small_loss_is_reported_where_calls_exceed_their_baseline(
     share: float, longest_ms: float, known: bool, severities: list[str]
 ) -> None:
     normals = Normals()
@@ -80,7 +80,7 @@ def test_a_small_loss_is_told_where_it_makes_calls_slow(
     assert [chain.severity for chain in chains if chain.cause == "cpu_contention"] == severities
 
 
-def test_a_cpu_that_nobody_is_charged_with_is_told_without_a_culprit() -> None:
+def test_unattributed_run_queue_time_has_no_culprit() -> None:
     (chain,) = faults(explain(window([LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)])))
     assert (chain.cause, chain.culprits, chain.confidence) == ("cpu_contention", (), 0.0)
     assert any("who had the CPU" in line for line in chain.unknown)
@@ -96,8 +96,8 @@ def test_the_tracer_itself_is_named() -> None:
     assert chain.cause == "tracer"
 
 
-def test_the_tracer_costs_each_process_what_its_own_calls_cost() -> None:
-    """Eight ranks at 1 % each are 8 % of a CPU, and nobody's problem."""
+def test_the_tracer_costs_each_process_only_its_own_probes() -> None:
+    """Eight ranks that lose 1 % each lose 8 % of a CPU, but none of them has a problem."""
     ranks = []
     for pid in range(100, 108):
         ranks.append(row("cudaLaunchKernel", 10_000, pid=pid, running=80))
@@ -108,8 +108,9 @@ def test_the_tracer_costs_each_process_what_its_own_calls_cost() -> None:
     assert (chain.cause, chain.pid, round(chain.lost_ms_per_s)) == ("tracer", 200, 100)
 
 
-def test_a_device_of_the_tenant_is_told_as_a_guess() -> None:
-    """The process itself reads from a file system that has no block device."""
+def test_an_unproven_disk_is_reported_as_a_guess() -> None:
+    """Another process of the tenant uses vda; the worker may read from a file system without a block
+    device."""
     one = plus(
         plus(worker_gap(600), work(disk=800, running=100, runqueue=10)),
         window(evidence=Evidence(block_io=(io(TRAIN, 150, "logger", 100),))),

@@ -1,4 +1,4 @@
-"""Kills and calls that hang: what they are blamed on, and when they are told."""
+"""Tests when OOM kills and hanging calls are reported, and whom they blame."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.host_faults import (
 )
 
 
-def test_a_hung_call_is_told_without_a_culprit() -> None:
+def test_a_hung_call_has_no_culprit() -> None:
     (chain,) = faults(explain(hung_call()))
     assert (chain.cause, chain.severity, chain.operation) == ("hung_call", "high", "cuStreamSynchronize")
     assert not chain.culprits
@@ -48,7 +48,7 @@ def test_a_hung_call_is_told_without_a_culprit() -> None:
     ],
     ids=["limit killed", "version 1", "limit met", "limit not met", "no limit", "nothing known"],
 )
-def test_a_kill_is_blamed_on_a_limit_only_where_it_was_met(
+def test_a_kill_is_blamed_on_a_limit_only_if_the_limit_was_met(
     use: dict[str, Any], said: str, raises: bool
 ) -> None:
     made = oom_kill()
@@ -58,7 +58,7 @@ def test_a_kill_is_blamed_on_a_limit_only_where_it_was_met(
     assert bool(chain.unknown) is bool(use)
 
 
-def test_a_host_without_memory_names_who_uses_most() -> None:
+def test_a_host_out_of_memory_names_the_largest_users() -> None:
     made = replace_evidence(
         oom_kill(), events=oom_kill().evidence.events, limit_kills=0, limit_hits=0, memory_limit_bytes=None
     )
@@ -74,34 +74,34 @@ def test_a_host_without_memory_names_who_uses_most() -> None:
 @pytest.mark.parametrize(
     ("seconds", "longest_ms", "told"),
     [
-        pytest.param(11, 20, True, id="as never before"),
-        pytest.param(9, 20, False, id="not for long"),
+        pytest.param(11, 20, True, id="far longer than before"),
+        pytest.param(9, 20, False, id="below ten seconds"),
         pytest.param(11, 11_000, False, id="a long step"),
         pytest.param(120, 11_000, True, id="much longer than a long step"),
-        pytest.param(30, None, False, id="the first one"),
-        pytest.param(61, None, True, id="the first one, that nothing explains"),
+        pytest.param(30, None, False, id="no earlier call"),
+        pytest.param(61, None, True, id="no earlier call, more than a minute"),
     ],
 )
-def test_a_call_hangs_where_such_calls_took_far_less(
+def test_a_call_hangs_if_such_calls_took_far_less(
     seconds: float, longest_ms: float | None, told: bool
 ) -> None:
     chains = faults(explain(waiting(seconds, longest_ms)))
     assert [chain.cause for chain in chains] == ["hung_call"] * told
 
 
-def test_calls_of_the_same_family_tell_of_one_that_never_came_back() -> None:
+def test_calls_of_the_same_family_set_the_expected_length() -> None:
     (chain,) = faults(explain(waiting(12, 20, operation="cuCtxSynchronize")))
     assert chain.cause == "hung_call"
 
 
 def test_long_steps_are_remembered() -> None:
-    """A step of 12 s: nothing of it is in the windows in which it is open."""
+    """While a step is open for 12 s, only earlier windows show that steps of this length are normal."""
     diagnosis = Diagnosis()
     look = diagnosis.add(waiting(0.5, 12_000))
     for second in range(1, 14):
         look = diagnosis.add(replace(waiting(second, None), start=1_000.0 + second))
         assert not faults(look.chains)
-    # A process of the same program that started later has the normals, and nothing else.
+    # A process of the same program that started later has only the baseline.
     normals = Normals()
     for _ in range(KNOWN_WINDOWS):
         normals.learn(Facts(waiting(0.5, 12_000)))

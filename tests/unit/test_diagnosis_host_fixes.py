@@ -1,4 +1,4 @@
-"""What is proposed against causes on the host: commands that work there, and figures that make sense."""
+"""Tests fixes for host causes: commands fit the tenant's runtime, and their figures are sensible."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ USER = "/user.slice/user-1000.slice/user@1000.service/app.slice"
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        # The trainer may run anywhere: the culprit gets the upper half of the CPUs.
+        # The trainer may run anywhere, so the culprit gets the upper half of the CPUs.
         ("cpu_contention", "taskset -acp 2-3 900"),
         ("cpu_contention", "podman update --cpus 0.95 cdcdcdcdcdcd"),
-        # It used 0.3 CPUs and was stopped for 690 ms of a second.
+        # It used 0.3 CPUs and was throttled for 690 ms of a second.
         ("cfs_throttling", "docker update --cpus 0.99 abababababab"),
         ("cpu_pinning", "taskset -acp 0-3 100"),
         ("loader_disk", "ionice -c3 -p $(ls /proc/900/task)"),
@@ -57,7 +57,7 @@ USER = "/user.slice/user-1000.slice/user@1000.service/app.slice"
         ("oom_kill", "docker update --memory 192m --memory-swap 384m abababababab"),
     ],
 )
-def test_fixes_name_what_they_are_about(name: str, command: str) -> None:
+def test_a_fix_has_the_command_for_its_fault(name: str, command: str) -> None:
     chain = faults(explain(FAULTS[name][0]()))[0]
     assert command in [fix.command for fix in chain.fixes]
 
@@ -75,21 +75,21 @@ def test_fixes_name_what_they_are_about(name: str, command: str) -> None:
             "systemctl --user -M 1000@ set-property --runtime train.service CPUQuota=50%",
             "systemctl --user -M 1000@ set-property --runtime train.service MemoryMax=64M",
         ),
-        # The engine of the system does not know a user's containers.
+        # The system's engine does not know a user's containers.
         (Tenant("podman:ab", "x", "container", "podman", "ab", cgroup_path=f"{USER}/libpod-ab"), "", ""),
-        # A kubelet would undo it.
+        # The kubelet would undo the change.
         (Tenant("cri:aa", "serve", "pod", "containerd", "aa", "llm-0", "prod", 8, "/kubepods/aa"), "", ""),
-        # Which files a cgroup has is known only where they were read.
+        # The files of a cgroup are known only where they were read.
         (Tenant("cgroup:9", "odd", cgroup_id=9, cgroup_path="/odd"), "", ""),
         (None, "", ""),
     ],
 )
-def test_commands_are_for_what_runs_the_tenant(tenant: Tenant | None, cpus: str, memory: str) -> None:
+def test_commands_fit_the_runtime_of_the_tenant(tenant: Tenant | None, cpus: str, memory: str) -> None:
     about = Facts(replace(window(), tenants={tenant.id: tenant} if tenant else {}))
     identity = tenant.id if tenant else "gone"
     assert commands.limit_cpus(about, identity, 0.5) == cpus
     assert commands.limit_memory(about, identity, 64 * MIB) == memory
-    # The limit of a cgroup above is not the tenant's to lift.
+    # The tenant must not raise the limit of a parent cgroup.
     assert commands.limit_cpus(about, identity, 0.5, now_by="/kubepods") == ""
     assert commands.limit_memory(about, identity, 64 * MIB, now_by="/kubepods") == ""
 
@@ -106,7 +106,7 @@ def test_commands_are_for_what_runs_the_tenant(tenant: Tenant | None, cpus: str,
         (0, "", ""),
     ],
 )
-def test_files_of_a_cgroup_are_those_of_its_version(version: int, cpus: str, memory: str) -> None:
+def test_limits_are_written_to_the_files_of_the_cgroup_version(version: int, cpus: str, memory: str) -> None:
     path = "/odd 'one"
     tenant = Tenant("cgroup:7", "odd 'one", cgroup_id=7, cgroup_path=path)
     use = TenantUse(
@@ -120,7 +120,7 @@ def test_files_of_a_cgroup_are_those_of_its_version(version: int, cpus: str, mem
     folders = {"cpu": shlex.quote(use.cpu_folder), "memory": shlex.quote(use.memory_folder)}
     assert commands.limit_cpus(about, tenant.id, 0.5) == cpus.format(**folders)
     assert commands.limit_memory(about, tenant.id, 64 * MIB) == memory.format(**folders)
-    # The folder of a limit that is another cgroup's is that cgroup's.
+    # A limit set by another cgroup is changed in that cgroup's folder.
     above = replace(use, quota_cgroup="/", memory_cgroup="/")
     about = Facts(replace(window(tenants=[above]), tenants={tenant.id: tenant}))
     assert commands.limit_cpus(about, tenant.id, 0.5) == ""
@@ -131,8 +131,8 @@ def fixes_of(one: Window) -> list[Fix]:
     return list(faults(explain(one))[0].fixes)
 
 
-def test_each_culprit_with_a_good_share_is_told_what_to_do_about() -> None:
-    """Many processes of one name on the host are no tenant: the container that took most of all leads."""
+def test_each_large_culprit_gets_a_fix() -> None:
+    """Host processes of one name are not one tenant, so the container that took most comes first."""
     host = Tenant("process:0/python", "python", "process")
     low = cpu_contention()
     noise = [
@@ -157,20 +157,20 @@ def used_by(tenant: str, **use: Any) -> Window:
 
 
 @pytest.mark.parametrize(("used", "quota"), [(0.1, False), (0.9, False), (1.1, True), (2.0, True)], ids=str)
-def test_a_neighbour_that_uses_little_is_given_no_quota(used: float, quota: bool) -> None:
+def test_a_neighbour_that_uses_little_gets_no_quota(used: float, quota: bool) -> None:
     low = replace_evidence(cpu_contention(), events=(), cpu_ns=round(used * 1e9))
     assert any("--cpus" in fix.command for fix in fixes_of(low)) is quota
     assert fixes_of(low)[0].command.startswith("taskset")
 
 
-def test_a_quota_is_raised_to_no_more_than_the_host_has() -> None:
-    # Time in which threads were stopped is summed up over all CPUs.
+def test_a_quota_is_raised_at_most_to_the_cpus_of_the_host() -> None:
+    # Throttled time is summed over all CPUs, so it can exceed a second per second.
     fix, *_ = fixes_of(replace_evidence(cfs_throttling(), events=(), throttled_ns=30_000 * MS))
     assert fix.command == "docker update --cpus 4.00 abababababab"
     assert "that the host has" in fix.text
 
 
-def test_a_memory_limit_is_raised_to_no_more_than_the_host_has() -> None:
+def test_a_memory_limit_is_raised_at_most_to_the_memory_of_the_host() -> None:
     def raised(limit_bytes: int) -> Fix:
         return fixes_of(replace_evidence(oom_kill(), events=(), oom_kills=1, memory_limit_bytes=limit_bytes))[
             0
@@ -183,10 +183,10 @@ def test_a_memory_limit_is_raised_to_no_more_than_the_host_has() -> None:
 
 
 @pytest.mark.parametrize(("quota", "threads"), [(None, 4), (2.0, 2), (0.5, 1), (9.0, 4)])
-def test_own_threads_are_held_against_the_quota_as_well(quota: float | None, threads: int) -> None:
+def test_the_number_of_own_threads_follows_the_quota(quota: float | None, threads: int) -> None:
     fix, *_ = fixes_of(plus(own_threads(), used_by(TRAIN, cpu_quota=quota)))
     assert f"OMP_NUM_THREADS={threads} " in fix.text
-    # It is the environment of the next start: nothing to type.
+    # The variable takes effect at the next start; there is no command to run.
     assert fix.command == ""
 
 
@@ -213,7 +213,7 @@ def test_a_culprit_is_moved_within_the_cpus_of_its_cgroup(cpuset: str, command: 
         ("2", ["docker update --cpuset-cpus 0-3 abababababab"]),
     ],
 )
-def test_pinning_tells_a_cpu_set_from_an_affinity(cpuset: str, expected: list[str]) -> None:
+def test_fixes_for_pinning_tell_a_cpuset_from_an_affinity(cpuset: str, expected: list[str]) -> None:
     fixes = fixes_of(
         plus(cpu_pinning(), window(tenants=[TenantUse(TRAIN, cpuset=cpuset)], cpus=(5, 8, 100, 12)))
     )
@@ -221,8 +221,8 @@ def test_pinning_tells_a_cpu_set_from_an_affinity(cpuset: str, expected: list[st
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_only_looks_is_marked(name: str) -> None:
-    """Who copies a fix is to get one that changes something."""
+def test_fixes_that_only_inspect_are_marked(name: str) -> None:
+    """A user who copies an unmarked fix expects it to change something."""
     looks = ("top ", "dmesg", "cat ", "nsenter")
     for fix in faults(explain(FAULTS[name][0]()))[0].fixes:
         assert fix.look is fix.command.startswith(looks), fix

@@ -1,4 +1,4 @@
-"""Healthy programs that look like a fault of the host."""
+"""Tests healthy programs that look like a fault of the host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def steps(**gap_ms: float) -> Window:
 
 
 def idle_server() -> Window:
-    """Waits for requests: a client in the same pod wakes it, which has little to do itself."""
+    """A server waits for requests; a client in the same pod wakes it and has little to do itself."""
 
     def served(operation: str, **split_ms: float) -> Spent:
         return row(operation, 50, tenant=SERVE, pid=200, program="serve.py", spent_ms=split_ms)
@@ -61,19 +61,19 @@ def idle_server() -> Window:
 
 
 def workers_wait_for_the_trainer() -> Window:
-    """Queues are full: workers wait for the caller, and it hardly ever for them."""
+    """The queues are full: workers wait for the caller, and the caller hardly ever for them."""
     return plus(
         worker_gap(60), work(work_charge("process", 850, 100, TRAIN, "train.py"), process=850, running=100)
     )
 
 
 def waits_for_an_idle_worker() -> Window:
-    """A worker that itself waits for somebody outside has nothing to be blamed for."""
+    """A worker that waits for another host is not to blame."""
     return plus(worker_gap(700), work(network=900, running=50))
 
 
 def autograd_thread() -> Window:
-    """Two threads that call take turns: each waits in a futex for the other."""
+    """Two calling threads take turns: each waits in a futex for the other."""
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=900, lock=900)],
         charges=[charge("lock", 890, 100, culprit_tenant=TRAIN, culprit_process="train.py")],
@@ -82,7 +82,7 @@ def autograd_thread() -> Window:
 
 
 def blocking_sync() -> Window:
-    """The driver's own thread says that the device is done."""
+    """A thread of the driver wakes the caller when the device is done."""
     return window(
         [row("cudaStreamSynchronize", 20, lock=900), row(HOST_GAP, 20, running=90)],
         charges=[
@@ -97,7 +97,7 @@ def blocking_sync() -> Window:
 
 
 def busy_neighbour_elsewhere() -> Window:
-    """Another tenant takes much CPU, and nothing of the trainer's."""
+    """Another tenant uses much CPU, but takes none from the trainer."""
     return plus(steps(runqueue=8), window(tenants=[TenantUse(BATCH, cpu_ns=2_000 * MS)]))
 
 
@@ -116,7 +116,7 @@ def quota_not_reached() -> Window:
 
 
 def full_cache() -> Window:
-    """Page cache fills any limit: that alone costs nothing."""
+    """The page cache fills the limit, which alone costs nothing."""
     return plus(
         steps(),
         window(
@@ -133,7 +133,7 @@ def few_retransmits() -> Window:
 
 
 def wide_cpu_set() -> Window:
-    """Pinned, with room on its own CPUs."""
+    """The process is pinned, but its CPUs have room."""
     return plus(
         steps(runqueue=10),
         window(
@@ -154,9 +154,9 @@ HEALTHY = (
 
 
 @pytest.mark.parametrize("made", HEALTHY, ids=lambda made: made.__name__)
-def test_healthy_programs_are_left_alone(made) -> None:  # type: ignore[no-untyped-def]
+def test_healthy_programs_have_no_fault(made) -> None:  # type: ignore[no-untyped-def]
     assert faults(explain(made())) == []
 
 
-def test_a_healthy_trainer_is_left_alone() -> None:
+def test_a_healthy_trainer_has_no_fault() -> None:
     assert faults(explain(window(healthy_trainer()))) == []

@@ -1,5 +1,5 @@
-"""Whose loss is whose: time that several causes could claim, several processes of a tenant, and time that is
-nobody's fault."""
+"""Tests the attribution of losses that several causes could claim, that several processes share, or that are
+no fault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.unit.host_faults import (
 
 
 def losses(one: Window, normals: Normals | None = None) -> dict[str, float]:
-    """Causes of the chains of a window, ms a second each."""
+    """Returns the loss of each cause found in a window, in ms a second."""
     return {chain.cause: round(chain.lost_ms_per_s) for chain in explain(one, normals=normals)}
 
 
@@ -37,8 +37,8 @@ def stopped(ms: float) -> TenantUse:
     return TenantUse(TRAIN, 300 * MS, 10, 2, round(ms * MS), cpu_quota=4.0, quota_cgroup="/docker/train")
 
 
-def test_a_quota_takes_no_more_than_the_time_that_it_stopped_the_tenant() -> None:
-    """Three rows wait, each as long as the tenant was stopped in all; a neighbour had the CPU meanwhile."""
+def test_a_quota_loses_at_most_the_time_for_which_it_stopped_the_tenant() -> None:
+    """Three rows wait, each for the tenant's whole throttled time, while a neighbour has the CPU."""
     operations = (HOST_GAP, "cudaLaunchKernel", "cudaMemcpyAsync HtoD")
     one = window(
         [row(operation, 1000, running=100, runqueue=200) for operation in operations],
@@ -48,7 +48,7 @@ def test_a_quota_takes_no_more_than_the_time_that_it_stopped_the_tenant() -> Non
     assert losses(one) == {"cpu_contention": 400, "cfs_throttling": 200}
 
 
-def test_what_nobody_had_is_the_quotas_first() -> None:
+def test_unattributed_run_queue_time_goes_to_the_quota_first() -> None:
     rows = [
         row("cudaLaunchKernel", 1000, running=100, runqueue=300),
         row(HOST_GAP, 40, running=290, runqueue=300),
@@ -60,8 +60,8 @@ def test_what_nobody_had_is_the_quotas_first() -> None:
     }
 
 
-def test_threads_that_share_a_stopped_cpu_all_wait_for_the_quota() -> None:
-    """Eight threads on two CPUs that were each stopped for 700 ms, while a neighbour ran there."""
+def test_threads_sharing_a_stopped_cpu_all_wait_for_the_quota() -> None:
+    """Eight threads wait on two CPUs that were throttled for 700 ms each, while a neighbour ran there."""
     one = window(
         [LAUNCHES, row(HOST_GAP, 400, running=2_390, runqueue=5_600)],
         charges=[charge("runqueue", 5_600, 900)],
@@ -78,8 +78,8 @@ def loses_segments(one: Window, pid: int) -> Window:
     return replace(one, evidence=replace(one.evidence, processes=processes))
 
 
-def test_lost_segments_explain_no_wait_that_a_worker_ended() -> None:
-    """A loader's pipe is polled: the kernel calls that a wait for the network."""
+def test_retransmits_explain_no_wait_that_a_worker_ended() -> None:
+    """The loader's pipe is polled, which the Linux kernel reports as a wait for the network."""
     one = plus(
         plus(worker_gap(600, part="network"), work(disk=800, running=100)),
         window(evidence=Evidence(block_io=(io(TRAIN, 101, "worker", 800),))),
@@ -89,7 +89,7 @@ def test_lost_segments_explain_no_wait_that_a_worker_ended() -> None:
     assert "tcp_retransmits" not in losses(loses_segments(one, 100))
 
 
-def test_lost_segments_explain_what_a_peer_of_the_tenant_with_nothing_to_do_ended() -> None:
+def test_retransmits_explain_waits_that_an_idle_peer_of_the_tenant_ended() -> None:
     one = plus(worker_gap(600, part="network"), work(network=900, running=50))
     assert losses(loses_segments(one, 100)) == {"tcp_retransmits": 600}
 
@@ -116,7 +116,7 @@ def shares(chain: Chain) -> dict[tuple[str, int], float]:
 
 
 @pytest.mark.parametrize("devices", [("",), ("0",), ("0", "1"), ("0", "1", "0:1", "")])
-def test_what_a_culprit_took_is_divided_among_the_devices_of_an_operation(devices: tuple[str, ...]) -> None:
+def test_a_culprits_time_is_divided_among_the_devices_of_an_operation(devices: tuple[str, ...]) -> None:
     part = 600.0 / len(devices)
     rows = [row("cudaStreamSynchronize", 100, running=1, runqueue=part, device=device) for device in devices]
     taken = charge("runqueue", 300, 900, operation="cudaStreamSynchronize")
@@ -126,7 +126,7 @@ def test_what_a_culprit_took_is_divided_among_the_devices_of_an_operation(device
     assert sum(link.ns_per_s or 0 for link in chain.culprits) == pytest.approx(300e6)
 
 
-def test_processes_of_a_tenant_lose_to_different_culprits() -> None:
+def test_processes_of_a_tenant_can_have_different_culprits() -> None:
     (chain,) = faults(explain(two_ranks(same_culprit=False)))
     assert round(chain.lost_ms_per_s) == 1_190
     assert shares(chain) == {(BATCH, 900): 0.5, (SERVE, 400): 0.5}
@@ -136,7 +136,7 @@ def test_processes_of_a_tenant_lose_to_different_culprits() -> None:
     assert [fix.command for fix in chain.fixes] == ["taskset -acp 2-3 900", "taskset -acp 2-3 400"]
 
 
-def test_a_culprit_of_several_processes_is_told_once() -> None:
+def test_a_culprit_of_several_processes_is_named_once() -> None:
     (chain,) = faults(explain(two_ranks(same_culprit=True)))
     assert shares(chain) == {(BATCH, 900): 1.0}
     assert [round((link.ns_per_s or 0) / MS) for link in chain.culprits] == [1_190]
@@ -148,7 +148,9 @@ def test_a_culprit_of_several_processes_is_told_once() -> None:
 
 
 @pytest.mark.parametrize(("disk_ms", "confidence"), [(900, 0.9), (600, 0.6)])
-def test_what_a_worker_does_besides_makes_its_reason_less_sure(disk_ms: float, confidence: float) -> None:
+def test_other_work_of_a_worker_lowers_the_confidence_in_its_reason(
+    disk_ms: float, confidence: float
+) -> None:
     one = plus(
         plus(worker_gap(600), work(disk=disk_ms, running=900 - disk_ms)),
         window(evidence=Evidence(block_io=(io(TRAIN, 101, "worker", disk_ms),))),
@@ -159,7 +161,7 @@ def test_what_a_worker_does_besides_makes_its_reason_less_sure(disk_ms: float, c
 
 
 def computing(ms: float, *, waits_ms: float = 100, launch_ms: float = 5) -> list[Spent]:
-    """A program that prepares its data itself, then waits for the device."""
+    """Returns a program that prepares its data itself, then waits for the device."""
     return [
         row("cudaLaunchKernel", 600, running=launch_ms),
         row("cudaStreamSynchronize", 12, gpu=waits_ms),
@@ -172,7 +174,7 @@ def busy_device(percent: float) -> Devices:
     return Devices((Device(0, "GPU-0", "H100", utilization_percent=percent, processes=users),))
 
 
-def test_a_program_that_computes_between_its_calls_is_bound_by_that() -> None:
+def test_a_program_that_computes_between_calls_is_host_bound() -> None:
     (chain,) = explain(window(computing(850)))
     assert (chain.cause, chain.severity, chain.pid) == ("host_bound", "info", 100)
     assert chain.confidence == pytest.approx(0.85, abs=0.05)
@@ -184,8 +186,8 @@ def test_a_program_that_computes_between_its_calls_is_bound_by_that() -> None:
     assert not any("utilisation" in line for line in chain.unknown)
 
 
-def test_threads_that_take_turns_are_one_that_computes() -> None:
-    """An autograd engine: while one thread computes the other waits for it."""
+def test_threads_that_take_turns_count_as_one_that_computes() -> None:
+    """In an autograd engine one thread computes while the other waits for it."""
     turns = [row("cudaLaunchKernel", 600, running=15), row(HOST_GAP, 612, running=850, lock=1_000)]
     by_itself = charge("lock", 1_000, 100, culprit_tenant=TRAIN, culprit_process="train.py")
     assert losses(window(turns, charges=[by_itself])) == {"host_bound": 850}
@@ -199,18 +201,20 @@ def test_threads_that_take_turns_are_one_that_computes() -> None:
         pytest.param(window(computing(550, waits_ms=400)), id="it waits for the device, too"),
         pytest.param(window(computing(850), devices=busy_device(95)), id="the device is busy"),
         pytest.param(window([LAUNCHES, row(HOST_GAP, 40, running=300, sleep=650)]), id="it sleeps"),
-        pytest.param(window([row("cudaGetDevice", 5), row(HOST_GAP, 5, running=900)]), id="it gives no work"),
+        pytest.param(
+            window([row("cudaGetDevice", 5), row(HOST_GAP, 5, running=900)]), id="it launches nothing"
+        ),
         pytest.param(
             window([row("cudaLaunchKernel", 600, running=400), row(HOST_GAP, 600, running=590)]),
             id="launches wait for the device's queue",
         ),
     ],
 )
-def test_other_programs_are_not_bound_by_computing(made: Window) -> None:
+def test_other_programs_are_not_host_bound(made: Window) -> None:
     assert "host_bound" not in losses(made)
 
 
-def test_what_a_tenant_is_bound_by_is_not_told_beside_a_fault() -> None:
+def test_host_bound_is_not_reported_beside_a_fault() -> None:
     late = plus(window(computing(600)), window([row("cudaMalloc", 1, runqueue=200)]))
     assert set(losses(late)) == {"cpu_contention"}
 
@@ -229,11 +233,11 @@ ALWAYS_AT_WORK = [
 ]
 """A trainer that fetches its data from another host in time."""
 SERVER = [LAUNCHES, row("cudaStreamSynchronize", 20, gpu=200), row(HOST_GAP, 40, running=260, network=500)]
-"""Waits for requests for half of the time."""
+"""A server that waits for requests for half of the time."""
 
 
 def waiting(part: str, ms: float, by: int = 0) -> Window:
-    """Gaps that wait ``ms`` longer, until process ``by`` ends it."""
+    """Returns gaps with a wait of ``ms``, ended by process ``by`` if it is given."""
     gap = row(HOST_GAP, 40, {part: ms}, running=900 - ms)
     charges = [charge(part, ms, by, culprit_tenant=TRAIN, culprit_process="worker")] if by else []
     workers = [ProcessUse(TRAIN, by, "worker", link=1, parent_pid=100)] if by else []
@@ -241,7 +245,7 @@ def waiting(part: str, ms: float, by: int = 0) -> Window:
 
 
 @pytest.mark.parametrize("part", ["network", "process", "lock", "memory", "other"])
-def test_an_unusual_wait_that_nobody_known_ends_is_told_with_what_is_not_known(part: str) -> None:
+def test_a_wait_above_its_baseline_without_a_culprit_is_reported_as_unexplained(part: str) -> None:
     (chain,) = explain(waiting(part, 700), normals=learned(*ALWAYS_AT_WORK))
     assert (chain.cause, chain.severity, chain.culprits) == ("unexplained_wait", "low", ())
     assert chain.confidence < 0.5
@@ -250,8 +254,8 @@ def test_an_unusual_wait_that_nobody_known_ends_is_told_with_what_is_not_known(p
     assert chain.fixes
 
 
-def test_a_worker_that_waits_for_nobody_known_leaves_it_open_as_well() -> None:
-    """Data that workers read from another host."""
+def test_a_worker_that_waits_for_an_unknown_peer_leaves_the_wait_unexplained() -> None:
+    """The workers read their data from another host."""
     one = plus(waiting("process", 700, by=101), work(network=900, running=50))
     assert losses(one, learned(*ALWAYS_AT_WORK)) == {"unexplained_wait": 690}
 
@@ -259,24 +263,26 @@ def test_a_worker_that_waits_for_nobody_known_leaves_it_open_as_well() -> None:
 @pytest.mark.parametrize(
     ("made", "normals"),
     [
-        pytest.param(waiting("network", 700), None, id="nothing is known"),
-        pytest.param(waiting("network", 700), learned(*ALWAYS_AT_WORK, windows=5), id="little is known"),
+        pytest.param(waiting("network", 700), None, id="no baseline"),
+        pytest.param(
+            waiting("network", 700), learned(*ALWAYS_AT_WORK, windows=5), id="too few windows learned"
+        ),
         pytest.param(waiting("network", 880), learned(*SERVER), id="a server with fewer requests"),
-        pytest.param(waiting("network", 90), learned(*ALWAYS_AT_WORK), id="little"),
+        pytest.param(waiting("network", 90), learned(*ALWAYS_AT_WORK), id="a short wait"),
         pytest.param(waiting("sleep", 700), learned(*ALWAYS_AT_WORK), id="sleep"),
     ],
 )
-def test_a_wait_for_work_is_no_fault(made: Window, normals: Normals | None) -> None:
+def test_ordinary_waits_are_not_reported_as_unexplained(made: Window, normals: Normals | None) -> None:
     assert set(losses(made, normals)) <= {"host_bound"}
 
 
-def test_what_may_be_none_is_not_told_beside_a_fault() -> None:
+def test_an_unexplained_wait_is_not_reported_beside_a_fault() -> None:
     normals = learned(*ALWAYS_AT_WORK)
     for fault in (cpu_contention, tcp_retransmits):
         assert set(losses(plus(fault(), waiting("process", 700)), normals)) == {fault.__name__}
 
 
-def test_an_unusual_wait_does_not_become_normal_while_it_is_told() -> None:
+def test_a_baseline_does_not_learn_a_wait_while_it_is_reported() -> None:
     diagnosis = Diagnosis(normals=learned(*ALWAYS_AT_WORK))
     for second in range(20):
         look = diagnosis.add(replace(waiting("network", 700), start=float(second)))

@@ -1,4 +1,4 @@
-"""Which CPUs have room for a process that may not use them."""
+"""Tests which CPUs have room for a process that may not use them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.unit.host_faults import cpu_pinning
     ("busy", "idle"),
     [
         ((5, 8, 100, 12), {0, 1, 3}),
-        ((5, 60, 70, 46), {0}),  # the others are not so much less busy
+        ((5, 60, 70, 46), {0}),  # the others are not clearly less busy
         ((80, 90, 100, 70), set()),
         ((0, 0, 40, 0), set()),  # waits there are short bursts
     ],
 )
-def test_room_is_where_it_is_clearly_less_busy(busy: tuple[float, ...], idle: set[int]) -> None:
-    """The process may run on CPU 2 only."""
+def test_cpus_have_room_if_they_are_clearly_less_busy(busy: tuple[float, ...], idle: set[int]) -> None:
+    """The process may run only on CPU 2."""
     pinned = cpu_pinning()
     assert pinned.system is not None
     facts = Facts(replace(pinned, system=replace(pinned.system, cpu_each_percent=busy)))

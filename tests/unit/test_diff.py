@@ -1,4 +1,4 @@
-"""Two windows compared: rows, faults, conditions that fail a script, the command with its text and JSON."""
+"""Tests comparing two windows: rows, faults, conditions that fail a script, and the command's output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "diff.md"
 def of(
     durations: list[int], *, tenant: str = "docker:aa", name: str = "train", pid: int = 1, errors: int = 0
 ) -> Window:
-    """A window in which one container calls, of that name but perhaps another id."""
+    """Returns a window in which one container calls; two windows may use one name with different ids."""
     made = window([Calls(key(tenant=tenant, pid=pid), durations, errors=errors)])
     return replace(made, tenants={tenant: Tenant(tenant, name)})
 
@@ -57,7 +57,7 @@ def chain(cause: str = "cpu", lost: float = 10.0, **changes: object) -> Chain:
         links=(),
         fixes=(),
     )
-    return replace(made, **changes)  # type: ignore[arg-type]  # tests name fields
+    return replace(made, **changes)  # type: ignore[arg-type]
 
 
 QUICK, SLOW = [1_000_000] * 2_000, [2_000_000] * 2_000
@@ -80,7 +80,7 @@ def test_another_run_of_a_container_is_the_same_row() -> None:
     assert found.difference.lost_ns_per_s[0] == pytest.approx(2_000 * 1e6 / now.seconds)
 
 
-def test_rows_that_become_alike_are_added() -> None:
+def test_rows_with_equal_labels_add_up() -> None:
     both = window([Calls(key(pid=1), [1_000] * 3), Calls(key(pid=2), [1_000] * 4)])
     found = compare(alike(both), alike(both), ("process",))
     assert len(found.labels) == 1
@@ -95,7 +95,7 @@ def test_rows_that_become_alike_are_added() -> None:
         ("p99 > 2.5x", QUICK, SLOW, False, False),
         ("p50 < 0.6x", SLOW, QUICK, True, False),
         ("p50 <= 0.6x", QUICK, SLOW, False, False),
-        # A hundred calls say nothing about a p99 for sure, but about the median.
+        # A hundred calls suffice for a change of the median, but not of the p99.
         ("p99 > 1.5x", QUICK[:100], SLOW[:100], False, True),
         ("p50 > 1.5x", QUICK[:100], SLOW[:100], True, False),
         ("p95 > 1.5ms", QUICK, SLOW, True, False),
@@ -111,7 +111,9 @@ def test_rows_that_become_alike_are_added() -> None:
         ("p99 > 1.5x", QUICK, [], False, False),
     ],
 )
-def test_conditions(text: str, then: list[int], now: list[int], holds: bool, unsure: bool) -> None:
+def test_conditions_hold_fail_or_are_unsure(
+    text: str, then: list[int], now: list[int], holds: bool, unsure: bool
+) -> None:
     found = compare(alike(of(then)), alike(of(now)), ("operation",))
     met = condition(text).judge(found.difference, ())
     assert (bool(met.rows), bool(met.unsure)) == (holds, unsure)
@@ -125,7 +127,7 @@ def test_conditions_on_errors(text: str, holds: bool) -> None:
     assert bool(condition(text).judge(found.difference, ()).rows) == holds
 
 
-def test_time_between_calls_is_not_judged() -> None:
+def test_host_gaps_are_not_judged() -> None:
     def gaps(ns: int) -> Window:
         return window([Calls(key("host gap", layer="host"), [ns] * 2_000)])
 
@@ -138,17 +140,17 @@ def test_time_between_calls_is_not_judged() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("p99", "is no condition"),
-        ("p99 > ", "is no condition"),
-        ("p99 > 1.5", "p99 takes x, ns, us"),
-        ("p98 > 1.5x", "p98 is none of p50, p95"),
-        ("faults > 1x", "faults takes a number alone"),
-        ("errors > 1ms", "errors takes a number alone, x"),
-        ("lost > 5ms", "lost takes ns/s"),
-        ("p99 > 1e5x", "is no condition"),
+        ("p99", "is not a condition"),
+        ("p99 > ", "is not a condition"),
+        ("p99 > 1.5", "write the limit of p99 with x or ns or us"),
+        ("p98 > 1.5x", "unknown figure p98; use one of p50, p95"),
+        ("faults > 1x", "write the limit of faults with no unit"),
+        ("errors > 1ms", "write the limit of errors with no unit or x"),
+        ("lost > 5ms", "write the limit of lost with ns/s"),
+        ("p99 > 1e5x", "is not a condition"),
     ],
 )
-def test_what_is_no_condition_is_told(text: str, said: str) -> None:
+def test_an_invalid_condition_is_reported(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         condition(text)
 
@@ -187,7 +189,7 @@ def test_a_chain_of_a_recording_costs_its_average() -> None:
     assert found.open
 
 
-def test_the_command_tells_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = ran(capsys, tmp_path, of(QUICK), of(SLOW, tenant="docker:bb"))
     assert code == 0
     line = next(line for line in out.splitlines() if line.startswith("train"))
@@ -205,7 +207,7 @@ def test_the_command_tells_what_changed(tmp_path: Path, capsys: pytest.CaptureFi
         (["--fail-if", "p99 > 1.5x", "--filter", "op:memcpy"], 0, "ok      p99 > 1.5x"),
     ],
 )
-def test_the_exit_code_is_that_of_the_conditions(
+def test_the_exit_code_follows_the_conditions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], code: int, said: str
 ) -> None:
     found, out = ran(capsys, tmp_path, of(QUICK), of(SLOW), *options)
@@ -213,7 +215,9 @@ def test_the_exit_code_is_that_of_the_conditions(
     assert said in out
 
 
-def test_few_calls_fail_only_who_wants_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unsure_conditions_fail_only_with_the_option_unsure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     few = of(QUICK[:50]), of(SLOW[:50])
     code, out = ran(capsys, tmp_path, *few, "--fail-if", "p99 > 1.5x")
     assert code == 0
@@ -241,7 +245,7 @@ def test_containers_without_a_match_are_compared_by_operation(
     assert json.loads(told.out)["by"] == ["operation"]
 
 
-def test_the_json_says_how_sure_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_says_how_sure_a_change_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = ran(
         capsys,
         tmp_path,
@@ -290,9 +294,7 @@ def test_conditions_fail_where_a_part_of_a_file_cannot_be_read(
     assert "a part of" in capsys.readouterr().err
 
 
-def test_rows_find_each_other_where_one_file_does_not_know_devices(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_match_if_one_file_has_no_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = full_window()
 
     def on(path: Path, *devices: str) -> Path:
@@ -309,7 +311,7 @@ def test_rows_find_each_other_where_one_file_does_not_know_devices(
     assert {fault["state"] for fault in told["faults"]} <= {"both", "same"}
 
 
-def test_names_are_whole_in_a_pipe(
+def test_names_are_not_cut_in_a_pipe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"cudaLaunch{'Cooperative' * 9}Kernel"
@@ -321,7 +323,7 @@ def test_names_are_whole_in_a_pipe(
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
-def test_no_line_is_too_wide_and_no_name_steers_the_terminal(
+def test_lines_fit_the_width_and_hostile_names_are_harmless(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
@@ -336,14 +338,14 @@ def test_no_line_is_too_wide_and_no_name_steers_the_terminal(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--by", "colour"], "'colour' is none of container"),
-        (["--by", "device"], "'device' is none of"),
-        (["--by", "container,container"], "names one twice"),
-        (["--fail-if", "p99 > 2"], "p99 takes x"),
-        (["--filter", "/(/"], "is no regular expression"),
+        (["--by", "colour"], "unknown dimension 'colour'; use container"),
+        (["--by", "device"], "unknown dimension 'device'"),
+        (["--by", "container,container"], "names a dimension twice"),
+        (["--fail-if", "p99 > 2"], "write the limit of p99 with x"),
+        (["--filter", "/(/"], "is not a valid regular expression"),
     ],
 )
-def test_bad_options_are_told(
+def test_bad_options_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
 ) -> None:
     paths = [str(save(of(QUICK), tmp_path / name)) for name in "ab"]

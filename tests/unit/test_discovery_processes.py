@@ -1,4 +1,4 @@
-"""Which processes are looked at, and what is read out of their maps."""
+"""Tests which processes are scanned for libraries, and how their memory maps are read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from stalltop.probes.process_maps import LAYERS_OF_EXECUTABLE, libraries_of, lib
         ("", ()),
     ],
 )
-def test_names_of_libraries(name: str, layers: tuple[str, ...]) -> None:
+def test_the_name_of_a_library_gives_its_layers(name: str, layers: tuple[str, ...]) -> None:
     assert library_layers(name.encode()) == layers
 
 
@@ -66,7 +66,7 @@ def maps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("maps")
-def test_executable_parts_of_libraries() -> None:
+def test_executable_mappings_of_libraries_are_found() -> None:
     found = libraries_of(1)
     assert [(mapping.path, mapping.layers, mapping.deleted, mapping.offset) for mapping in found] == [
         ("/usr/lib/libcudart.so.12.4.127", ("runtime",), False, 0x100000),
@@ -83,7 +83,7 @@ def test_executable_parts_of_libraries() -> None:
 
 @pytest.mark.usefixtures("maps")
 @pytest.mark.parametrize("link", ["/app/train", "/app/train (deleted)"])
-def test_executable_parts_of_the_program(monkeypatch: pytest.MonkeyPatch, link: str) -> None:
+def test_executable_mappings_of_the_program_are_found(monkeypatch: pytest.MonkeyPatch, link: str) -> None:
     monkeypatch.setattr(os, "readlink", lambda path: link)
     (mapping,) = program_of(1)
     assert (mapping.path, mapping.offset, mapping.layers) == ("/app/train", 0x1000, LAYERS_OF_EXECUTABLE)
@@ -95,22 +95,22 @@ def test_a_process_without_cuda_has_a_program_and_no_libraries() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(b".")
-        assert process.stdout.read(1) == b"."  # it runs: before, parts of it may not be mapped yet
+        assert process.stdout.read(1) == b"."  # it runs; earlier, parts of it may not be mapped yet
         assert libraries_of(process.pid) == []
         program = os.path.realpath(f"/proc/{process.pid}/exe")
         assert {os.path.realpath(mapping.path) for mapping in program_of(process.pid)} == {program}
         process.stdin.close()
 
 
-def test_a_process_that_is_gone() -> None:
+def test_an_ended_process_raises_an_error() -> None:
     with pytest.raises(OSError, match="No such file"):
         libraries_of(2**22 + 1)
     with pytest.raises(OSError, match="No such file"):
         program_of(2**22 + 1)
 
 
-class Told:
-    """A watch that tells what the test says."""
+class FakeWatch:
+    """Stands for an MmapWatch and reports the changes set by the test."""
 
     def __init__(self) -> None:
         self.changes = Changes()
@@ -127,14 +127,14 @@ class Told:
         self.closed += 1
 
 
-class Host:
-    """Processes as a test says, listed at every look or at none."""
+class ScannedHost:
+    """Has processes set by the test, listed at every scan or at none."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, watched: bool = True) -> None:
         self.pids: set[int] = set()
         self.patch = monkeypatch
         monkeypatch.setattr(processes, "pids", lambda: set(self.pids))
-        self.watch = Told()
+        self.watch = FakeWatch()
         make = cast("type[MmapWatch]", lambda: self.watch) if watched else None
         self.processes = Processes(make)
         self.list_always(True)
@@ -148,15 +148,15 @@ class Host:
         return looks.libraries, looks.programs, looks.gone
 
 
-def test_all_at_first_then_those_that_are_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host(monkeypatch)
+def test_all_processes_are_scanned_once_then_only_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = ScannedHost(monkeypatch)
     assert host.looks([1, 2]) == ({1, 2}, {1, 2}, set())
     assert host.looks([1, 2]) == (set(), set(), set())
     assert host.looks([2, 3]) == ({3}, {3}, {1})
 
 
-def test_those_that_mapped_something_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host(monkeypatch)
+def test_processes_with_new_mappings_are_scanned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = ScannedHost(monkeypatch)
     host.looks([1, 2, 3])
     host.list_always(False)
     host.watch.map(
@@ -166,8 +166,8 @@ def test_those_that_mapped_something_at_once(monkeypatch: pytest.MonkeyPatch) ->
     assert host.looks([1, 2, 3]) == (set(), set(), set())
 
 
-def test_one_that_ended_before_it_was_listed_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host(monkeypatch)
+def test_a_process_that_ends_before_it_is_listed_is_reported_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = ScannedHost(monkeypatch)
     host.looks([1])
     host.list_always(False)
     host.watch.map((7, "/usr/lib/libcudart.so.12"), (8, "/bin/true"))
@@ -177,26 +177,26 @@ def test_one_that_ended_before_it_was_listed_is_gone(monkeypatch: pytest.MonkeyP
     assert host.looks([1]) == (set(), set(), set())
 
 
-def test_all_again_where_the_kernel_lost_something(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host(monkeypatch)
+def test_all_processes_are_scanned_again_after_lost_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = ScannedHost(monkeypatch)
     host.looks([1, 2])
     host.list_always(False)
     host.watch.changes = Changes(lost=True)
-    # Not more often than processes are listed: a host that loses much should not pay for it at every look.
+    # Only when processes are listed: a host that loses many events must not pay at every scan.
     assert host.looks([1, 2]) == (set(), set(), set())
     host.list_always(True)
     assert host.looks([1, 2]) == ({1, 2}, {1, 2}, set())
     assert host.looks([1, 2]) == (set(), set(), set())
 
 
-def test_all_each_time_where_the_kernel_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host(monkeypatch, watched=False)
+def test_all_processes_are_scanned_each_time_without_a_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = ScannedHost(monkeypatch, watched=False)
     assert not host.processes.watching
     assert host.looks([1, 2]) == ({1, 2}, {1, 2}, set())
     assert host.looks([1, 2]) == ({1, 2}, {1, 2}, set())
 
 
-def test_a_kernel_that_does_not_allow_watching(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_processes_are_scanned_if_a_watch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> MmapWatch:
         raise PermissionError(1, "Operation not permitted")
 
@@ -208,11 +208,11 @@ def test_a_kernel_that_does_not_allow_watching(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_watch_is_closed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host(monkeypatch)
+    host = ScannedHost(monkeypatch)
     host.processes.close()
     host.processes.close()
     assert host.watch.closed == 1
 
 
-def test_cpus_that_are_online() -> None:
+def test_online_cpus_include_those_of_this_process() -> None:
     assert set(os.sched_getaffinity(0)) <= set(online_cpus())

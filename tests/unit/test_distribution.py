@@ -1,4 +1,4 @@
-"""Pictures of distributions: as wide as asked for, every call seen, marks where the figures are."""
+"""Tests charts of distributions: their size, visibility of every call, and marks at the right durations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, index_of
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.widgets.distribution import DurationAxis, Line, axis_of, distribution, lines_of
 from stalltop.widgets.palette import ROLES
 
@@ -28,7 +29,7 @@ def texts(lines: list[Line]) -> list[str]:
 
 
 def columns(lines: list[Line], height: int) -> list[int]:
-    """How high, in eighths, each column is."""
+    """Returns the height of each column in eighths of a line."""
     rows = [text[7:] for text in texts(lines[:height])]
     return [sum(" ▁▂▃▄▅▆▇█".index(row[at]) for row in rows) for at in range(len(rows[0]))]
 
@@ -37,21 +38,21 @@ def columns(lines: list[Line], height: int) -> list[int]:
     st.lists(st.integers(0, 1 << 45), max_size=30),
     st.sampled_from(WIDTHS),
     st.integers(1, 12),
-    st.booleans(),
+    st.sampled_from([UNICODE, ASCII]),
 )
-def test_every_picture_has_its_size_and_known_roles(
-    durations: list[int], width: int, height: int, unicode: bool
+def test_every_chart_has_its_size_and_known_roles(
+    durations: list[int], width: int, height: int, glyphs: Glyphs
 ) -> None:
     longest = max(durations, default=0)
-    lines = distribution(histogram(*durations), longest, width=width, height=height, unicode=unicode)
+    lines = distribution(histogram(*durations), longest, width=width, height=height, glyphs=glyphs)
     assert len(lines) == lines_of(width, height)
     assert all(cell_len(text) <= width for text in texts(lines))
     assert {role for line in lines for _, role in line} <= set(ROLES)
-    assert unicode or "".join(texts(lines)).isascii()
+    assert glyphs is UNICODE or "".join(texts(lines)).isascii()
 
 
 @given(st.lists(st.integers(0, HIGHEST_NS), min_size=1, max_size=30))
-def test_no_call_is_left_out(durations: list[int]) -> None:
+def test_every_call_is_visible(durations: list[int]) -> None:
     one = histogram(*durations)
     axis = axis_of(one, max(durations))
     assert axis is not None
@@ -61,7 +62,7 @@ def test_no_call_is_left_out(durations: list[int]) -> None:
         assert any(high[max(at - 1, 0) : at + 2]), (ns, axis, at)
 
 
-def test_one_call() -> None:
+def test_one_call_makes_one_full_column() -> None:
     lines = distribution(histogram(3_400_000), 3_400_000, width=87, height=4)
     assert axis_of(histogram(3_400_000), 3_400_000) == DurationAxis(2_000_000, 5_000_000)
     high = columns(lines, 4)
@@ -94,12 +95,12 @@ def test_marks_lie_below_their_durations_and_few_calls_are_dim() -> None:
     assert [role for text, role in few.items() if text.startswith("p9")] == ["dim", "dim"]
 
 
-def test_columns_are_as_high_as_the_scale_says() -> None:
+def test_columns_have_the_height_of_a_logarithmic_scale() -> None:
     one = histogram(*[1_000] * 99, *[1_000_000] * 9, 1_000_000_000)
     lines = distribution(one, 10**9, width=25, height=8)
     high = columns(lines, 8)
     first, second, third = (max(part) for part in (high[:6], high[6:12], high[12:]))
-    assert (first, second) == (64, 32)  # log(1 + n): of 99, 9 and 1 calls
+    assert (first, second) == (64, 32)  # log(1 + n) for 99, 9 and 1 calls
     assert third == round(64 * 0.301 / 2)
     assert [text[:5].strip() for text in texts(lines)[:8]] == ["100", "", "", "", "10", "", "", "1"]
 
@@ -118,7 +119,7 @@ def test_the_scale_has_round_figures(calls: int, height: int, figures: list[str]
     assert [text[:5].strip() for text in texts(lines)[:height]] == figures
 
 
-def test_a_narrow_distribution_is_no_comb() -> None:
+def test_a_narrow_distribution_has_no_gaps() -> None:
     one = histogram(*range(1_000_000, 2_000_000, 500))
     high = columns(distribution(one, 1_999_500, width=157, height=8), 8)
     place = DurationAxis(500_000, 2_000_000).cell(1_000_000, 150)
@@ -126,7 +127,7 @@ def test_a_narrow_distribution_is_no_comb() -> None:
     assert min(high[place:]) > 8
 
 
-def test_a_thousand_million_calls_and_one_that_is_late() -> None:
+def test_one_late_call_among_a_thousand_million_is_visible() -> None:
     dense = histogram(5_000, times=10**9).dense() + histogram(60_000_000_000).dense()
     lines = distribution(Histograms.from_dense(dense), 60_000_000_000, width=87, height=6)
     high = columns(lines, 6)
@@ -136,7 +137,7 @@ def test_a_thousand_million_calls_and_one_that_is_late() -> None:
     assert "60.0s" in texts(lines)[-1]
 
 
-def test_calls_above_the_last_counter() -> None:
+def test_calls_above_the_last_counter_are_shown() -> None:
     one = histogram(HIGHEST_NS, HIGHEST_NS)
     axis = axis_of(one, 400 * 10**9)
     assert axis is not None
@@ -146,7 +147,7 @@ def test_calls_above_the_last_counter() -> None:
     assert sum(mark == "▲" for mark in texts(lines)[-2]) == 2
 
 
-def test_the_axis_stays_while_calls_come_and_go() -> None:
+def test_a_given_axis_stays_for_any_calls() -> None:
     wide = axis_of(histogram(1_000, 9_000_000), 9_000_000)
     assert wide == DurationAxis(1_000, 10_000_000)
     assert axis_of(histogram(50_000), 50_000, wide) == wide
@@ -160,7 +161,7 @@ def test_the_axis_stays_while_calls_come_and_go() -> None:
 
 @pytest.mark.parametrize("width", [24, 40, 78, 198])
 @pytest.mark.parametrize("high", [2, 50, 10**4, 10**9, 10**12])
-def test_ticks_keep_apart(width: int, high: int) -> None:
+def test_ticks_do_not_touch(width: int, high: int) -> None:
     lines = distribution(histogram(1), 1, width=width, height=2, axis=DurationAxis(1, high))
     axis, ticks = texts(lines)[2:4]
     assert axis.count("┬") == len(ticks.split())

@@ -1,4 +1,4 @@
-"""What the documents promise exists: commands, options, files."""
+"""Tests that the documents name only commands, options and files that exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = sorted([README, *ROOT.glob("docs/*.md")])
 OTHERS = {
-    *("--cgroupns", "--pid", "--privileged", "--quick", "--rm", "--system-site-packages"),
+    *("--cgroupns", "--cpuset-cpus", "--pid", "--privileged", "--quick", "--rm", "--system-site-packages"),
     *("--cuda-graph-sizes", "--gpu-memory-utilization", "--leak-check"),
     *("--gpu-reset", "--reset-applications-clocks", "--reset-gpu-clocks"),
 }
@@ -45,7 +45,7 @@ def test_every_option_of_the_screen_is_documented(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_documented_options_exist(document: Path) -> None:
     known = options_of(cli.parser()) | options_of(faults_parser()) | OTHERS
-    # Options of the benchmarks' own command are its own business.
+    # The benchmarks' command has options of its own.
     text = re.sub(r"\./bench/run[^`\n]*", "", document.read_text())
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
     assert named <= known, named - known
@@ -59,7 +59,7 @@ def test_documented_commands_exist(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_and_paths_exist(document: Path) -> None:
     text = document.read_text()
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         if "://" not in target:

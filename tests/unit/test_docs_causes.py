@@ -1,4 +1,4 @@
-"""Every cause, and its section in docs/causes.md: all alike, with links that lead somewhere."""
+"""Tests that each cause has one section in docs/causes.md, in a common format with working links."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _SECTIONS = {
 }
 
 
-def test_no_section_is_of_a_cause_that_there_is_not() -> None:
+def test_causes_and_sections_match() -> None:
     assert set(_SECTIONS) == set(CAUSES)
 
 
 @pytest.mark.parametrize("cause", CAUSES.values(), ids=CAUSES.keys())
-def test_every_cause_is_described_in_the_same_way(cause: Cause) -> None:
+def test_every_section_has_the_same_parts(cause: Cause) -> None:
     title, text = _SECTIONS[cause.id]
     assert title == cause.title
     parts = re.findall(r"^\*\*(.+?)\.\*\*", text, re.MULTILINE)
     assert parts == ["What it is", "Signal", "What it is not", "Example", "Fix"]
 
 
-def test_links_within_the_page_lead_somewhere() -> None:
+def test_links_within_the_page_have_targets() -> None:
     anchors = {
         re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
         for heading in re.findall(r"^#+ (.+)$", _TEXT, re.MULTILINE)

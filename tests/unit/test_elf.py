@@ -1,4 +1,4 @@
-"""Reading symbols, from good files and from all kinds of broken ones."""
+"""Tests reading symbols of intact and broken ELF files."""
 
 import os
 import struct
@@ -32,7 +32,7 @@ def read(data: bytes, layers: Sequence[str] = LAYERS) -> list[tuple[str, int, in
 
 
 @pytest.mark.parametrize("table", [2, 11])
-def test_functions_are_found_where_they_lie_in_the_file(table: int) -> None:
+def test_functions_have_their_offset_in_the_file(table: int) -> None:
     symbols = [
         Symbol("_ZN5other", CODE_ADDRESS),
         Symbol("cuMemAlloc_v2", CODE_ADDRESS + 16),
@@ -48,7 +48,7 @@ def test_functions_are_found_where_they_lie_in_the_file(table: int) -> None:
     ]
 
 
-def test_only_the_layers_asked_for() -> None:
+def test_only_functions_of_the_requested_layers_are_returned() -> None:
     symbols = [
         Symbol("cuMemAlloc_v2", CODE_ADDRESS),
         Symbol("cudaMalloc", CODE_ADDRESS + 8),
@@ -58,24 +58,24 @@ def test_only_the_layers_asked_for() -> None:
         assert [found[0] for found in read(elf(symbols), [layer])] == [name]
 
 
-def test_what_is_no_function_of_the_file_is_left_out() -> None:
+def test_symbols_without_code_in_the_file_are_left_out() -> None:
     symbols = [
-        Symbol("cudaMalloc", CODE_ADDRESS, section=0),  # what the file calls, not what it has
+        Symbol("cudaMalloc", CODE_ADDRESS, section=0),  # undefined: called, but not contained
         Symbol("cudaFree", CODE_ADDRESS, kind=OBJECT),
-        Symbol("cudaMemset", CODE_ADDRESS, kind=IFUNC),  # the address is the resolver's
+        Symbol("cudaMemset", CODE_ADDRESS, kind=IFUNC),  # the address belongs to the resolver
         Symbol("cudaMemcpy", 0),
-        Symbol("cudaHostAlloc", CODE_ADDRESS + 0x100000),  # outside of the executable part
+        Symbol("cudaHostAlloc", CODE_ADDRESS + 0x100000),  # outside the executable segment
     ]
     assert read(elf(symbols)) == []
 
 
-def test_one_address_is_one_function() -> None:
+def test_one_address_gives_one_function() -> None:
     symbols = [Symbol("cuLaunchKernel_ptsz"), Symbol("cuLaunchKernel"), Symbol("cuLaunchKernelEx")]
     assert [found[0] for found in read(elf(symbols))] == ["cuLaunchKernel"]
 
 
-def test_a_name_may_be_the_end_of_another_one() -> None:
-    # Linkers store cudaLaunchKernel as the last letters of __cudaLaunchKernel.
+def test_a_name_may_be_the_suffix_of_another() -> None:
+    # Linkers store cudaLaunchKernel as the end of __cudaLaunchKernel.
     data = elf([Symbol("__cudaLaunchKernel", CODE_ADDRESS)])
     at = data.index(b"__cudaLaunchKernel")
     names_at = CODE_AT + 64
@@ -85,7 +85,7 @@ def test_a_name_may_be_the_end_of_another_one() -> None:
     assert read(bytes(patched)) == [("cudaLaunchKernel", CODE_AT, 16)]
 
 
-def test_tables_are_read_by_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     symbols = [Symbol(f"other_{number}", CODE_ADDRESS) for number in range(300)]
     symbols[7:7] = [Symbol("cudaMalloc", CODE_ADDRESS + 8)]
     symbols += [Symbol("cudaFree", CODE_ADDRESS + 16)]
@@ -115,7 +115,7 @@ def test_tables_are_read_by_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         (elf([]).replace(struct.pack("<II", 1, 5), struct.pack("<II", 1, 4)), "no executable part"),
     ],
 )
-def test_a_broken_or_foreign_file_ends_in_a_reason(data: bytes, reason: str) -> None:
+def test_an_unusable_file_is_refused_with_a_reason(data: bytes, reason: str) -> None:
     with pytest.raises(ElfError, match=reason):
         read(data)
 
@@ -133,7 +133,7 @@ def broken(draw: st.DrawFn) -> bytes:
 
 
 @given(broken())
-def test_no_bytes_whatsoever_raise_anything_else(data: bytes) -> None:
+def test_arbitrary_damage_raises_only_elf_errors(data: bytes) -> None:
     try:
         functions = read(data)
     except ElfError:
@@ -148,8 +148,8 @@ def shared_libraries() -> Iterator[Path]:
         yield from (folder / name for name in names if (folder / name).exists())
 
 
-def test_the_same_symbols_as_another_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Real files hold none of the traced functions: let the table be whatever begins with "m".
+def test_another_reader_finds_the_same_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    # System libraries have no traced functions, so every name that starts with "m" counts as one.
     path = next(shared_libraries(), None)
     if path is None:
         pytest.skip("no system library known by path on this machine")

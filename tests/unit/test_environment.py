@@ -1,4 +1,4 @@
-"""What a process set since it was started is read from its memory."""
+"""Tests reading environment variables that a process changed after its start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ int main(void)
 
 
 def read_of(command: list[str]) -> tuple[dict[str, str], dict[str, str] | None]:
-    """What a program was started with, and what it has set when it says that it is ready."""
+    """Runs the command until it prints a line; returns the environment at its start, and the current one."""
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": "/usr/bin:/bin", **STARTED}
     ) as process:
@@ -43,7 +43,7 @@ def read_of(command: list[str]) -> tuple[dict[str, str], dict[str, str] | None]:
             process.kill()
 
 
-def test_a_python_program_that_chooses_its_devices_itself() -> None:
+def test_a_python_program_that_sets_its_devices() -> None:
     program = (
         "import os, sys; os.environ['CUDA_VISIBLE_DEVICES'] = '3,1'; del os.environ['CUDA_DEVICE_ORDER']; "
         "print('ready', flush=True); sys.stdin.read()"
@@ -53,7 +53,9 @@ def test_a_python_program_that_chooses_its_devices_itself() -> None:
 
 @pytest.mark.parametrize("flags", [("-no-pie",), ("-pie",)], ids=["fixed", "moved"])
 @pytest.mark.parametrize("named", [False, True], ids=["in the library", "in the program"])
-def test_where_the_variable_lies(tmp_path: Path, flags: tuple[str, ...], named: bool) -> None:
+def test_the_variable_environ_is_found_in_the_library_or_the_program(
+    tmp_path: Path, flags: tuple[str, ...], named: bool
+) -> None:
     if shutil.which("gcc") is None:
         pytest.skip("no compiler here")
     source, program = tmp_path / "program.c", tmp_path / "program"
@@ -63,7 +65,7 @@ def test_where_the_variable_lies(tmp_path: Path, flags: tuple[str, ...], named: 
     assert read_of([str(program)]) == (STARTED, {"CUDA_VISIBLE_DEVICES": "3,1"})
 
 
-def test_a_static_program_tells_only_what_it_was_started_with(tmp_path: Path) -> None:
+def test_a_static_program_has_only_its_first_environment(tmp_path: Path) -> None:
     if shutil.which("gcc") is None:
         pytest.skip("no compiler here")
     source, program = tmp_path / "program.c", tmp_path / "program"
@@ -74,7 +76,7 @@ def test_a_static_program_tells_only_what_it_was_started_with(tmp_path: Path) ->
     assert read_of([str(program)]) == (STARTED, None)
 
 
-def test_a_process_that_is_gone() -> None:
+def test_an_ended_process_has_no_environment() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     assert Environments().now(process.pid, NAMES) is None

@@ -1,4 +1,4 @@
-"""Raw figures become evidence: names, owners, sums, and what is not known."""
+"""Tests how raw figures of the BPF programs become evidence with names, owners, sums and unknowns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,16 @@ from stalltop.probes import layout
 from stalltop.probes.evidence import KERNEL, SEVERAL, EvidenceReader
 from stalltop.probes.host.events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
 from stalltop.probes.maps.activity import TICK_NS
-from stalltop.probes.maps.raw import OTHERS, RawActivities, RawActivity, RawCharge, RawHeld, RawRank
+from stalltop.probes.maps.raw import (
+    OTHERS,
+    RawActivities,
+    RawActivity,
+    RawCharge,
+    RawHeld,
+    RawRank,
+    RawWait,
+    RawWork,
+)
 from stalltop.probes.operations import FUNCTIONS
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants
@@ -29,8 +38,8 @@ MS = 1_000_000
 
 
 @dataclass
-class Kernel:
-    """A kernel side that tells what it was given, once."""
+class FakePrograms:
+    """Stands for the BPF programs and returns the given records; charges only once."""
 
     charged: list[RawCharge] = field(default_factory=list)
     linked: dict[int, int] = field(default_factory=dict)
@@ -43,6 +52,12 @@ class Kernel:
     def charges(self) -> list[RawCharge]:
         told, self.charged = self.charged, []
         return told
+
+    def waits(self) -> list[RawWait]:
+        return []
+
+    def works(self) -> list[RawWork]:
+        return []
 
     def links(self) -> dict[int, int]:
         return self.linked
@@ -63,8 +78,8 @@ class Kernel:
         return self.older
 
 
-class Told(HostEvents):
-    """Events of the host as a test wants them, once."""
+class FakeEvents(HostEvents):
+    """Returns host events set by a test, only once."""
 
     def __init__(self) -> None:
         super().__init__(())
@@ -79,9 +94,9 @@ class Told(HostEvents):
 
 
 @dataclass
-class Reading:
-    kernel: Kernel
-    host: Told
+class EvidenceSetup:
+    kernel: FakePrograms
+    host: FakeEvents
     reader: EvidenceReader
 
     def read(self) -> Evidence:
@@ -89,11 +104,11 @@ class Reading:
 
 
 @pytest.fixture
-def reading() -> Iterator[Reading]:
-    tenants, host = Tenants(), Told()
+def reading() -> Iterator[EvidenceSetup]:
+    tenants, host = Tenants(), FakeEvents()
     host.begin()
     reader = EvidenceReader(tenants, ProcessNames(), host)
-    yield Reading(Kernel(linked={OWN: 0}), host, reader)
+    yield EvidenceSetup(FakePrograms(linked={OWN: 0}), host, reader)
     reader.close()
     tenants.close()
 
@@ -105,11 +120,11 @@ def other() -> Iterator[int]:
         process.kill()
 
 
-def test_activity_is_that_of_tenants_on_devices(other: int) -> None:
+def test_activity_belongs_to_tenants_on_devices(other: int) -> None:
     labels = {(OWN, 1): "0", (OWN, 2): "1", (other, 1): "0"}
     tenants = Tenants()
-    reader = EvidenceReader(tenants, ProcessNames(), Told(), label=lambda *key: labels.get(key, ""))
-    kernel = Kernel()
+    reader = EvidenceReader(tenants, ProcessNames(), FakeEvents(), label=lambda *key: labels.get(key, ""))
+    kernel = FakePrograms()
     kernel.active = RawActivities(
         1000,
         1200,
@@ -138,10 +153,10 @@ def test_activity_is_that_of_tenants_on_devices(other: int) -> None:
     assert "activity on devices for 0.3 s: it was sampled too late" in evidence.unknown
 
 
-def test_tenants_whose_overlaps_are_not_told_are_counted(other: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tenants_without_reported_overlaps_are_counted(other: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "MOST_TENANTS", 1)
-    tenants, kernel = Tenants(), Kernel()
-    reader = EvidenceReader(tenants, ProcessNames(), Told(), label=lambda *_: "0")
+    tenants, kernel = Tenants(), FakePrograms()
+    reader = EvidenceReader(tenants, ProcessNames(), FakeEvents(), label=lambda *_: "0")
     kernel.active = RawActivities(1000, 1200, [RawActivity(OWN, 1, 1, 0b111), RawActivity(other, 1, 1, 0b11)])
     try:
         evidence = reader.read(kernel, [(OWN, 1)], wall=1000.0, clock=50.0)
@@ -151,7 +166,7 @@ def test_tenants_whose_overlaps_are_not_told_are_counted(other: int, monkeypatch
         tenants.close()
 
 
-def test_charges_have_names(reading: Reading, other: int) -> None:
+def test_charges_get_names(reading: EvidenceSetup, other: int) -> None:
     reading.kernel.charged = [
         RawCharge(OWN, 1, LAUNCH, RUNQUEUE, other, 1, 7 * MS, 3),
         RawCharge(OWN, 1, layout.HOST_GAP, LOCK, 0, 0, 5 * MS, 2),
@@ -173,7 +188,7 @@ def test_charges_have_names(reading: Reading, other: int) -> None:
     assert {charge.culprit_tenant for charge in evidence.charges if not charge.culprit_pid} == {""}
 
 
-def test_charges_of_a_process_in_two_cgroups_add_up(reading: Reading, other: int) -> None:
+def test_charges_of_a_process_in_two_cgroups_add_up(reading: EvidenceSetup, other: int) -> None:
     reading.kernel.charged = [
         RawCharge(OWN, cgroup_id, LAUNCH, RUNQUEUE, other, 1, 7 * MS, 3) for cgroup_id in (0, 1)
     ]
@@ -181,7 +196,7 @@ def test_charges_of_a_process_in_two_cgroups_add_up(reading: Reading, other: int
     assert (charge.ns, charge.times) == (14 * MS, 6)
 
 
-def test_culprits_are_looked_at_for_a_while_and_told_once_more_when_gone(reading: Reading) -> None:
+def test_culprits_are_watched_for_a_while_and_named_once_more_after_their_end(reading: EvidenceSetup) -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
         reading.kernel.charged = [RawCharge(OWN, 1, LAUNCH, RUNQUEUE, process.pid, 1, MS, 1)]
         first = {use.pid: use for use in reading.read().processes}
@@ -198,7 +213,7 @@ def test_culprits_are_looked_at_for_a_while_and_told_once_more_when_gone(reading
     assert {use.pid for use in reading.read().processes} == {OWN}
 
 
-def test_a_culprit_that_nobody_charges_any_more_is_left(reading: Reading, other: int) -> None:
+def test_a_culprit_without_new_charges_is_no_longer_watched(reading: EvidenceSetup, other: int) -> None:
     reading.kernel.charged = [RawCharge(OWN, 1, LAUNCH, RUNQUEUE, other, 1, MS, 1)]
     reading.read()
     for _ in range(10):
@@ -206,13 +221,13 @@ def test_a_culprit_that_nobody_charges_any_more_is_left(reading: Reading, other:
     assert {use.pid for use in last.processes} == {OWN}
 
 
-def test_a_follower_is_no_culprit(reading: Reading, other: int) -> None:
+def test_a_linked_process_is_listed_with_its_link(reading: EvidenceSetup, other: int) -> None:
     reading.kernel.linked[other] = 2
     reading.kernel.charged = [RawCharge(OWN, 1, LAUNCH, LOCK, other, 1, MS, 1)]
     assert {use.pid: use.link for use in reading.read().processes} == {OWN: 0, other: 2}
 
 
-def test_a_process_whose_threads_have_ended_keeps_its_link(reading: Reading, other: int) -> None:
+def test_a_process_keeps_its_link_after_its_threads_end(reading: EvidenceSetup, other: int) -> None:
     reading.kernel.linked[other] = 1
     reading.read()
     del reading.kernel.linked[other]
@@ -220,7 +235,7 @@ def test_a_process_whose_threads_have_ended_keeps_its_link(reading: Reading, oth
     assert {use.pid: use.link for use in reading.read().processes} == {OWN: 0, other: 1}
 
 
-def test_device_memory_of_a_process_in_two_cgroups_adds_up(reading: Reading) -> None:
+def test_device_memory_of_a_process_in_two_cgroups_adds_up(reading: EvidenceSetup) -> None:
     reading.kernel.memory = [RawHeld(OWN, cgroup_id, 5, 3, 500, 300, 2, 200) for cgroup_id in (1, 2)]
     (use,) = reading.read().processes
     assert (use.allocations, use.frees, use.allocated_bytes, use.freed_bytes) == (10, 6, 1000, 600)
@@ -229,7 +244,7 @@ def test_device_memory_of_a_process_in_two_cgroups_adds_up(reading: Reading) -> 
     assert reading.read().processes[0].held_bytes is None
 
 
-def test_ranks_have_names(reading: Reading) -> None:
+def test_ranks_get_names(reading: EvidenceSetup) -> None:
     reading.kernel.places = [RawRank(0xABC, OWN, 1, 3, 8, 2, 10, 9, 77, 4, 1, 55, 66)]
     (rank,) = reading.read().ranks
     assert (rank.communicator, rank.pid, rank.rank, rank.ranks) == ("0000000000000abc", OWN, 3, 8)
@@ -238,7 +253,7 @@ def test_ranks_have_names(reading: Reading) -> None:
     assert rank.tenant in reading.reader.tenants
 
 
-def test_a_kill_is_an_event_at_its_time(reading: Reading, other: int) -> None:
+def test_an_oom_kill_becomes_an_event_with_its_time(reading: EvidenceSetup, other: int) -> None:
     victim = RawVictim(other, "a\x1b[2Jb", 1, int(48.5e9))
     reading.host.next = NOTHING._replace(victims=[victim])
     evidence = reading.read()
@@ -248,7 +263,7 @@ def test_a_kill_is_an_event_at_its_time(reading: Reading, other: int) -> None:
     assert [use.oom_kills for use in evidence.tenants if use.tenant == event.tenant] == [1]
 
 
-def test_what_is_done_counts_for_the_tenant(reading: Reading) -> None:
+def test_uses_add_up_for_the_tenant(reading: EvidenceSetup) -> None:
     reading.host.next = NOTHING._replace(
         uses=[RawUse(OWN, 1, 3, 900, 2, 0, 0), RawUse(OWN, 1, 0, 0, 1, 4, 5)],
     )
@@ -258,7 +273,7 @@ def test_what_is_done_counts_for_the_tenant(reading: Reading) -> None:
     assert (use.reclaims, use.reclaim_ns, use.forks, use.execs, use.exits) == (3, 900, 3, 4, 5)
 
 
-def test_short_lived_processes_that_nobody_knows_are_not_looked_up(reading: Reading) -> None:
+def test_unknown_short_lived_processes_are_not_looked_up(reading: EvidenceSetup) -> None:
     reading.host.next = NOTHING._replace(
         uses=[RawUse(5_000_000 + place, 1, 0, 0, 1, 1, 1) for place in range(99)]
     )
@@ -266,7 +281,7 @@ def test_short_lived_processes_that_nobody_knows_are_not_looked_up(reading: Read
     assert {use.tenant for use in evidence.tenants} == {evidence.processes[0].tenant}
 
 
-def test_segments_sent_again_are_the_process_s(reading: Reading) -> None:
+def test_retransmits_belong_to_the_owner_of_the_socket(reading: EvidenceSetup) -> None:
     one, two = socket.socketpair()
     inode = os.fstat(one.fileno()).st_ino
     reading.host.next = NOTHING._replace(
@@ -280,7 +295,7 @@ def test_segments_sent_again_are_the_process_s(reading: Reading) -> None:
     two.close()
 
 
-def test_what_is_not_known_is_said(reading: Reading) -> None:
+def test_unknown_evidence_is_reported(reading: EvidenceSetup) -> None:
     assert reading.read().unknown == ()
     reading.kernel.older = {OWN}
     assert reading.read().unknown[0].startswith("collectives of 1 processes: ")

@@ -1,4 +1,4 @@
-"""``stalltop export``: where files go, what is exported, what is said and which exit code is given."""
+"""Tests ``stalltop export``: destinations, selection of windows and rows, messages and exit codes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.unit.recordings import record
 
 @pytest.fixture
 def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A recording of five windows, in a folder above the one that commands run in."""
+    """Writes a recording of five windows, one folder above the working directory."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return record(tmp_path / "night.stalltop", several(5))
@@ -52,14 +52,13 @@ def lines(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text), strict=True))
 
 
-def test_the_command_knows_every_format() -> None:
-    assert set(EXPORTED) == set(EXPORTED)
+def test_every_format_writes_a_file_or_fills_a_folder() -> None:
     for made in EXPORTED.values():
         assert (made.write is None) != (made.fill is None)
 
 
 @pytest.mark.parametrize("name", EXPORTED)
-def test_every_format_goes_to_a_new_file_of_the_users_own(
+def test_every_format_makes_a_new_private_file(
     name: str, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = recording.read_bytes()
@@ -69,14 +68,14 @@ def test_every_format_goes_to_a_new_file_of_the_users_own(
     assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     told = capsys.readouterr()
     assert told.out == ""
-    # Above it, how far it is, where a machine is very slow.
+    # A very slow machine prints progress above the last line.
     assert told.err.endswith(f"stalltop: wrote {path}: 5 windows\n")
     assert recording.read_bytes() == before
     assert [file.name for file in recording.parent.iterdir() if file.is_file()] == ["night.stalltop"]
 
 
 @pytest.mark.parametrize("name", EXPORTED)
-def test_what_is_there_stays_unless_it_is_to_be_replaced(
+def test_an_existing_file_is_replaced_only_with_force(
     name: str, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(recording, "--to", name) == 0
@@ -90,14 +89,14 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(
     assert [file.name for file in Path().iterdir()] == [path.name]
 
 
-def test_a_saved_window_is_exported_too(recording: Path) -> None:
+def test_a_saved_window_is_exported(recording: Path) -> None:
     one = save(full_window(), recording.parent / "one.stalltop")
     assert run(one, "--to", "json") == 0
     assert json.loads(Path("one.jsonl").read_text())["schema"] == "stalltop.window/1"
 
 
 @pytest.mark.parametrize("name", ["csv", "json", "perfetto", "html"])
-def test_stdout_gets_what_a_file_gets(
+def test_stdout_gets_the_same_bytes_as_a_file(
     name: str, recording: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert run(recording, "--to", name, "-o", "file") == 0
@@ -108,13 +107,15 @@ def test_stdout_gets_what_a_file_gets(
     assert b"wrote" not in found.err
 
 
-def test_parquet_goes_through_a_pipe(recording: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_parquet_can_be_written_to_a_pipe(recording: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert run(recording, "--to", "parquet", "-o", "-") == 0
     table = pq.read_table(io.BytesIO(capfdbinary.readouterr().out))
     assert table.num_rows == 25
 
 
-def test_a_folder_gets_the_name_of_the_file(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_an_existing_folder_the_file_gets_the_name_of_the_recording(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("sub").mkdir()
     assert run(recording, "--to", "csv", "-o", "sub") == 0
     assert "new folder" not in capsys.readouterr().err
@@ -130,35 +131,35 @@ def test_a_folder_gets_the_name_of_the_file(recording: Path, capsys: pytest.Capt
         (["--to", "hlog", "-o", "-"], "folder of files"),
         (["--to", "csv", "--from", "2001-01-01 12:00"], "--from"),
         (["--to", "csv", "--until", "whenever"], "--until"),
-        (["--to", "csv", "--from=-1s", "--until=-10s"], "not before"),
+        (["--to", "csv", "--from=-1s", "--until=-10s"], "must be before"),
         (["--to", "csv", "--filter", "pid:/(/"], "regular expression"),
-        (["--to", "csv", "--container", 'a"b'], "quotes"),
+        (["--to", "csv", "--container", 'a"b'], "may not contain"),
         (["--to", "csv", "--every", "0"], "--every"),
         (["--to", "docx"], "docx"),
         ([], "--to"),
     ],
 )
-def test_bad_usage_is_told_and_writes_nothing(
+def test_bad_usage_is_reported_and_writes_nothing(
     arguments: list[str], told: str, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
         code = run(recording, *arguments)
-    except SystemExit as exit_:  # argparse's own way
+    except SystemExit as exit_:  # argparse exits
         code = int(exit_.code or 0)
     assert code == 2
     assert told in capsys.readouterr().err
     assert os.listdir() == []
 
 
-def test_the_file_that_is_read_is_never_replaced(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_input_file_is_never_replaced(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.link(recording, "other")
     for path in (recording, "other"):
         assert run(recording, "--to", "csv", "--force", "-o", path) == 2
-        assert "is the file that is read" in capsys.readouterr().err
+        assert "is the input file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0 and no more", b'{"schema": "x"}', b"\x1f\x8b"])
-def test_what_is_no_file_of_windows_is_told(
+def test_a_file_without_windows_is_refused(
     content: bytes, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (recording.parent / "x").write_bytes(content)
@@ -167,11 +168,8 @@ def test_what_is_no_file_of_windows_is_told(
     assert os.listdir() == []
 
 
-# ---- which windows and rows
-
-
-def test_only_the_windows_of_a_time(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # Windows begin at 0, 2, 4, 6 and 28 s; the last one ends at 30 s.
+def test_from_and_until_select_windows(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # The windows start at 0, 2, 4, 6 and 28 s; the last one ends at 30 s.
     first = full_window().start
 
     def starts(*arguments: str) -> list[float]:
@@ -185,7 +183,7 @@ def test_only_the_windows_of_a_time(recording: Path, capsys: pytest.CaptureFixtu
     assert starts("--from", clock) == [6.0, 28.0]
 
 
-def test_only_some_rows(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_filters_select_rows(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def seen(*arguments: str) -> set[tuple[str, str]]:
         assert run(recording, "--to", "csv", "-o", "-", *arguments) == 0
         return {(line["container"], line["operation"]) for line in lines(capsys.readouterr().out)}
@@ -201,7 +199,7 @@ def test_only_some_rows(recording: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("name", EXPORTED)
-def test_nothing_is_written_where_no_row_passes(
+def test_nothing_is_written_if_no_row_passes_the_filter(
     name: str, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(recording, "--to", name, "--container", "nobody") == 1
@@ -209,7 +207,7 @@ def test_nothing_is_written_where_no_row_passes(
     assert os.listdir() == []
 
 
-def test_a_filter_narrows_calls_and_kernels_too() -> None:
+def test_a_filter_narrows_captured_calls_and_kernels() -> None:
     one = full_window()
     kept = {call.operation for call in one.calls.kept}
     assert "cudaLaunchKernel" in kept
@@ -217,7 +215,7 @@ def test_a_filter_narrows_calls_and_kernels_too() -> None:
     assert {call.operation for call in narrow.calls.kept} == {"cudaLaunchKernel"}
     assert narrow.calls.passed_over == one.calls.passed_over
     assert {count.operation for count in narrow.kernels} <= {"cudaLaunchKernel"}
-    # What is wrong is so with a container, or with the whole host.
+    # A chain belongs to a container, or to the whole host.
     host = replace(one.chains[1], tenant="")
     one = replace(one, chains=(*one.chains, host))
     assert narrowed(one, parse("container:train")).chains == (host,)
@@ -228,7 +226,9 @@ def test_a_filter_narrows_calls_and_kernels_too() -> None:
 
 
 @pytest.mark.parametrize("every", ["3600", "1h"])
-def test_windows_are_added_up(every: str, recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_windows_are_merged_by_the_option_every(
+    every: str, recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(recording, "--to", "csv", "-o", "-", "--every", every) == 0
     found = lines(capsys.readouterr().out)
     assert {(line["window_seconds"], line["window_start_s"]) for line in found} == {("10", "1700000000.25")}
@@ -237,8 +237,8 @@ def test_windows_are_added_up(every: str, recording: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("name", EXPORTED)
-def test_windows_are_written_as_they_are_read(name: str, tmp_path: Path) -> None:
-    """Of many windows few are in memory at any time."""
+def test_windows_are_written_while_they_are_read(name: str, tmp_path: Path) -> None:
+    """Only a few windows are in memory at any time."""
     one = full_window()
     alive: list[weakref.ref[object]] = []
     most = 0
@@ -260,10 +260,9 @@ def test_windows_are_written_as_they_are_read(name: str, tmp_path: Path) -> None
     assert most <= 40
 
 
-# ---- what goes wrong
-
-
-def test_a_damaged_window_is_left_out_and_told(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_window_is_left_out_and_reported(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with contextlib.closing(sqlite3.connect(recording)) as connection, connection:
         connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 2")
     assert run(recording, "--to", "csv") == 1
@@ -273,15 +272,13 @@ def test_a_damaged_window_is_left_out_and_told(recording: Path, capsys: pytest.C
     assert len({line["window_start_s"] for line in lines(Path("night.csv").read_text())}) == 4
 
 
-def test_what_a_recorder_takes_away_meanwhile_is_exported_all_the_same(
+def test_windows_that_a_recorder_merges_meanwhile_are_exported(
     recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     read = Recorded.windows
     with contextlib.closing(sqlite3.connect(recording, isolation_level=None)) as recorder:
         recorder.execute("PRAGMA journal_mode = WAL")
-        recorder.execute(
-            f"PRAGMA user_version = {schema.VERSION}"
-        )  # a log that is not empty: it is being recorded
+        recorder.execute(f"PRAGMA user_version = {schema.VERSION}")  # the log is not empty: a recorder writes
 
         def windows(self: Recorded, start: float, end: float) -> Iterator[Window]:
             for at, window in enumerate(read(self, start, end)):
@@ -297,18 +294,18 @@ def test_what_a_recorder_takes_away_meanwhile_is_exported_all_the_same(
 
 
 @pytest.mark.parametrize("name", EXPORTED)
-def test_nothing_is_written_where_nothing_can_be_read(
+def test_nothing_is_written_if_no_window_can_be_read(
     name: str, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with contextlib.closing(sqlite3.connect(recording)) as connection, connection:
         connection.execute("UPDATE counts SET calls = calls + 1")
     assert run(recording, "--to", name) == 1
-    assert "nothing can be read" in capsys.readouterr().err
+    assert "no window could be read" in capsys.readouterr().err
     assert os.listdir() == []
 
 
 @pytest.mark.parametrize("name", EXPORTED)
-def test_an_export_that_is_stopped_leaves_nothing(
+def test_an_interrupted_export_leaves_nothing(
     name: str, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def windows(*_: object) -> Iterator[Window]:
@@ -320,7 +317,7 @@ def test_an_export_that_is_stopped_leaves_nothing(
     assert os.listdir() == []
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(
+def test_a_full_disk_is_reported_and_leaves_nothing(
     recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(windows: object, span: object, file: BinaryIO) -> None:
@@ -333,7 +330,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet"])
-def test_a_stdout_that_takes_nothing_is_told(name: str, recording: Path) -> None:
+def test_a_stdout_that_cannot_be_written_is_reported(name: str, recording: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "stalltop", "export", recording, "--to", name, "-o", "-"],
@@ -350,7 +347,7 @@ def test_a_stdout_that_takes_nothing_is_told(name: str, recording: Path) -> None
     )
 
 
-def test_progress_is_told_where_it_takes_long(
+def test_progress_is_shown_for_a_long_export(
     recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter(range(0, 10_000, 30))
@@ -361,7 +358,7 @@ def test_progress_is_told_where_it_takes_long(
     assert "\r" not in told
 
 
-def test_a_file_written_piece_by_piece_is_there_at_the_end(tmp_path: Path) -> None:
+def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     with opened(tmp_path / "a") as file:
         file.write(b"1")
         assert not (tmp_path / "a").exists()

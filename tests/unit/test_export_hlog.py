@@ -1,4 +1,4 @@
-"""Histogram logs: HdrHistogram's own reader gets every call back, in files whose names harm nobody."""
+"""Tests histogram logs: HdrHistogram's own reader returns every call, and file names are safe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stalltop.model.merge.merging import merge
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
-from tests.unit.exported import lying, several, span_of
+from tests.unit.exported import hostile, several, span_of
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, rows, window
 
@@ -82,7 +82,7 @@ def test_hdrh_reads_every_row_back_with_equal_percentiles(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("step", [-0.7, -1_000.0, -86_400.0 * 400, 1_000.0])
-def test_every_interval_is_read_back_where_the_clock_was_set(tmp_path: Path, step: float) -> None:
+def test_intervals_survive_a_clock_that_was_set(tmp_path: Path, step: float) -> None:
     calls = [Calls(key("a"), [5])]
     late = [Calls(key("b"), [7])]
     starts = [1e9 + at + (step if at >= 5 else 0.0) for at in range(10)]
@@ -94,14 +94,14 @@ def test_every_interval_is_read_back_where_the_clock_was_set(tmp_path: Path, ste
         assert [one.total_count for one in logs[name]] == [1] * len(of)
 
 
-def test_what_is_documented_is_what_is_written(tmp_path: Path) -> None:
+def test_the_document_shows_the_output(tmp_path: Path) -> None:
     hlog.write([full_window()], span_of([full_window()]), tmp_path)
     text = (tmp_path / "train.python3-100.runtime.cudaLaunchKernel.gpu0.hlog").read_text(encoding="utf-8")
     assert text in DOCUMENT.read_text(encoding="utf-8")
 
 
-def test_names_of_files_are_safe_and_apart(tmp_path: Path) -> None:
-    one = lying()
+def test_file_names_are_safe_and_distinct(tmp_path: Path) -> None:
+    one = hostile()
     hlog.write([one], span_of([one]), tmp_path)
     lines = index(tmp_path)
     assert len(lines) == len(one.rows)
@@ -116,7 +116,7 @@ def test_names_of_files_are_safe_and_apart(tmp_path: Path) -> None:
         assert all(line.isprintable() for line in file.read_text(encoding="utf-8").split("\n"))
 
 
-def test_rows_that_read_alike_get_files_of_their_own(tmp_path: Path) -> None:
+def test_rows_with_similar_names_get_separate_files(tmp_path: Path) -> None:
     calls = [Calls(key(name, tenant=f"docker:{name}"), [1_000]) for name in ("a/b", "a b", "A_B")]
     one = replace(window(calls), tenants={row.key.tenant: Tenant(row.key.tenant, "Train") for row in calls})
     hlog.write([one], span_of([one]), tmp_path)
@@ -135,22 +135,19 @@ def test_a_row_without_calls_has_no_interval(tmp_path: Path) -> None:
     assert [(line["operation"], line["intervals"]) for line in index(tmp_path)] == [("a", "2")]
 
 
-def test_much_is_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_logs_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hlog, "_HELD", 1)
     hlog.write(several(), span_of(several()), tmp_path)
     assert all(len(intervals(tmp_path / line["file"])) == 5 for line in index(tmp_path))
 
 
-def test_too_many_rows_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hlog, "MOST_FILES", 3)
-    with pytest.raises(StalltopError, match="more than 3 rows"):
+    with pytest.raises(StalltopError, match="a file for each row, at most 3"):
         hlog.write([full_window()], span_of([full_window()]), tmp_path)
 
 
-# ---- the folder
-
-
-def test_a_folder_is_there_once_it_is_filled(tmp_path: Path) -> None:
+def test_a_folder_appears_once_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "new" / "logs"
     with filled(path) as folder:
         (folder / "a").write_text("1")
@@ -160,7 +157,7 @@ def test_a_folder_is_there_once_it_is_filled(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["logs"]
 
 
-def test_nothing_is_left_of_a_folder_that_failed(tmp_path: Path) -> None:
+def test_a_failed_folder_leaves_nothing(tmp_path: Path) -> None:
     def fill() -> None:
         with filled(tmp_path / "logs") as folder:
             (folder / "a").write_text("1")
@@ -171,7 +168,7 @@ def test_nothing_is_left_of_a_folder_that_failed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_is_replaced_only_where_it_may_be(tmp_path: Path) -> None:
+def test_only_a_folder_of_logs_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "logs"
 
     def write(text: str, **how: object) -> None:
@@ -184,13 +181,13 @@ def test_a_folder_is_replaced_only_where_it_may_be(tmp_path: Path) -> None:
     write("three", replaces=hlog.ours)
     assert (path / hlog.INDEX).read_text() == "three"
     (path / "precious.txt").write_text("mine")
-    with pytest.raises(UsageError, match="something else"):
+    with pytest.raises(UsageError, match="did not export"):
         write("four", replaces=hlog.ours)
     assert (path / "precious.txt").read_text() == "mine"
     assert os.listdir(tmp_path) == ["logs"]
 
 
-def test_a_link_or_a_file_is_no_folder_to_replace(tmp_path: Path) -> None:
+def test_a_link_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "logs").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError), filled(tmp_path / "logs", replaces=hlog.ours):
@@ -198,13 +195,13 @@ def test_a_link_or_a_file_is_no_folder_to_replace(tmp_path: Path) -> None:
     assert Counter(os.listdir(tmp_path)) == Counter(["elsewhere", "logs"])
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StalltopError, match="cannot write"), filled(tmp_path / "file" / "logs"):
         pass
 
 
-def test_windows_of_several_hosts_have_files_of_their_own(tmp_path: Path) -> None:
+def test_windows_of_several_hosts_get_separate_files(tmp_path: Path) -> None:
     def one(host: str) -> Window:
         return replace(window([]), host=host, rows=rows([Calls(key("a", host=host), [7])]))
 

@@ -1,4 +1,5 @@
-"""The report: well-formed, without anything from elsewhere, text stays text, and pictures show what was."""
+"""Tests that the HTML report is well-formed, self-contained and free of markup in names, and that charts
+match."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from stalltop.formats import course
 from stalltop.formats.episodes import Episodes
 from stalltop.formats.html import axes, charts, report, report_tables
 from stalltop.formats.html.axes import duration_axis, linear_axis, time_axis
-from stalltop.formats.html.charts import Point, Series
+from stalltop.formats.html.charts import ChartLine, ChartPoint
 from stalltop.formats.html.tags import Html
 from stalltop.formats.stretches import stretches
 from stalltop.model.chain import Severity
@@ -26,7 +27,7 @@ from stalltop.model.rows.pivot import pivot
 from stalltop.model.text import figures
 from stalltop.model.window import Window
 from tests.unit import test_output_html
-from tests.unit.exported import lying, several
+from tests.unit.exported import hostile, several
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import sequences
 from tests.unit.test_output_html import ATTRIBUTES, ELEMENTS
@@ -39,8 +40,8 @@ LINKING = {"href", "id", "open"}
 STYLES = re.compile(r"(width|padding-left|left):[0-9.]+(%|em)(;width:[0-9.]+%)?(;opacity:[0-9.]+)?")
 
 
-class Page(test_output_html.Page):
-    """The same, with elements that are looked for."""
+class ReportPage(test_output_html.HtmlPage):
+    """Finds elements of a page by name and class."""
 
     def of(self, name: str, class_: str = "") -> list[dict[str, str]]:
         return [
@@ -48,10 +49,10 @@ class Page(test_output_html.Page):
         ]
 
 
-def page_of(found: list[Window]) -> Page:
+def page_of(found: list[Window]) -> ReportPage:
     text = report.page(found, found[0].start, found[-1].end)
-    page = Page(text)
-    # Nothing but known elements and attributes: no script, nothing that is loaded.
+    page = ReportPage(text)
+    # Only known elements and attributes: no script, nothing is loaded.
     assert "default-src 'none'" in text
     assert "@import" not in text
     assert "url(" not in text
@@ -67,7 +68,7 @@ def page_of(found: list[Window]) -> Page:
     return page
 
 
-def test_what_is_wrong_is_told_as_it_was_when_it_was_worst() -> None:
+def test_a_chain_is_described_as_it_was_at_its_worst() -> None:
     found = several(5)
     one_chain = next(chain for chain in found[0].chains if chain.severity != "info")
     costs: list[tuple[Severity, float]] = [
@@ -95,14 +96,14 @@ def test_what_is_wrong_is_told_as_it_was_when_it_was_worst() -> None:
     assert f"{figures.duration(average * 1e6).strip()}/s on average" in " ".join(page.words)
 
 
-def test_where_the_clock_was_set_back_it_begins_with_the_earliest_time() -> None:
+def test_a_recording_starts_at_its_earliest_time() -> None:
     before = several(3)
     found = [*before, *(shifted(one, -1_000.0) for one in before)]
     text = " ".join(page_of(found).words)
     assert f"{figures.moment(found[3].start)} to {figures.moment(found[2].end)}" in text
 
 
-def test_a_recording_is_told_as_a_whole() -> None:
+def test_a_recording_is_summarized() -> None:
     page = page_of(several(5))
     for text in (
         "stalltop gpu7",
@@ -127,7 +128,7 @@ def test_a_recording_is_told_as_a_whole() -> None:
     assert all(svg["aria-label"] for svg in page.of("svg"))
 
 
-def test_one_window_shows_how_calls_spread() -> None:
+def test_one_window_shows_a_distribution_instead_of_time_charts() -> None:
     page = page_of([full_window()])
     assert "How long calls took" in page.text
     assert "over time" not in page.text
@@ -135,7 +136,7 @@ def test_one_window_shows_how_calls_spread() -> None:
     assert page.of("path", "mark p99")
 
 
-def test_every_chain_has_its_times_and_its_place() -> None:
+def test_every_chain_has_a_link_a_bar_and_a_section() -> None:
     found = several(5)
     page = page_of(found)
     links = [given["href"] for name, given in page.elements if name == "a"]
@@ -143,15 +144,15 @@ def test_every_chain_has_its_times_and_its_place() -> None:
     assert links == [f"#{one}" for one in ids] == ["#chain-0", "#chain-1"]
     bars = [given for name, given in page.elements if name == "i" and "left:" in given.get("style", "")]
     assert [bar["class"] for bar in bars if "class" in bar] == ["critical", "high"]
-    # The worst are unfolded.
+    # The worst chains are unfolded.
     assert [given.get("open") for name, given in page.elements if name == "details"] == ["open", "open"]
 
 
-def test_a_chain_that_came_again_is_told_once_and_drawn_each_time() -> None:
+def test_a_chain_that_returned_is_described_once_and_drawn_twice() -> None:
     one = full_window()
     first = one.chains[0]
     again = replace(first, since=one.start + 10, seen=one.start + 12, lost_ms_per_s=1.0)
-    # What is over has its time behind its id once it has come again.
+    # A chain that returned leaves its first run with the time in its id.
     over = replace(first, id=f"{first.id}@{first.since:.0f}", open=False)
     assert over.identity == again.identity == first.id
     page = page_of([replace(one, chains=(first,)), replace(one, start=one.start + 10, chains=(again, over))])
@@ -160,7 +161,7 @@ def test_a_chain_that_came_again_is_told_once_and_drawn_each_time() -> None:
     assert len(page.of("article", "high over")) == 1
 
 
-def test_what_was_over_before_a_recording_is_no_part_of_it() -> None:
+def test_a_chain_that_ended_before_the_recording_is_left_out() -> None:
     one = full_window()
     over = replace(one.chains[0], since=one.start - 30, seen=one.start - 20, open=False)
     one = replace(one, chains=(over,))
@@ -168,9 +169,9 @@ def test_what_was_over_before_a_recording_is_no_part_of_it() -> None:
     assert over.summary in page_of([one]).text
 
 
-def test_what_came_often_is_drawn_by_how_much_of_the_time_it_took() -> None:
+def test_frequent_chains_are_drawn_by_their_share_of_the_time() -> None:
     one = full_window()
-    # Of every 20 seconds ten, for two hours.
+    # The chain is open for ten of every 20 seconds, for two hours.
     found = [
         replace(
             one,
@@ -192,7 +193,7 @@ def test_what_came_often_is_drawn_by_how_much_of_the_time_it_took() -> None:
     assert "360 times" in page.text
 
 
-def test_what_is_listed_in_part_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_that_was_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_tables, "MOST_LISTED", 1)
     found = several(3)
     page = page_of(found)
@@ -202,25 +203,25 @@ def test_what_is_listed_in_part_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     assert f"{passed_over} calls as slow were counted only" in page.text
 
 
-def test_text_stays_text() -> None:
-    page = page_of([lying(), replace(lying(), start=1_700_000_002.25)])
+def test_hostile_names_stay_text() -> None:
+    page = page_of([hostile(), replace(hostile(), start=1_700_000_002.25)])
     assert "<script>alert(1)</script>" in page.text
     assert "</script><!--" in page.text
     assert all(line.isprintable() for line in page.text.split("\n"))
 
 
 @given(sequences())
-def test_any_windows_make_a_report(found: list[Window]) -> None:
+def test_any_windows_make_a_valid_report(found: list[Window]) -> None:
     page_of(found)
 
 
-def test_nothing_and_little_to_tell() -> None:
-    with pytest.raises(ValueError, match="no windows"):
+def test_no_windows_are_refused_and_an_empty_window_is_reported() -> None:
+    with pytest.raises(ValueError, match="at least one window"):
         report.page([], 0.0, 1.0)
     assert "Nothing that is known to be wrong" in page_of([window()]).text
 
 
-def test_several_hosts_have_their_own_pictures() -> None:
+def test_several_hosts_have_separate_charts() -> None:
     one = full_window()
     rows = replace(one.rows, keys=tuple(key._replace(host="gpu8") for key in one.rows.keys))
     other = replace(one, host="gpu8", rows=rows, start=one.start + 0.5)
@@ -230,16 +231,13 @@ def test_several_hosts_have_their_own_pictures() -> None:
         assert f"Calls over time of {host}" in page.text
 
 
-def test_a_long_recording_has_bounded_pictures() -> None:
+def test_charts_of_a_long_recording_are_bounded() -> None:
     one = full_window()
     found = [replace(one, start=one.start + 2.0 * number, chains=()) for number in range(1_000)]
     page = page_of(found)
     steps = max(given["d"].count("H") for given in page.of("path", "p99"))
     assert steps <= 2 * report.POINTS + 2
     assert "11.0kcalls" in page.text
-
-
-# ---- stretches
 
 
 def test_stretches_add_up_exactly() -> None:
@@ -257,19 +255,19 @@ def test_no_call_is_lost_in_stretches(found: list[Window], seconds: float) -> No
     assert sum(one.seconds for one in made) == sum(one.seconds for one in found)
 
 
-def test_many_windows_of_a_stretch_do_not_wait_in_memory() -> None:
+def test_windows_of_a_stretch_are_merged_as_they_come() -> None:
     found = (replace(full_window(), start=1_700_000_000.25 + number) for number in range(100))
     (made,) = stretches(found, 1e6)
     assert pivot(made, ()).calls[0] == 1_100
 
 
-def test_hosts_have_stretches_of_their_own() -> None:
+def test_hosts_have_separate_stretches() -> None:
     one, other = window([], host="a"), window([], host="b", start=1_000.5)
     later = replace(one, start=1_001.0)
     assert [made.host for made in stretches([one, other, later], 10.0)] == ["a", "b"]
 
 
-def test_of_slow_calls_the_slowest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slowest_calls_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(course, "MOST_SLOW", 2)
     found, episodes = course.courses(several(20), 1.0)
     kept = found[0].window(episodes).calls.kept
@@ -277,13 +275,10 @@ def test_of_slow_calls_the_slowest_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
     assert {call.why for call in kept} == {"slow"}
 
 
-# ---- axes
-
-
 @pytest.mark.parametrize(
     ("span", "shown"), [(5, "%H:%M:%S"), (3_600, "%H:%M"), (86_400, "%H:%M"), (30 * 86_400, "%d %b")]
 )
-def test_ticks_of_time_are_round_and_told_in_local_time(span: float, shown: str) -> None:
+def test_time_ticks_are_round_and_in_local_time(span: float, shown: str) -> None:
     start = 1_700_000_000.25
     axis = time_axis(start, start + span, 7)
     assert 2 <= len(axis.ticks) <= 7
@@ -298,7 +293,7 @@ def test_ticks_of_time_are_round_and_told_in_local_time(span: float, shown: str)
 
 
 @given(st.floats(1e-6, 1e12), st.integers(2, 6))
-def test_linear_axes_hold_what_is_drawn_and_little_more(highest: float, most: int) -> None:
+def test_linear_axes_fit_the_values_closely(highest: float, most: int) -> None:
     axis = linear_axis(highest, most, str)
     assert axis.ticks[0].label == "0"[: len(axis.ticks[0].label)] or float(axis.ticks[0].label) == 0
     assert axis.ticks[-1].at == 1.0
@@ -307,22 +302,22 @@ def test_linear_axes_hold_what_is_drawn_and_little_more(highest: float, most: in
 
 
 @pytest.mark.parametrize("highest", [0.0, -1.0, float("nan"), float("inf")])
-def test_an_axis_of_nothing_is_an_axis(highest: float) -> None:
+def test_an_axis_without_a_valid_maximum_is_usable(highest: float) -> None:
     assert linear_axis(highest, 4, str).ticks[-1].at == 1.0
 
 
 @given(st.floats(0, 1e12), st.floats(0, 1e12))
-def test_axes_of_durations_are_whole_decades(one: float, other: float) -> None:
+def test_duration_axes_have_at_least_two_ticks_and_hold_the_values(one: float, other: float) -> None:
     low, high = sorted((one, other))
     axis = duration_axis(low, high)
     assert len(axis.ticks) >= 2
     assert 0.0 <= axis.place(low) <= axis.place(high) <= 1.0
     if low >= 1:
-        # Inside the axis, not at an end of it by having been cut.
+        # The value is inside the axis, not cut off at its end.
         assert axis.place(high) < 1.0 or axis.place(high) == pytest.approx(1.0)
 
 
-def test_durations_are_told_in_whole_units() -> None:
+def test_duration_ticks_have_whole_units() -> None:
     labels = [tick.label for tick in duration_axis(1, 1e11).ticks]
     assert labels == [
         *("1ns", "10ns", "100ns", "1µs", "10µs", "100µs"),
@@ -330,35 +325,38 @@ def test_durations_are_told_in_whole_units() -> None:
     ]
 
 
-# ---- charts
-
-
-def path_of(points: list[Point], style: str) -> str:
+def path_of(points: list[ChartPoint], style: str) -> str:
     times, values = time_axis(0.0, 10.0, 5), linear_axis(1.0, 2, str)
-    chart = charts.over_time([Series("x", style, points)], times, values, told="x")
-    return Page(str(chart)).of("path", style)[0]["d"]
+    chart = charts.over_time([ChartLine("x", style, points)], times, values, told="x")
+    return ReportPage(str(chart)).of("path", style)[0]["d"]
 
 
-def test_a_line_has_gaps_where_nothing_is_known() -> None:
-    points = [Point(0, 1, 0.5), Point(1, 2, 1.0), Point(2, 3, None), Point(3, 4, 1.0), Point(8, 9, 0.5)]
+def test_a_line_has_gaps_where_values_are_unknown() -> None:
+    points = [
+        ChartPoint(0, 1, 0.5),
+        ChartPoint(1, 2, 1.0),
+        ChartPoint(2, 3, None),
+        ChartPoint(3, 4, 1.0),
+        ChartPoint(8, 9, 0.5),
+    ]
     assert path_of(points, "p99").count("M") == 3
     assert path_of(points, "area").count("M") == 3
-    # An area goes back to zero and to where it began.
+    # Each part of an area starts and ends at zero.
     assert re.findall(r"M([0-9.]+) [0-9.]+V[0-9.]+", path_of(points, "area")) == re.findall(
         r"V148\.0H([0-9.]+)(?=M|$)", path_of(points, "area")
     )
 
 
-def test_windows_that_follow_each_other_loosely_are_one_line() -> None:
-    points = [Point(number * 1.02, number * 1.02 + 1, 0.5) for number in range(8)]
+def test_small_gaps_between_windows_do_not_break_a_line() -> None:
+    points = [ChartPoint(number * 1.02, number * 1.02 + 1, 0.5) for number in range(8)]
     assert path_of(points, "p50").count("M") == 1
 
 
-def test_bars_stand_where_calls_are() -> None:
+def test_bars_stand_at_the_durations_of_calls() -> None:
     made = charts.distribution(
         np.array([100, 101, 2_000]), np.array([5, 5, 1_000_000]), [("p50", 105.0)], told="x"
     )
-    page = Page(str(made))
+    page = ReportPage(str(made))
     bars = page.of("rect", "bin")
     assert len(bars) in (2, 3)
     heights = [float(bar["height"]) for bar in bars]
@@ -366,8 +364,8 @@ def test_bars_stand_where_calls_are() -> None:
     assert page.of("path", "mark p50")
 
 
-def test_labels_are_text() -> None:
+def test_chart_labels_are_escaped() -> None:
     axis = axes.Axis((axes.AxisTick(0.5, "<b>"),), lambda value: value)
     chart = charts.over_time([], axis, axis, told='"><script>', dots=[(0.5, 0.5, "</title><script>")])
     assert isinstance(chart, Html)
-    assert Page(str(chart)).words.count("<b>") == 2
+    assert ReportPage(str(chart)).words.count("<b>") == 2

@@ -1,4 +1,4 @@
-"""Rows of windows as CSV, Parquet and JSON lines: what they hold, and that names stay names."""
+"""Tests rows of windows as CSV, Parquet and JSON lines, with hostile names too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stalltop.formats.tables.columns import COLUMNS, table
 from stalltop.model.errors import StalltopError
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.window import SPLITS, Window
-from tests.unit.exported import lying, several
+from tests.unit.exported import hostile, several
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows
 from tests.unit.test_output_tables import FORMULA
@@ -42,7 +42,7 @@ def parquet_of(found: list[Window]) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_line_has_the_figures_of_its_row() -> None:
+def test_a_csv_line_has_the_figures_of_its_row() -> None:
     one = full_window()
     rows = csv_of([one])
     assert len(rows) == len(one.rows)
@@ -61,19 +61,19 @@ def test_a_line_has_the_figures_of_its_row() -> None:
     assert sum(float(row["share"]) for row in rows if row["inside"] == "0") == pytest.approx(1.0)
 
 
-def test_what_is_not_known_is_empty_or_null() -> None:
+def test_unknown_values_are_empty_or_null() -> None:
     one = window([])
     one = replace(full_window(), rows=replace(full_window().rows, split_ns=None))
     assert {row["running_ns"] for row in csv_of([one])} == {""}
     assert {row["running_ns"] for row in parquet_of([one])} == {None}
-    # A row of a call that has not returned yet has no percentiles.
+    # A row with only an open call has no percentiles.
     none = np.zeros(len(one.rows), np.uint64)
     empty = replace(one, rows=replace(one.rows, calls=none))
     assert {row["p99_ns"] for row in csv_of([empty])} == {""}
     assert {row["p99_ns"] for row in parquet_of([empty])} == {None}
 
 
-def test_parquet_has_what_csv_has() -> None:
+def test_parquet_and_csv_hold_the_same_values() -> None:
     found = several()
     plain, typed = csv_of(found), parquet_of(found)
     assert len(plain) == len(typed) == sum(len(one.rows) for one in found)
@@ -88,7 +88,7 @@ def test_parquet_has_what_csv_has() -> None:
                 assert float(line[column.name]) == pytest.approx(float(value), rel=1e-14)
 
 
-def test_parquet_says_what_its_columns_are_and_goes_by_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_describes_its_columns_and_is_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 7)
     file = io.BytesIO()
     parquet.write(several(4), file)
@@ -96,10 +96,10 @@ def test_parquet_says_what_its_columns_are_and_goes_by_groups(monkeypatch: pytes
     assert found.num_row_groups == 2
     assert found.metadata.num_rows == 20
     assert {str(field.type) for field in found.schema_arrow} == {"string", "double", "uint64", "bool"}
-    assert found.schema_arrow.field("max_ns").metadata[b"about"] == b"the longest"
+    assert found.schema_arrow.field("max_ns").metadata[b"about"] == b"the longest one"
 
 
-def test_counts_beyond_63_bits_stay_what_they_are() -> None:
+def test_counts_beyond_63_bits_are_exact() -> None:
     one = full_window()
     huge = np.full(len(one.rows), (1 << 64) - 1, np.uint64)
     one = replace(one, rows=replace(one.rows, bytes=huge))
@@ -107,15 +107,15 @@ def test_counts_beyond_63_bits_stay_what_they_are() -> None:
     assert {row["bytes"] for row in parquet_of([one])} == {(1 << 64) - 1}
 
 
-def test_parquet_without_its_package_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_message_names_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(StalltopError, match="pyarrow") as told:
         parquet.write([full_window()], io.BytesIO())
     assert "--to csv" in told.value.remedy
 
 
-def test_no_name_is_a_formula_or_steers_a_terminal() -> None:
-    one = lying()
+def test_no_name_is_a_formula_or_a_terminal_command() -> None:
+    one = hostile()
     rows = csv_of([one])
     assert len(rows) == len(one.rows)
     for row in rows:
@@ -127,14 +127,14 @@ def test_no_name_is_a_formula_or_steers_a_terminal() -> None:
         assert all(value.isprintable() for value in typed.values() if isinstance(value, str))
 
 
-def test_json_has_a_window_a_line() -> None:
+def test_json_has_one_window_per_line() -> None:
     found = several(3)
     lines = b"".join(json_lines.pieces(found)).decode().splitlines()
     assert [json.loads(line) for line in lines] == [document(one) for one in found]
 
 
-def test_json_of_names_that_lie_is_json_in_utf_8() -> None:
-    text = b"".join(json_lines.pieces([lying()])).decode("utf-8")
+def test_json_of_hostile_names_is_valid_utf_8() -> None:
+    text = b"".join(json_lines.pieces([hostile()])).decode("utf-8")
     assert text.count("\n") == 1
     assert not [letter for letter in text[:-1] if ord(letter) < 32]
     found = json.loads(text)
@@ -142,7 +142,7 @@ def test_json_of_names_that_lie_is_json_in_utf_8() -> None:
 
 
 @given(windows())
-def test_any_window_is_a_table_of_its_types(one: Window) -> None:
+def test_any_window_gives_columns_of_the_declared_types(one: Window) -> None:
     kinds = {"text": (str,), "count": (int,), "number": (float,), "flag": (bool,)}
     for column, values in zip(COLUMNS, table(one), strict=True):
         assert len(values) == len(one.rows)
@@ -151,7 +151,7 @@ def test_any_window_is_a_table_of_its_types(one: Window) -> None:
     assert len(csv_of([one])) == len(one.rows)
 
 
-def test_every_column_is_documented_as_it_says_itself() -> None:
+def test_the_document_describes_every_column() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     listed = text.partition("<!-- columns -->")[2].partition("<!-- /columns -->")[0]
     lines = [line for line in listed.splitlines() if line.startswith("| `")]

@@ -1,4 +1,4 @@
-"""The trace: it is what the Trace Event Format allows and viewers show, and says what the windows say."""
+"""Tests that the trace follows the Trace Event Format and shows calls, counters and chains."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 
 from stalltop.formats.traces import trace
-from stalltop.formats.traces.tracks import LEAST_MADE_UP, Line, Tracks
+from stalltop.formats.traces.tracks import LEAST_MADE_UP, SliceLine, Tracks
 from stalltop.model.calls import Calls
 from stalltop.model.chain import Chain
 from stalltop.model.errors import StalltopError
 from stalltop.model.hosts.clocks import shifted
 from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import OpenCall, Window
-from tests.unit.exported import lying, several, span_of
+from tests.unit.exported import hostile, several, span_of
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import sequences
 from tests.unit.windows import window
 
 Events = list[dict[str, Any]]
 
-# What each kind of event must have (Trace Event Format, "Event descriptions"), and of which type.
+# Fields of each kind of event with their types (Trace Event Format, "Event descriptions").
 FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": float, "dur": float, "args": dict},
     "C": {"name": str, "pid": int, "ts": float, "args": dict},
@@ -44,7 +44,7 @@ def trace_of(found: list[Window]) -> dict[str, Any]:
 
 
 def check(made: dict[str, Any]) -> None:
-    """The whole of what a viewer relies on."""
+    """Checks everything that a viewer relies on."""
     assert made["displayTimeUnit"] in ("ms", "ns")
     events: Events = made["traceEvents"]
     for event in events:
@@ -71,7 +71,7 @@ def of(events: Events, kind: str) -> Events:
 
 
 def _check_names(events: Events) -> None:
-    """Every track is named once, before anything is on it; every line of slices, too."""
+    """Checks that each track, and each line of slices on it, is named once, before its first event."""
     processes: set[int] = set()
     threads: set[tuple[int, int]] = set()
     for event in events:
@@ -89,7 +89,7 @@ def _check_names(events: Events) -> None:
 
 
 def _check_nesting(events: Events) -> None:
-    """Slices of a line follow each other or lie within each other: viewers drop others."""
+    """Checks that slices of a line are nested or apart: viewers drop others."""
     lines: dict[tuple[int, int], Events] = defaultdict(list)
     for event in of(events, "X"):
         lines[event["pid"], event["tid"]].append(event)
@@ -104,7 +104,7 @@ def _check_nesting(events: Events) -> None:
 
 
 def _check_arrows(events: Events) -> None:
-    """Every arrow begins and ends once, at slices that are there."""
+    """Checks that every arrow starts and ends once, at existing slices."""
     starts = {event["id"]: event for event in of(events, "s")}
     ends = {event["id"]: event for event in of(events, "f")}
     assert len(starts) == len(of(events, "s"))
@@ -122,7 +122,7 @@ def _check_arrows(events: Events) -> None:
 
 
 def names(made: dict[str, Any]) -> dict[int, str]:
-    """What tracks are called."""
+    """Returns the names of the tracks."""
     return {
         event["pid"]: event["args"]["name"]
         for event in of(made["traceEvents"], "M")
@@ -142,12 +142,12 @@ def test_hosts_containers_and_processes_are_tracks() -> None:
             "tritonserver 200 (serve)": 1,
         }
     )
-    # Processes have their own numbers, what is none has one that no process has.
+    # Tracks of processes use the PID; others use a number that no process can have.
     assert shown[100] == "python3 100 (train)"
     assert all(number >= LEAST_MADE_UP for number, name in shown.items() if name.startswith(("host", "con")))
 
 
-def test_calls_that_were_kept_are_slices_of_their_threads() -> None:
+def test_captured_calls_are_slices_of_their_threads() -> None:
     one = full_window()
     made = trace_of([one])
     slices = {event["args"].get("duration_ns"): event for event in of(made["traceEvents"], "X")}
@@ -166,14 +166,14 @@ def test_calls_that_were_kept_are_slices_of_their_threads() -> None:
             assert sum(event["args"]["split"].values()) == call.duration_ns
 
 
-def test_what_is_documented_is_what_is_written() -> None:
+def test_the_document_shows_the_output() -> None:
     text = (Path(__file__).resolve().parent.parent.parent / "docs" / "export.md").read_text(encoding="utf-8")
     sample = text.partition("<!-- slice -->")[2].partition("<!-- /slice -->")[0].strip()
     shown = json.loads(sample.removeprefix("```json").removesuffix("```"))
     assert shown in trace_of([full_window()])["traceEvents"]
 
 
-def test_counters_are_what_a_pivot_says() -> None:
+def test_counters_equal_the_pivot() -> None:
     one = full_window()
     made = trace_of([one])
     shown = names(made)
@@ -193,7 +193,7 @@ def test_counters_are_what_a_pivot_says() -> None:
     assert counters["host gpu7", "calls missed"] == one.lost
 
 
-def test_counters_are_written_where_they_change_and_end_at_zero() -> None:
+def test_counters_are_written_on_change_and_end_at_zero() -> None:
     made = trace_of(several(5, gap=20.0))
     shown = names(made)
     calls = [
@@ -201,7 +201,7 @@ def test_counters_are_written_where_they_change_and_end_at_zero() -> None:
         for event in of(made["traceEvents"], "C")
         if shown[event["pid"]] == "container train" and event["name"] == "calls"
     ]
-    # Five windows that are alike, the last one after a gap of twenty seconds.
+    # Five equal windows, the last one after a gap of twenty seconds.
     assert calls == [(0.0, 3.0), (8.0, 0.0), (28.0, 3.0), (30.0, 0.0)]
     gaps = [event for event in of(made["traceEvents"], "X") if event["cat"] == "gap"]
     assert [(event["name"], event["ts"] / 1e6, event["dur"] / 1e6) for event in gaps] == [
@@ -209,16 +209,16 @@ def test_counters_are_written_where_they_change_and_end_at_zero() -> None:
     ]
 
 
-def test_windows_that_follow_each_other_have_no_gap() -> None:
+def test_consecutive_windows_leave_no_gap() -> None:
     made = trace_of([window([], start=1_000.0 + number * 1.01) for number in range(5)])
     assert not of(made["traceEvents"], "X")
 
 
-def test_a_call_that_does_not_return_is_one_slice_however_many_windows_show_it() -> None:
+def test_an_open_call_is_one_slice_over_several_windows() -> None:
     made = trace_of(several(5, gap=0.0))
     slices = [event for event in of(made["traceEvents"], "X") if event["name"] == "ncclCommInitRank"]
     assert len(slices) == 1
-    # It began 42 s before the end of the first window, which is 40 s before anything was recorded.
+    # It began 42 s before the end of the first window, 40 s before the recording.
     assert (slices[0]["ts"], slices[0]["dur"]) == (0.0, 10e6)
     assert slices[0]["args"]["began_unix_s"] == pytest.approx(1_700_000_002.25 - 42)
     assert "not returned" in slices[0]["args"]["ended"]
@@ -227,7 +227,7 @@ def test_a_call_that_does_not_return_is_one_slice_however_many_windows_show_it()
     assert all("thread ended" in event["args"]["ended"] for event in dead)
 
 
-def test_an_open_call_that_returned_and_was_kept_has_one_slice() -> None:
+def test_an_open_call_that_returned_and_was_captured_has_one_slice() -> None:
     one = full_window()
     kept = one.calls.kept[0]
     end = round(one.end * 1e9)
@@ -243,14 +243,14 @@ def test_an_open_call_that_returned_and_was_kept_has_one_slice() -> None:
     assert [event["dur"] for event in slices] == [2.5e6]
 
 
-def test_short_open_calls_are_the_ordinary_course_of_things() -> None:
+def test_short_open_calls_are_left_out() -> None:
     one = full_window()
     call = OpenCall("docker:aa", 100, 101, "python3", "driver", "cuStreamSynchronize", 3_000_000)
     made = trace_of([replace(one, open_calls=(call,), calls=Calls())])
     assert "cuStreamSynchronize" not in {event["name"] for event in of(made["traceEvents"], "X")}
 
 
-def test_what_is_wrong_is_a_slice_with_an_arrow_from_who_is_to_blame() -> None:
+def test_a_chain_is_a_slice_with_an_arrow_from_its_culprit() -> None:
     found = several(5, gap=0.0)
     made = trace_of(found)
     shown = names(made)
@@ -259,7 +259,7 @@ def test_what_is_wrong_is_a_slice_with_an_arrow_from_who_is_to_blame() -> None:
     assert len(slices) == 1
     (loses,) = slices
     assert shown[loses["pid"]] == "container serve"
-    # It began before the recording did.
+    # It began before the recording.
     assert (loses["ts"], loses["args"]["since_unix_s"]) == (0.0, chain.since)
     assert round(loses["dur"] * 1000) == 9_750_000_000
     assert loses["args"]["summary"] == chain.summary
@@ -269,7 +269,7 @@ def test_what_is_wrong_is_a_slice_with_an_arrow_from_who_is_to_blame() -> None:
     assert (arrow["f"]["pid"], arrow["f"]["tid"]) == (loses["pid"], loses["tid"])
 
 
-def test_what_was_over_before_is_left_out() -> None:
+def test_a_chain_that_ended_before_the_recording_is_left_out() -> None:
     one = full_window()
     over = replace(one.chains[0], since=one.start - 30, seen=one.start - 20, open=False)
     assert not [
@@ -277,7 +277,7 @@ def test_what_was_over_before_is_left_out() -> None:
     ]
 
 
-def test_chains_at_one_time_have_lines_of_their_own() -> None:
+def test_simultaneous_chains_have_separate_lines() -> None:
     one = full_window()
 
     def chain(number: int) -> Chain:
@@ -290,7 +290,7 @@ def test_chains_at_one_time_have_lines_of_their_own() -> None:
     assert len(set(lines)) == len(lines) == 5
 
 
-def test_a_chain_that_comes_again_is_a_slice_again() -> None:
+def test_a_chain_that_returns_is_a_second_slice() -> None:
     one = full_window()
     again = replace(one.chains[0], since=one.start + 10, seen=one.start + 12)
     over = replace(one.chains[0], id=f"{again.id}@{one.chains[0].since:.0f}", open=False)
@@ -300,8 +300,8 @@ def test_a_chain_that_comes_again_is_a_slice_again() -> None:
     assert slices[0]["tid"] == slices[1]["tid"]
 
 
-def test_names_that_lie_are_names() -> None:
-    made = trace_of([lying(), replace(lying(), start=1_700_000_002.25)])
+def test_hostile_names_are_escaped() -> None:
+    made = trace_of([hostile(), replace(hostile(), start=1_700_000_002.25)])
     text = json.dumps(made)
     assert "\\udc" not in text
     assert "\\u001b" not in text
@@ -314,11 +314,11 @@ def test_an_empty_export_is_a_trace() -> None:
 
 
 @given(sequences())
-def test_any_windows_are_a_trace(found: list[Window]) -> None:
+def test_any_windows_make_a_valid_trace(found: list[Window]) -> None:
     trace_of(found)
 
 
-def test_windows_of_several_hosts_have_tracks_of_their_own() -> None:
+def test_windows_of_several_hosts_have_separate_tracks() -> None:
     one = full_window()
     other = replace(
         one,
@@ -330,7 +330,7 @@ def test_windows_of_several_hosts_have_tracks_of_their_own() -> None:
     assert {name for name in shown.values() if name.startswith("host")} == {"host gpu7", "host gpu8"}
 
 
-def test_where_the_clock_was_set_back_everything_has_its_time() -> None:
+def test_after_a_clock_was_set_back_all_events_keep_their_time() -> None:
     one = full_window()
     found = [one, shifted(one, -1_000.0)]
     made = trace_of(found)
@@ -342,15 +342,15 @@ def test_where_the_clock_was_set_back_everything_has_its_time() -> None:
         assert pytest.approx(at) in begun
 
 
-def test_more_than_viewers_open_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_too_large_for_viewers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "MOST_BYTES", 10_000)
     with pytest.raises(StalltopError, match="larger than") as told:
         b"".join(trace.pieces(several(50), span_of(several(50))))
     assert "--every" in told.value.remedy
 
 
-def test_a_line_takes_slices_that_fit() -> None:
-    line = Line()
+def test_a_line_takes_slices_that_do_not_overlap() -> None:
+    line = SliceLine()
     assert line.takes(10, 20, within=True)
     assert line.takes(12, 15, within=True)
     assert not line.takes(12, 15, within=False)
@@ -360,7 +360,7 @@ def test_a_line_takes_slices_that_fit() -> None:
     assert not line.takes(5, 12, within=True)
 
 
-def test_slices_that_do_not_fit_get_a_line_beside() -> None:
+def test_overlapping_slices_get_a_second_line() -> None:
     tracks = Tracks()
     track = tracks.process("h", "docker:aa", "train", 100, "python3")
     assert tracks.line(track, 101, "thread 101", 0, 10, within=True) == 101

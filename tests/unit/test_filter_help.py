@@ -1,4 +1,4 @@
-"""What the help and the documents say of filters is what filters do."""
+"""Tests that the help page and the documents describe the filters that exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stalltop.tui.pages.filter_help import TERMS, markdown
 from stalltop.tui.pages.texts import help_page
 
 
-def test_every_term_that_is_shown_is_a_filter_and_in_the_help() -> None:
+def test_every_documented_term_is_a_valid_filter() -> None:
     lines = ["".join(part for part, _ in line.parts) for line in help_page()]
     for term, meaning in TERMS:
         found = parse(term)
@@ -16,7 +16,7 @@ def test_every_term_that_is_shown_is_a_filter_and_in_the_help() -> None:
         assert any(line.startswith(f"  {term} ") and line.endswith(meaning) for line in lines)
 
 
-def test_the_documents_name_every_key_of_a_filter() -> None:
+def test_the_documents_list_every_key() -> None:
     text = markdown()
     assert all(f"`{key}:`" in text for key in (*KEYS, *SHORT_KEYS))
     assert all(f"| `{term}` | " in text for term, _ in TERMS)

@@ -1,4 +1,4 @@
-"""What holds of each form that a window is read back from: what was in it comes back, cleaned if need be."""
+"""Tests each format that a window is read back from."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from tests.unit.windows import Calls, key, same_window, window
 
 
 @dataclass(frozen=True)
-class Format:
-    """One way to write a window into a file, and to read it."""
+class WindowFormat:
+    """Writes a window to a file and reads it back."""
 
     write: Callable[[Window, Path], object]
     load: Callable[[Path], Window]
 
     def again(self, one: Window, path: Path) -> Window:
-        """``one`` written and read."""
+        """Writes ``one`` and reads it back."""
         self.write(one, path)
         return self.load(path)
 
 
 FORMATS = {
-    "wire": Format(
+    "wire": WindowFormat(
         lambda one, path: path.write_bytes(wire.encode(one)), lambda path: wire.decode(path.read_bytes())
     ),
-    "SQLite": Format(lambda one, path: saving.save(one, path, overwrite=True), reading.load),
+    "SQLite": WindowFormat(lambda one, path: saving.save(one, path, overwrite=True), reading.load),
 }
 WINDOWS = {
     "full": full_window(),
@@ -59,17 +59,17 @@ WINDOWS = {
 
 
 @pytest.fixture(params=FORMATS)
-def format_(request: pytest.FixtureRequest) -> Format:
+def format_(request: pytest.FixtureRequest) -> WindowFormat:
     return FORMATS[request.param]
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_everything_in_a_window_comes_back(name: str, format_: Format, tmp_path: Path) -> None:
+def test_every_field_of_a_window_is_read_back(name: str, format_: WindowFormat, tmp_path: Path) -> None:
     same_window(format_.again(WINDOWS[name], tmp_path / "w.stalltop"), WINDOWS[name])
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_any_window_comes_back_and_is_written_the_same(
+def test_any_window_is_read_back_and_written_the_same_again(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("saved") / "any.stalltop"
@@ -89,7 +89,7 @@ def test_any_window_comes_back_and_is_written_the_same(
     check()
 
 
-def test_control_characters_in_a_file_never_reach_the_screen(format_: Format, tmp_path: Path) -> None:
+def test_control_characters_in_a_file_never_reach_the_screen(format_: WindowFormat, tmp_path: Path) -> None:
     bad = Device(0, "GPU-1\x1b[2J", "H100\u202e\n")
     one = replace(full_window(), devices=replace(full_window().devices, devices=(bad,)))
     one = replace(one, rows=window([Calls(key(device="0\x1b[2J"), [5])]).rows, kernels=())
@@ -99,7 +99,7 @@ def test_control_characters_in_a_file_never_reach_the_screen(format_: Format, tm
     assert [row.device for row in found.rows.keys] == ["0[2J"]
 
 
-def test_a_figure_that_is_no_number_is_saved_as_unknown(format_: Format, tmp_path: Path) -> None:
+def test_a_nan_is_saved_as_unknown(format_: WindowFormat, tmp_path: Path) -> None:
     full = full_window()
     (device,) = full.devices.devices
     devices = replace(full.devices, devices=(replace(device, power_watts=float("nan")),))
@@ -109,7 +109,7 @@ def test_a_figure_that_is_no_number_is_saved_as_unknown(format_: Format, tmp_pat
     assert found.coverage.probe_ns == 0.0
 
 
-def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
+def test_an_unreadable_path_is_refused_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         reading.load(tmp_path / "nothing")
     with pytest.raises(UsageError, match="no regular file"):

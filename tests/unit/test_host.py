@@ -1,4 +1,4 @@
-"""CPU shares from counters, and this machine's own figures."""
+"""Tests CPU shares from counters, and figures of this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cpu(**seconds: float) -> SimpleNamespace:
     return SimpleNamespace(**{"user": 0.0, "nice": 0.0, "system": 0.0, "idle": 0.0, "iowait": 0.0, **seconds})
 
 
-def test_busy_shares() -> None:
+def test_idle_and_iowait_are_not_busy() -> None:
     before = [cpu(user=100, idle=100), cpu(user=100, idle=100)]
     now = [cpu(user=103, idle=101), cpu(user=100, idle=103, iowait=1)]
     shares = busy_percents(before, now)
@@ -33,19 +33,19 @@ def test_steal_and_interrupts_are_busy() -> None:
     assert shares.each == (50.0,)
 
 
-def test_counters_that_step_back_or_stand_still() -> None:
+def test_counters_that_step_back_or_stand_still_give_valid_shares() -> None:
     assert busy_percents([cpu(user=5, idle=5)], [cpu(user=5, idle=5)]).each == (0.0,)
     assert busy_percents([cpu(user=5, idle=5)], [cpu(user=6, idle=4.99)]).each == (100.0,)
 
 
-def test_cpus_that_come_and_go() -> None:
+def test_cpus_may_appear_between_samples() -> None:
     assert busy_percents([cpu(user=1)], [cpu(user=2), cpu(user=2)]) == (0.0, (0.0, 0.0))
 
 
-def test_this_host() -> None:
+def test_figures_of_this_host_are_plausible() -> None:
     reader = HostReader()
     begin = time.process_time()
-    while time.process_time() - begin < 0.3:  # seconds of work, however long they take here
+    while time.process_time() - begin < 0.3:  # CPU time, which may take longer than that by the clock
         pass
     seen = reader.read()
     assert seen.cpus == len(seen.cpu_each_percent)

@@ -1,4 +1,4 @@
-"""Where the host's files are looked for."""
+"""Tests below which root the files of the host are found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _untold(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def seen(monkeypatch: pytest.MonkeyPatch, namespace: str, first: Path) -> None:
-    """Be in this PID namespace, where the first process has this root."""
+    """Simulates a PID namespace whose first process has the root ``first``."""
     original = os.stat
     monkeypatch.setattr(os, "readlink", lambda _: namespace)
     monkeypatch.setattr(
@@ -38,7 +38,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, namespace: str, first: Path) -> None:
         ("a", "/etc", "a/passwd", "etc/passwd"),
     ],
 )
-def test_links_of_the_host_stay_on_the_host(
+def test_links_resolve_below_the_host_root(
     tmp_path: Path, link: str, target: str, path: str, leads_to: str
 ) -> None:
     place = tmp_path / link
@@ -47,28 +47,30 @@ def test_links_of_the_host_stay_on_the_host(
     assert host_files.inside(tmp_path, path) == tmp_path / leads_to
 
 
-def test_they_are_where_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_sets_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/host")
     assert host_files.host_files() == Path("/host")
 
 
-def test_in_a_container_they_are_the_first_processs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_in_a_container_with_the_hosts_pids_the_root_is_that_of_pid_1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     seen(monkeypatch, INITIAL, tmp_path)
     assert host_files.host_files() == Path("/proc/1/root")
 
 
-def test_on_the_host_they_are_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_the_host_the_root_is_slash(monkeypatch: pytest.MonkeyPatch) -> None:
     seen(monkeypatch, INITIAL, Path("/"))
     assert host_files.host_files() == Path("/")
 
 
-def test_the_first_process_of_a_container_is_not_the_hosts(
+def test_in_a_pid_namespace_of_its_own_the_root_is_slash(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     seen(monkeypatch, "pid:[4026532000]", tmp_path)
     assert host_files.host_files() == Path("/")
 
 
-def test_who_may_not_look_there_has_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_permission_the_root_is_slash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen(monkeypatch, INITIAL, tmp_path / "not there")
     assert host_files.host_files() == Path("/")

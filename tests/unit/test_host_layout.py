@@ -1,4 +1,4 @@
-"""The parts that watch the host are in their source."""
+"""Tests that flags, programs and maps of the host monitoring exist in the BPF source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from stalltop.probes.host.parts import PARTS
 from stalltop.probes.programs.recipes import source_text
 
 
-def test_every_part_is_in_the_source() -> None:
+def test_every_part_is_in_the_bpf_source() -> None:
     source = source_text("host.c")
     for part in PARTS:
         assert part.flag in source

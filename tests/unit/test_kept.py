@@ -1,4 +1,4 @@
-"""Moments that are over and still in memory: which windows they are made of."""
+"""Tests windows of past moments, built from those in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.windows import Calls, key, window
 
 
 def parts(number: int, *, seconds: float = 1.0) -> tuple[Packed, ...]:
-    """Windows that follow each other from 1000.0 on; the n-th one has a call of n us."""
+    """Returns consecutive windows from 1000.0 on; number n has one call of n us."""
     return tuple(
         pack(window([Calls(key(), [1_000 * (at + 1)])], start=1_000.0 + at * seconds, seconds=seconds))
         for at in range(number)
@@ -33,7 +33,9 @@ def parts(number: int, *, seconds: float = 1.0) -> tuple[Packed, ...]:
         (0.0, 10.0, 1_000.0, 1),
     ],
 )
-def test_windows_of_the_past(at: float, length: float | None, start: float, calls: int) -> None:
+def test_a_past_window_has_the_requested_end_and_length(
+    at: float, length: float | None, start: float, calls: int
+) -> None:
     made = window_at(parts(20), at, length)
     assert made is not None
     assert (made.start, int(made.rows.calls.sum())) == (start, calls)
@@ -49,23 +51,23 @@ def test_a_window_shows_the_chains_of_its_moment() -> None:
         assert made.chains == (chain,)
 
 
-def test_a_moment_stays_where_it_was_when_windows_are_merged() -> None:
+def test_a_moment_keeps_its_time_when_windows_are_merged() -> None:
     history = History()
     for part in parts(640):
         history.add(part.unpack())
     assert history.times()[0] == (1_000.0, 10.0)
     made = window_at(history.parts, 1_017.0, 10.0)
     assert made is not None
-    assert (made.start, made.end) == (1_010.0, 1_020.0), "the nearest to it that is kept"
+    assert (made.start, made.end) == (1_010.0, 1_020.0), "the nearest window that is kept"
     made = window_at(history.parts, 1_640.0, 10.0)
     assert made is not None
     assert made.start == 1_630.0
 
 
-def test_what_nobody_wants_any_more_is_given_up() -> None:
+def test_a_cancelled_window_is_given_up() -> None:
     assert window_at(parts(3), 1_002.0, None, lambda: True) is None
 
 
-def test_upto_is_never_nothing() -> None:
+def test_upto_returns_at_least_one_window() -> None:
     assert len(upto(parts(3), 0.0)) == 1
     assert len(upto(parts(3), 1_002.0)) == 2

@@ -1,4 +1,4 @@
-"""Which calls are kept one by one, by thresholds that follow the counts, on memory that a test fills."""
+"""Tests which calls are captured, with memory in place of BPF maps."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SLOTS = 64
 MS = 1_000_000
 
 
-class Kernel:
-    """Slots that a test counts into, and a clock that it moves on."""
+class CaptureMaps:
+    """Holds BPF maps in memory, which the test fills, and a clock that it advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -44,7 +44,7 @@ class Kernel:
         return found
 
     def second(self, *durations: dict[int, int]) -> None:
-        """A second in which slot n made ``durations[n]``: calls by length in ns."""
+        """Advances one second in which slot n counts ``durations[n]``: number of calls by length in ns."""
         self.now += 1.0
         dense = np.zeros((len(durations), COUNTERS), np.uint64)
         for slot, calls in enumerate(durations):
@@ -56,46 +56,46 @@ class Kernel:
         return int(self.slots["slow_ns"][slot])
 
 
-def test_the_kernel_is_told_its_limits() -> None:
-    (keeping,) = Kernel().keeping
+def test_the_bpf_program_gets_its_limits() -> None:
+    (keeping,) = CaptureMaps().keeping
     assert int(keeping["most_slow"]) == SLOW_A_SECOND
     assert int(keeping["most_samples"]) == SAMPLES_A_SECOND
     assert int(keeping["most_of_slot"]) == MOST_OF_SLOT
 
 
-def test_a_slow_minority_is_above_the_threshold() -> None:
-    kernel = Kernel()
+def test_a_slow_minority_lies_above_the_threshold() -> None:
+    kernel = CaptureMaps()
     for _ in range(3):
         kernel.second({10_000: 990, 5 * MS: 10})
         assert 10_000 < kernel.slow_ns() <= 5 * MS
 
 
-def test_calls_that_all_take_as_long_are_not_slow() -> None:
-    kernel = Kernel()
+def test_calls_of_equal_length_are_not_slow() -> None:
+    kernel = CaptureMaps()
     kernel.second({10_000: 50_000})
     assert 10_000 < kernel.slow_ns() < 12_000
 
 
-def test_most_calls_of_a_rare_operation_are_slow() -> None:
-    kernel = Kernel()
+def test_every_call_of_a_rare_operation_is_slow() -> None:
+    kernel = CaptureMaps()
     for _ in range(5):
         kernel.second({MS: 1})
     assert kernel.slow_ns() <= MS
 
 
-def test_not_more_are_slow_than_may_be_kept() -> None:
-    """A hundred rows with many calls share what may be kept in a second."""
-    kernel = Kernel()
+def test_at_most_the_permitted_number_is_slow() -> None:
+    """All slots together share the number of captures per second."""
+    kernel = CaptureMaps()
     calls = {1000 * n: 100 for n in range(1, 200)}
     for _ in range(3):
         kernel.second(*[calls] * SLOTS)
     above = sum(n for ns, n in calls.items() if ns >= kernel.slow_ns())
-    assert above <= SLOW_A_SECOND / SLOTS + 100  # a step of the threshold may hold the calls of one length
+    assert above <= SLOW_A_SECOND / SLOTS + 100  # one step of the threshold may hold all calls of one length
     assert kernel.slow_ns() > 150_000
 
 
-def test_thresholds_rise_at_once_and_fall_when_the_past_fades() -> None:
-    kernel = Kernel()
+def test_thresholds_rise_at_once_and_fall_slowly() -> None:
+    kernel = CaptureMaps()
     kernel.second({10_000: 1000})
     assert kernel.slow_ns() < 20_000
     for _ in range(4):
@@ -106,17 +106,17 @@ def test_thresholds_rise_at_once_and_fall_when_the_past_fades() -> None:
     assert kernel.slow_ns() < 20_000
 
 
-def test_a_slot_with_a_new_owner_begins_anew() -> None:
-    kernel = Kernel()
+def test_a_slot_with_a_new_owner_starts_without_history() -> None:
+    kernel = CaptureMaps()
     for _ in range(10):
         kernel.second({10 * MS: 1000})
-    kernel.slots["slow_ns"] = 0  # as everything in a slot that was given back
+    kernel.slots["slow_ns"] = 0  # a released slot is zeroed
     kernel.second({10_000: 1000})
     assert kernel.slow_ns() < 20_000
 
 
-def test_what_is_no_call_or_free_has_no_threshold() -> None:
-    kernel = Kernel()
+def test_gaps_and_free_slots_have_no_threshold() -> None:
+    kernel = CaptureMaps()
     kernel.owners["operation"][:3] = (layout.HOST_GAP, layout.HOST_WORK, 0)
     kernel.owners["operation"][3] = 5 | layout.NESTED
     kernel.second(*[{10_000: 100}] * 4)
@@ -125,8 +125,8 @@ def test_what_is_no_call_or_free_has_no_threshold() -> None:
 
 
 @pytest.mark.parametrize("calls", [1, 10, 1000, 1_000_000])
-def test_about_one_call_a_second_is_taken_at_random(calls: int) -> None:
-    kernel = Kernel()
+def test_about_one_call_per_second_is_sampled(calls: int) -> None:
+    kernel = CaptureMaps()
     for _ in range(5):
         kernel.second({10_000: calls})
     assert int(kernel.slots["sample_every"][0]) == pytest.approx(calls, rel=0.05)
@@ -140,8 +140,8 @@ def record(start_ns: int, duration_ns: int = 10, **fields: object) -> np.void:
     return cast(np.void, made[0])
 
 
-def test_records_are_told_once_when_they_are_over() -> None:
-    kernel = Kernel()
+def test_records_are_returned_once_after_their_call_has_ended() -> None:
+    kernel = CaptureMaps()
     kernel.ring = [record(100, why=1), record(150, 60, operation=7 | layout.NESTED), record(120, tgid=9)]
     first, second = kernel.kept.read(200)
     assert (first.start_ns, first.slow, first.nested) == (100, False, False)
@@ -154,8 +154,8 @@ def test_records_are_told_once_when_they_are_over() -> None:
     assert kernel.kept.read(10_000) == []
 
 
-def test_a_split_is_never_more_than_the_call() -> None:
-    kernel = Kernel()
+def test_a_split_never_exceeds_the_call() -> None:
+    kernel = CaptureMaps()
     off = [999, 30, 20, 0, 0, 0, 70, 0, 0, 5]
     kernel.ring = [record(1, 100, split_ns=off), record(2, 200, split_ns=off)]
     first, second = kernel.kept.read(1000)
@@ -166,8 +166,9 @@ def test_a_split_is_never_more_than_the_call() -> None:
     assert kernel.kept.read(1000)[0].split_ns is None
 
 
-class Mapped:
-    """The memory of a ring with room for ``size`` bytes, which a test writes as the kernel does."""
+class RingMemory:
+    """Holds the memory of a BPF ring buffer of ``size`` bytes; the test writes it as the Linux kernel
+    does."""
 
     def __init__(self, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.size = size
@@ -187,7 +188,7 @@ class Mapped:
     def write(self, value: int, flags: int = 0) -> None:
         at = int(self.producer[:8].view(np.uint64)[0])
         entry = np.array([(16 | flags, 0, value, 0)], "u4, u4, u8, u8").view(np.uint8)
-        for place in (at % self.size, at % self.size + self.size):  # it is mapped twice
+        for place in (at % self.size, at % self.size + self.size):  # the ring is mapped twice
             data = self.producer[mmap.PAGESIZE :]
             for number, byte in enumerate(entry):
                 data[(place + number) % (2 * self.size)] = byte
@@ -197,8 +198,8 @@ class Mapped:
         return [int(value) for value in self.reader.take()["value"]]
 
 
-def test_a_ring_gives_what_is_complete_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    mapped = Mapped(mmap.PAGESIZE, monkeypatch)
+def test_a_ring_returns_complete_records_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped = RingMemory(mmap.PAGESIZE, monkeypatch)
     assert mapped.take() == []
     for value in range(5):
         mapped.write(value, 1 << 30 if value == 2 else 0)
@@ -208,8 +209,8 @@ def test_a_ring_gives_what_is_complete_in_order(monkeypatch: pytest.MonkeyPatch)
     assert mapped.take() == []  # the sixth is being written, and the seventh waits for it
 
 
-def test_a_ring_goes_round_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    mapped = Mapped(mmap.PAGESIZE, monkeypatch)
+def test_a_ring_wraps_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped = RingMemory(mmap.PAGESIZE, monkeypatch)
     value = 0
     for turn in range(60):
         first = value
@@ -219,7 +220,7 @@ def test_a_ring_goes_round_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
         assert mapped.take() == list(range(first, value))
 
 
-def test_records_of_a_ring_are_whole_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_ring_record_must_be_a_multiple_of_8(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring, "map_memory", lambda *_, **__: pytest.fail("mapped"))
     with pytest.raises(ValueError, match="multiples of 8"):
         Ring(3, 4096, np.dtype([("value", "u4")]))

@@ -1,4 +1,4 @@
-"""Which kernels of Debian are taken, the table of a run on them, and that table in docs/kernels.md."""
+"""Tests the choice of Debian's Linux kernels, and the table of test results in docs/kernels.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernels import fetch, matrix
-from tests.kernels.machine import Told
+from tests.kernels.machine import GuestReport
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/kernels.md"
 NAMES = [
@@ -32,11 +32,11 @@ NAMES = [
         ("5.10", None),
     ],
 )
-def test_the_newest_cloud_kernel_of_a_series(series: str, package: str | None) -> None:
+def test_the_newest_cloud_kernel_of_a_series_is_chosen(series: str, package: str | None) -> None:
     assert fetch._newest(NAMES, series) == package
 
 
-def test_a_kernel_that_cannot_be_had_is_said(
+def test_a_kernel_that_cannot_be_fetched_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(fetch.CACHE_VARIABLE, str(tmp_path))
@@ -46,7 +46,7 @@ def test_a_kernel_that_cannot_be_had_is_said(
     assert fetch.main(["debian-3"]) == 2
 
 
-def test_a_kernel_in_the_cache_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_kernel_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(fetch.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     image = tmp_path / "debian-12/vmlinuz-6.1"
@@ -60,8 +60,8 @@ def program(variant: str, name: str, instructions: int, refused: str = "") -> di
     return {**told, "verifier_ms": 1.4, "refused": refused}
 
 
-def test_rows_of_a_guest() -> None:
-    told = Told("", "")
+def test_results_of_a_guest_make_rows() -> None:
+    told = GuestReport("", "")
     told.lines = [
         {"kind": "kernel", "release": "6.1.0"},
         program("perf, with splits", "call_begins", 20_000),
@@ -86,22 +86,24 @@ def test_rows_of_a_guest() -> None:
 
 
 def test_a_guest_that_did_not_boot_has_a_row() -> None:
-    told = Told("", "the guest did not end within 1 s")
+    told = GuestReport("", "the guest did not end within 1 s")
     ((kernel, *_, counted),) = matrix.lines(told, "debian-12", "clang 14")
     assert kernel == "debian-12: did not boot"
     assert counted == "the guest did not end within 1 s"
 
 
-def test_the_console_is_in_the_message() -> None:
-    told = Told("\n".join(f"line {number}" for number in range(200)), "the guest did not end within 1 s")
+def test_the_message_contains_the_end_of_the_console_output() -> None:
+    told = GuestReport(
+        "\n".join(f"line {number}" for number in range(200)), "the guest did not end within 1 s"
+    )
     assert "within 1 s" in told.problem()
     assert "line 199" in told.problem()
     assert "line 0" not in told.problem()
 
 
 def test_rows_of_other_kernels_stay_on_the_page() -> None:
-    def of(kernel: str, loaded: str) -> matrix.Line:
-        return matrix.Line(kernel, "host", "perf", loaded, "1", "3", "1 / 1")
+    def of(kernel: str, loaded: str) -> matrix.MatrixRow:
+        return matrix.MatrixRow(kernel, "host", "perf", loaded, "1", "3", "1 / 1")
 
     empty = f"{matrix.BEGIN}\n{matrix.END}"
     once = matrix.page(
@@ -109,14 +111,14 @@ def test_rows_of_other_kernels_stay_on_the_page() -> None:
     )
     twice = matrix.page(once, [of("6.12.1", "2 of 2"), of("5.15.0", "2 of 2")], [])
     rows = [line for line in twice.splitlines() if line.startswith("| ")][1:]
-    assert [_cells(row)[0] for row in rows] == ["5.15.0", "6.1.9-5", "6.12.1"], "by version"
+    assert [_cells(row)[0] for row in rows] == ["5.15.0", "6.1.9-5", "6.12.1"], "sorted by version"
     assert "1 of 2" not in twice
     assert "6.1.9-5: why" in twice
     assert "6.12.1: why" not in twice
 
 
 def test_only_the_table_of_the_page_is_replaced() -> None:
-    row = matrix.Line("6.1.0", "clang 14", "perf", "2 of 2", "1", "3", "1 / 1")
+    row = matrix.MatrixRow("6.1.0", "clang 14", "perf", "2 of 2", "1", "3", "1 / 1")
     once = matrix.page(f"before\n{matrix.BEGIN}\nold\n{matrix.END}\nafter\n", [row], ["6.11: refused"])
     assert once.startswith("before\n")
     assert once.endswith("after\n")
@@ -126,7 +128,7 @@ def test_only_the_table_of_the_page_is_replaced() -> None:
         matrix.page("", [row], [])
 
 
-def test_the_page_holds_a_whole_run() -> None:
+def test_the_page_holds_one_complete_run() -> None:
     text = PAGE.read_text()
     head, _, *rows = [line for line in text.splitlines() if line.startswith("|")]
     assert _cells(head) == list(matrix.COLUMNS)
@@ -140,7 +142,7 @@ def test_the_page_holds_a_whole_run() -> None:
         series.add(".".join(kernel.split(".")[:2]))
         if counted == "refused":
             refused += 1
-            assert f"{kernel}: " in text, "its reason"
+            assert f"{kernel}: " in text, "the reason for a refusal is missing"
         elif way != "host":
             traced += 1
             got, _, made = counted.partition(" / ")

@@ -1,4 +1,5 @@
-"""Names of kernels: what programs told, what is in their memory, what their symbols say."""
+"""Tests names of CUDA kernels: reported at registration, read from the program's memory, or found in
+symbols."""
 
 from __future__ import annotations
 
@@ -62,14 +63,14 @@ def named(one: RawKernel, **more: object) -> str:
     return found
 
 
-def test_what_a_program_told_is_shown_demangled() -> None:
+def test_a_registered_name_is_demangled() -> None:
     assert named(raw(name=b"_Z5scalePffi")) == "scale(float*, float, int)"
     assert named(raw(name=b"triton_poi_0")) == "triton_poi_0"
     assert named(raw(name=b"_Z20__device_stub__scalePf")) == "scale(float*)"
     assert named(raw(name=b"__device_stub__Z5scalePf")) == "scale(float*)"
 
 
-def test_names_are_fit_to_show() -> None:
+def test_names_are_printable_and_bounded() -> None:
     assert named(raw(name=b"a\x1b[31m\xffb")) == "a[31m\ufffdb"
     assert len(named(raw(name=b"k" * 4000))) == kernel_names.MOST_NAME
 
@@ -87,7 +88,7 @@ def test_a_name_is_shown_mangled_until_it_is_demangled(monkeypatch: pytest.Monke
     names.close()
 
 
-def test_where_no_name_can_be_demangled_that_is_said() -> None:
+def test_an_unavailable_demangler_is_reported() -> None:
     names = KernelNames(demangler=demangler.Demangler((sys.executable, "-c", "print(end=chr(0))")))
     names.prepare()
     assert shown(names, raw(1, b"_Z5scalePffi")) == "_Z5scalePffi"
@@ -99,7 +100,7 @@ def test_where_no_name_can_be_demangled_that_is_said() -> None:
     assert KernelNames().missing() == ()
 
 
-def test_what_is_remembered_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_names, "MOST_SHOWN", 8)
     names = KernelNames()
     for n in range(40):
@@ -119,20 +120,20 @@ def test_what_is_remembered_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         ("größe\u202e\n()".encode(), "größe ()"),
     ],
 )
-def test_names_for_display(name: bytes, expected: str) -> None:
+def test_names_are_shortened_for_display(name: bytes, expected: str) -> None:
     assert for_display(name) == expected
 
 
-def test_a_cut_name_is_read_whole_from_memory_or_says_so() -> None:
+def test_a_cut_name_is_completed_from_memory_or_marked() -> None:
     whole = ctypes.create_string_buffer(b"n" * 900)
     assert named(raw(name=b"n" * 255, cut=True, at=ctypes.addressof(whole))) == "n" * 900
-    # What lies there now is another text.
+    # The memory holds another text by now.
     other = ctypes.create_string_buffer(b"m" * 900)
     assert named(raw(name=b"n" * 255, cut=True, at=ctypes.addressof(other))) == "n" * 255 + "…"
     assert named(raw(name=b"n" * 255, cut=True)) == "n" * 255 + "…"
 
 
-def test_a_name_that_the_kernel_could_not_read_is_read_from_memory() -> None:
+def test_a_name_missing_from_the_record_is_read_from_memory() -> None:
     text = ctypes.create_string_buffer(b"_Z5scalePffi")
     assert named(raw(at=ctypes.addressof(text))) == "scale(float*, float, int)"
     assert (
@@ -140,7 +141,7 @@ def test_a_name_that_the_kernel_could_not_read_is_read_from_memory() -> None:
     )
 
 
-def test_a_text_without_end_at_the_end_of_memory_is_no_danger() -> None:
+def test_an_unterminated_name_at_the_end_of_a_page_is_harmless() -> None:
     with mmap.mmap(-1, mmap.PAGESIZE) as page:
         page.write(b"x" * mmap.PAGESIZE)
         start = ctypes.addressof(ctypes.c_char.from_buffer(page))
@@ -152,14 +153,14 @@ def test_a_text_without_end_at_the_end_of_memory_is_no_danger() -> None:
     assert named(raw(at=1 << 40, pid=1 << 22)) == ""
 
 
-def test_each_generation_has_its_name() -> None:
+def test_each_generation_has_its_own_name() -> None:
     names = KernelNames()
     names.begin()
     assert names.known(PID, 100, 7) == ""
     assert shown(names, raw(7, b"one")) == names.known(PID, 100, 7) == "one"
     assert shown(names, raw(7, b"two", generation=1)) == "two"
     assert shown(names, raw(7, b"")) == "one"
-    assert names.known(PID, 100, 7) == "", "a call of this window may be of either"
+    assert names.known(PID, 100, 7) == "", "a call of this window may belong to either"
     names.begin()
     assert shown(names, raw(7, b"two", generation=1)) == names.known(PID, 100, 7) == "two"
     names.begin()
@@ -168,17 +169,17 @@ def test_each_generation_has_its_name() -> None:
     assert names.known(PID, 100, 7) == ""
 
 
-def test_each_program_of_a_process_has_its_names() -> None:
+def test_each_program_of_a_process_has_its_own_names() -> None:
     names = KernelNames()
     names.begin()
     assert shown(names, raw(7, b"alpha")) == "alpha"
     assert shown(names, raw(7, b"beta", born_ns=200)) == "beta"
     assert (names.known(PID, 100, 7), names.known(PID, 200, 7)) == ("alpha", "beta")
     assert shown(names, raw(7, b"")) == "alpha"
-    assert shown(names, raw(7, b"gamma")) == "gamma", "what is told is believed before what was known"
+    assert shown(names, raw(7, b"gamma")) == "gamma", "a reported name replaces the known one"
 
 
-def test_the_memory_of_the_program_that_runs_now_says_nothing_of_the_one_before() -> None:
+def test_memory_of_the_current_program_names_no_cuda_kernel_of_an_earlier_one() -> None:
     text = ctypes.create_string_buffer(b"n" * 300)
     names = KernelNames(lambda tgid, function: ctypes.addressof(text), lambda tgid, born_ns: born_ns == 200)
     names.begin()
@@ -188,19 +189,19 @@ def test_the_memory_of_the_program_that_runs_now_says_nothing_of_the_one_before(
     assert shown(names, raw(7, born_ns=200)) == "n" * 300
 
 
-def test_without_time_a_name_is_looked_for_in_the_next_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_time_left_a_name_is_read_in_the_next_window(monkeypatch: pytest.MonkeyPatch) -> None:
     text = ctypes.create_string_buffer(b"later")
-    monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", -1.0)  # even nothing is too much
+    monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", -1.0)  # no time at all is left
     names = KernelNames()
     names.begin()
     assert shown(names, raw(7, at=ctypes.addressof(text))) == ""
-    assert shown(names, raw(8, b"told")) == "told"  # needs no look
+    assert shown(names, raw(8, b"told")) == "told"  # needs no read of memory
     monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", 60.0)
     names.begin()
     assert shown(names, raw(7, at=ctypes.addressof(text))) == "later"
 
 
-def test_a_name_that_is_not_found_is_looked_for_some_times_and_no_more() -> None:
+def test_a_missing_name_is_searched_for_a_bounded_number_of_times() -> None:
     text = ctypes.create_string_buffer(b"late")
     addresses = [0, ctypes.addressof(text)]
     names = KernelNames(lambda tgid, function: addresses.pop(0))
@@ -238,7 +239,7 @@ def library(tmp_path: Path) -> Path:
     return path
 
 
-def test_addresses_are_looked_up_in_symbols(library: Path) -> None:
+def test_addresses_are_resolved_by_symbols(library: Path) -> None:
     loaded = ctypes.CDLL(str(library))
     first = ctypes.cast(loaded["_Z5firstv"], ctypes.c_void_p).value
     second_at = loaded["second_at"]
@@ -248,16 +249,16 @@ def test_addresses_are_looked_up_in_symbols(library: Path) -> None:
     symbols = CodeSymbols()
     symbols.begin()
     assert symbols.name(PID, first) == b"_Z5firstv"
-    assert symbols.name(PID, second) == b"second"  # of .symtab alone
+    assert symbols.name(PID, second) == b"second"  # only in .symtab
     wait_until(lambda: symbols.name(PID, first + 3) == b"", what="the code read too")
     assert symbols.name(PID, 64) == b""
     assert symbols.name(1 << 22, first) == b""
     assert named(raw(first)) == "first()"
-    # A handle is no address, even where there is a function by chance.
+    # A handle is not an address, even if a function happens to lie there.
     assert named(raw(first, symbol="cuLaunchKernel")) == ""
 
 
-def test_a_file_that_is_no_elf_file_gives_nothing(tmp_path: Path) -> None:
+def test_a_malformed_elf_file_gives_no_name(tmp_path: Path) -> None:
     path = tmp_path / "odd"
     path.write_bytes(b"\x7fELF" + bytes(range(256)) * 64)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, 7) as mapped:
@@ -266,7 +267,7 @@ def test_a_file_that_is_no_elf_file_gives_nothing(tmp_path: Path) -> None:
         wait_until(lambda: symbols.name(PID, address) == b"", what="the file read")
 
 
-def test_no_more_launches_of_kernels_than_were_counted_in_the_slot() -> None:
+def test_launches_by_cuda_kernel_never_exceed_those_of_the_slot() -> None:
     rise = np.zeros((3, layout.BUCKETS), np.int64)
     rise[0, bucket_of(1_000)], rise[1, bucket_of(2_000)], rise[2, bucket_of(500)] = 5, 4, 3
     counted = np.array([0, 7, 3])

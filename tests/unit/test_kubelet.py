@@ -1,4 +1,4 @@
-"""The kubelet's PodResources over a real socket: what it gives, and every way in which it may not."""
+"""Tests the kubelet's PodResources API over a real socket: allocations, and every kind of failure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """The root of a node's files."""
+    """Returns the root of a node's files."""
     return tmp_path
 
 
@@ -65,7 +65,7 @@ def kubelet(node: Path, pods: str, sockets: Sequence[str] = EVERY_SOCKET[:1]) ->
 
 @contextlib.contextmanager
 def server(node: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Something at the kubelet's socket that is none."""
+    """Serves the kubelet's socket with something that is no kubelet."""
     path = node / EVERY_SOCKET[0]
     path.parent.mkdir(parents=True)
     with listening_at(path) as listening:
@@ -83,7 +83,7 @@ def server(node: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]
 
 
 def saying(words: bytes) -> Callable[[socket.socket], None]:
-    """A server that says ``words`` to whatever it is asked."""
+    """Returns a server that sends ``words`` after any request."""
 
     def serve(connected: socket.socket) -> None:
         connected.recv(1 << 16)
@@ -95,13 +95,13 @@ def saying(words: bytes) -> Callable[[socket.socket], None]:
 
 
 def drip(connected: socket.socket) -> None:
-    """Always something, and never an answer: empty SETTINGS frames of HTTP/2."""
+    """Sends empty HTTP/2 SETTINGS frames forever, and never an answer."""
     while True:
         connected.sendall(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
         time.sleep(0.05)
 
 
-def test_who_was_given_what(node: Path) -> None:
+def test_allocations_are_read(node: Path) -> None:
     with kubelet(node, ONE):
         found = read(node)
     assert found.unavailable == ""
@@ -113,7 +113,7 @@ def test_who_was_given_what(node: Path) -> None:
     assert found.allocations[1].uuids == ("GPU-cc",)
 
 
-def test_pods_come_and_go(node: Path) -> None:
+def test_each_reading_has_the_current_pods(node: Path) -> None:
     with kubelet(node, ONE) as file:
         assert len(read(node).allocations) == 2
         file.write_text("")
@@ -122,7 +122,7 @@ def test_pods_come_and_go(node: Path) -> None:
         assert read(node).allocations[0].pod == "trainer-1"
 
 
-def test_a_kubelet_that_starts_again_is_found_again(node: Path) -> None:
+def test_a_restarted_kubelet_is_found(node: Path) -> None:
     with kubelet(node, ONE):
         assert read(node).unavailable == ""
     assert read(node).unavailable == "no socket of a kubelet on this host"
@@ -130,7 +130,7 @@ def test_a_kubelet_that_starts_again_is_found_again(node: Path) -> None:
         assert len(read(node).allocations) == 2
 
 
-def test_thousands_of_pods_fit_no_single_window(node: Path) -> None:
+def test_thousands_of_pods_exceed_the_http2_flow_control_window(node: Path) -> None:
     pods = "".join(
         f'[[pods]]\nnamespace = "n"\nname = "pod-{n}-{"x" * 60}"\n'
         f'[pods.containers.c]\n"nvidia.com/gpu" = ["GPU-{n}"]\n'
@@ -141,14 +141,14 @@ def test_thousands_of_pods_fit_no_single_window(node: Path) -> None:
     assert [one.devices for one in found.allocations] == [(f"GPU-{n}",) for n in range(3_000)]
 
 
-def test_names_cannot_steer_a_terminal(node: Path) -> None:
+def test_control_characters_are_stripped_from_names(node: Path) -> None:
     with kubelet(node, ONE.replace("trainer-0", "a\\u001b[2Jb").replace("GPU-aa", "\\u202eGPU")):
         (first, _) = read(node).allocations
     assert first.pod == "a[2Jb"
     assert first.devices[0] == "GPU"
 
 
-def test_an_unknown_method_is_told(node: Path) -> None:
+def test_an_unknown_method_is_reported(node: Path) -> None:
     with kubelet(node, ONE), pytest.raises(KubeletCallError, match="unknown method") as failed:
         call(node / EVERY_SOCKET[0], "/v1.PodResourcesLister/Get", seconds=5, most_bytes=1 << 20)
     assert failed.value.status == UNIMPLEMENTED
@@ -170,7 +170,7 @@ def test_an_answer_that_is_too_large_is_refused(node: Path) -> None:
     ],
     ids=["nothing", "HTTP/1", "garbage", "hangs", "drips"],
 )
-def test_what_is_no_kubelet_is_told(
+def test_a_server_that_is_no_kubelet_is_reported(
     node: Path, monkeypatch: pytest.MonkeyPatch, serve: Callable[[socket.socket], None], said: str
 ) -> None:
     if "no answer" in said:
@@ -179,24 +179,24 @@ def test_what_is_no_kubelet_is_told(
         assert said in read(node).unavailable
 
 
-def test_a_file_in_its_place_is_told(node: Path) -> None:
+def test_a_file_in_place_of_the_socket_is_reported(node: Path) -> None:
     (node / EVERY_SOCKET[0]).parent.mkdir(parents=True)
     (node / EVERY_SOCKET[0]).write_text("")
     assert "no socket" in read(node).unavailable
 
 
-def test_an_answer_that_is_garbage_is_told(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_garbled_answer_is_reported(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Node, "answer", lambda self, method: b"\xff" * 100)
     with kubelet(node, ""):
         assert "a number has no end" in read(node).unavailable
 
 
-def test_messages_as_protoc_writes_them() -> None:
+def test_messages_match_those_of_protoc() -> None:
     # printf 'pod_resources { name: "a" namespace: "b" containers { name: "c" } }' | protoc --encode=… | xxd
     pod = bytes.fromhex("0a0b0a0161120162") + bytes.fromhex("1a030a0163")
     assert [text(one, 1) for one in messages(pod, 1)] == ["a"]
     assert encoded([(1, encoded([(1, b"a"), (2, b"b"), (3, encoded([(1, b"c")]))]))]) == pod
-    # Fields of other types stand between those that are read: a varint of 300, a double, a float.
+    # Fields of other types occur in between: a varint of 300, a double, a float.
     mixed = bytes.fromhex("08ac02") + bytes.fromhex("110000000000000000") + bytes.fromhex("1d00000000") + pod
     assert next(fields(mixed)) == (1, 300)
     assert texts(pod, 9) == []
@@ -205,23 +205,23 @@ def test_messages_as_protoc_writes_them() -> None:
 @pytest.mark.parametrize(
     "message", [b"\x0a\x05a", b"\x08", b"\x08" + b"\xff" * 11, b"\x0b", b"\x00", b"\x11\x00"]
 )
-def test_what_is_no_message_is_refused(message: bytes) -> None:
+def test_a_malformed_message_is_refused(message: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         list(fields(message))
 
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 28), st.one_of(st.integers(0, 2**64 - 1), st.binary()))))
-def test_what_is_encoded_is_read_again(parts: list[tuple[int, int | bytes]]) -> None:
+def test_encoded_fields_are_decoded_equal(parts: list[tuple[int, int | bytes]]) -> None:
     assert list(fields(encoded(parts))) == parts
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_message_or_refused(message: bytes) -> None:
+def test_arbitrary_bytes_are_decoded_or_refused(message: bytes) -> None:
     with contextlib.suppress(ValueError):
         list(pod_resources._allocations(message))
 
 
-def test_the_check_says_what_the_kubelet_gave(node: Path) -> None:
+def test_the_check_reports_the_allocations(node: Path) -> None:
     def told() -> tuple[str, str]:
         found = allocations(replace(this_host(), host_root=node))
         return found.verdict, found.seen

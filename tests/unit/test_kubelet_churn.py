@@ -1,4 +1,4 @@
-"""Pods come, go and follow one another under one name, between all that is asked: nobody gets another's."""
+"""Tests that no pod is credited with another's devices while pods come, go and reuse names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEVICES = ("GPU-0", "GPU-1", "GPU-2::0", "GPU-2::1")
 
 @dataclass
 class Cluster:
-    """The pods of a node at a moment, with what each was given."""
+    """Holds the pods of a node at one moment, with the device allocated to each."""
 
     pods: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Name and device by UID."""
@@ -33,7 +33,7 @@ class Cluster:
             del self.pods[list(self.pods)[(name + device) % len(self.pods)]]
 
     def listed(self) -> list[tuple[str, Allocation]]:
-        """What the kubelet tells, beside the UIDs, of which it does not tell."""
+        """Returns what the kubelet lists, each with the UID that it does not report."""
         return [
             (uid, Allocation("lab", name, "main", "nvidia.com/gpu", (device,)))
             for uid, (name, device) in self.pods.items()
@@ -52,7 +52,7 @@ EVENTS = st.lists(
 
 
 @given(st.lists(st.tuples(EVENTS, EVENTS), min_size=1, max_size=12))
-def test_nobody_is_credited_with_what_is_anothers(
+def test_no_pod_is_credited_with_anothers_device(
     looks: list[tuple[list[tuple[str, int, int]], ...]],
 ) -> None:
     cluster, binder = Cluster(), Binder()
@@ -72,7 +72,7 @@ def test_nobody_is_credited_with_what_is_anothers(
 
 
 @given(EVENTS)
-def test_once_nothing_changes_every_name_of_one_pod_is_credited(events: list[tuple[str, int, int]]) -> None:
+def test_in_a_stable_cluster_every_unique_name_is_credited(events: list[tuple[str, int, int]]) -> None:
     cluster, binder = Cluster(), Binder()
     for event in events:
         cluster.step(event)

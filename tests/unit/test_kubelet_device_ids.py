@@ -1,4 +1,4 @@
-"""Whatever a device plugin calls a device, an allocation names it by its UUID."""
+"""Tests that allocations get the UUIDs of devices, whatever ids a device plugin uses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ HOST = Devices(
         ("nvidia5/gi7", "MIG-a"),
         ("nvidia5/gi7/vgpu0", "MIG-a::0"),
         ("MIG-GPU-bb/8/1", "MIG-c"),
-        # Two compute instances are in it; a GPU that is none of this host's, or has no UUID; nonsense.
+        # These have no single UUID: two compute instances, a GPU of another host, one without UUID, unknown
+        # ids.
         ("nvidia5/gi8", "nvidia5/gi8"),
         ("nvidia0", "nvidia0"),
         ("2", "2"),
@@ -46,23 +47,23 @@ HOST = Devices(
         ("", ""),
     ],
 )
-def test_what_a_plugin_calls_it(called: str, meant: str) -> None:
+def test_ids_of_plugins_become_uuids(called: str, meant: str) -> None:
     (found,) = with_uuids([Allocation("n", "p", "c", "nvidia.com/gpu", (called,))], HOST)
     assert found.devices == (meant,)
 
 
-def test_what_was_claimed() -> None:
+def test_names_of_resource_claims_become_uuids() -> None:
     (found,) = with_uuids([Allocation("n", "p", "c", "gpu.nvidia.com", ("node-1/gpu-4", "node-1/x"))], HOST)
     assert found.devices == ("GPU-aa", "node-1/x")
 
 
-def test_without_devices_all_stays() -> None:
+def test_without_devices_ids_stay_as_they_are() -> None:
     one = Allocation("n", "p", "c", "nvidia.com/gpu", ("0", "GPU-aa::1"))
     assert with_uuids([one], Devices()) == (one,)
     assert with_uuids([], HOST) == ()
 
 
-def test_what_there_is_to_give_is_told_by_uuid() -> None:
+def test_allocatable_devices_are_given_by_uuid() -> None:
     there = (
         ("nvidia.com/gpu", ("nvidia4/vgpu0", "nvidia4/vgpu1")),
         ("nvidia.com/mig-1g.10gb", ("MIG-b", "x")),

@@ -1,4 +1,4 @@
-"""Allocations find their pods and tenants by UID, or find none: pods come, end, are replaced."""
+"""Tests joining allocations to pods and tenants by UID while pods come, end or are replaced."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ TENANT = Tenant("containerd:" + A, A[:12], runtime="containerd", container_id=A,
     ("before", "after", "uid"),
     [
         ({NAME: "uid-1"}, {NAME: "uid-1"}, "uid-1"),
-        ({}, {NAME: "uid-1"}, ""),  # it came while the kubelet was asked
+        ({}, {NAME: "uid-1"}, ""),  # it appeared while the kubelet was asked
         ({NAME: "uid-1"}, {}, ""),
         ({NAME: "uid-1"}, {NAME: "uid-2"}, ""),
         ({}, {}, ""),
     ],
     ids=["there all the time", "comes", "goes", "is replaced", "is not known"],
 )
-def test_a_pod_is_told_by_a_name_that_stays(
+def test_a_pod_is_identified_by_a_name_that_stays(
     before: dict[tuple[str, str], str], after: dict[tuple[str, str], str], uid: str
 ) -> None:
     (found,) = Binder().bound((ONE,), before, after)
     assert found == replace(ONE, pod_uid=uid)
 
 
-def test_two_of_one_name_are_nobodys() -> None:
+def test_two_pods_of_one_name_are_not_identified() -> None:
     found = Binder().bound((ONE, replace(ONE, devices=("GPU-2",))), {NAME: "uid-1"}, {NAME: "uid-1"})
     assert [one.pod_uid for one in found] == ["", ""]
 
 
-def test_what_a_pod_was_given_never_becomes_another() -> None:
-    # Deleted by force: the kubelet tells of the next pod of this name while the runtime still ends the first.
+def test_an_allocation_is_never_moved_to_another_pod() -> None:
+    # After a forced deletion the kubelet lists the next pod of this name while the runtime still ends the
+    # first.
     binder = Binder()
     names = {NAME: "uid-1"}
     assert binder.bound((ONE,), names, names)[0].pod_uid == "uid-1"
@@ -53,7 +54,7 @@ def test_what_a_pod_was_given_never_becomes_another() -> None:
     assert binder.bound((other,), names, names)[0].pod_uid == "uid-2"
 
 
-def test_what_a_user_calls_by_the_id_of_a_container_is_not_in_its_pod() -> None:
+def test_a_users_container_with_the_id_of_a_pods_container_is_not_in_the_pod() -> None:
     users = replace(TENANT, id="user:1000/" + TENANT.id, pod="", pod_uid="")
     assert with_pod(users, known([POD])) == users
 
@@ -63,30 +64,32 @@ def test_what_a_user_calls_by_the_id_of_a_container_is_not_in_its_pod() -> None:
     [
         (TENANT, True),
         (replace(TENANT, pod_uid="uid-2"), False),
-        (replace(TENANT, pod="", pod_uid=""), False),  # a container whose pod is not known
+        (replace(TENANT, pod="", pod_uid=""), False),  # a container of an unknown pod
         (Tenant("systemd:a.service", "a", kind="unit", cgroup_path="/system.slice/a.service"), True),
-        (Tenant("cgroup:77", "cgroup 77", kind="unit"), False),  # it is gone, whatever it was
+        (Tenant("cgroup:77", "cgroup 77", kind="unit"), False),  # its cgroup has gone, so its kind is unknown
         (Tenant("process:ended", "ended processes", kind="process"), False),
     ],
 )
-def test_of_whom_the_kubelet_told_all(tenant: Tenant, known_whole: bool) -> None:
+def test_tenants_are_fully_known_if_their_pod_was_listed_or_they_have_none(
+    tenant: Tenant, known_whole: bool
+) -> None:
     assert is_scheduled(tenant, {"uid-1"}) is known_whole
 
 
-def test_a_tenant_learns_of_its_pod_by_its_containers_id() -> None:
+def test_a_tenant_finds_its_pod_by_container_id() -> None:
     found = with_pod(replace(TENANT, pod="", pod_uid=""), known([POD]))
     assert (found.name, found.pod, found.namespace) == ("trainer-0/train", "trainer-0", "research")
     assert (found.container, found.pod_uid, found.labels) == ("train", "uid-1", (("app", "trainer"),))
 
 
-def test_a_tenant_learns_of_its_pod_by_its_uid() -> None:
+def test_a_tenant_finds_its_pod_by_uid() -> None:
     other = replace(TENANT, container_id=B, id="containerd:" + B)
     assert with_pod(other, known([POD])).name == f"trainer-0/{B[:12]}"
     pod = Tenant("kubernetes:uid-1", "uid-1", "pod", "kubernetes", pod="uid-1", pod_uid="uid-1")
     assert with_pod(pod, known([POD])).name == "trainer-0"
 
 
-def test_a_tenant_of_another_pod_learns_nothing() -> None:
+def test_a_tenant_of_another_pod_stays_as_it_is() -> None:
     other = replace(TENANT, pod_uid="uid-2")
     assert with_pod(other, known([POD])) == other
     unit = Tenant("systemd:ollama.service", "ollama", "unit", "systemd")
@@ -100,7 +103,7 @@ def joined(*tenants: Tenant, pod: Pod = POD) -> str:
     return one.tenant
 
 
-def test_the_tenant_in_the_container() -> None:
+def test_an_allocation_goes_to_the_tenant_of_its_container() -> None:
     sidecar = replace(TENANT, id="containerd:" + B, container_id=B)
     pod = replace(POD, containers=(*POD.containers, PodContainer("sidecar", B)))
     assert joined(TENANT) == TENANT.id
@@ -109,16 +112,16 @@ def test_the_tenant_in_the_container() -> None:
     assert joined() == ""
 
 
-def test_a_container_that_was_started_again() -> None:
+def test_an_allocation_goes_to_the_restarted_container() -> None:
     again = replace(TENANT, id="containerd:" + B, container_id=B, container="train")
     before = PodContainer("train", A, running=False)
     pod = replace(POD, containers=(before, PodContainer("train", B)))
     assert joined(TENANT, again, pod=pod) == again.id
-    # The kubelet has not told yet that it runs: two may be meant.
+    # The kubelet has not yet reported the new container, so either one may be meant.
     assert joined(TENANT, again, pod=replace(POD, containers=(before,))) == ""
 
 
-def test_a_tenant_of_the_pod_before_is_not_credited() -> None:
+def test_a_tenant_of_the_previous_pod_gets_no_allocation() -> None:
     found = known([replace(POD, uid="uid-2", containers=(PodContainer("train", B),))])
     first = replace(TENANT, name="trainer-0/train", namespace="research", pod="trainer-0", container="train")
     (one,) = with_tenants([replace(ONE, pod_uid="uid-2")], {first.id: with_pod(first, found)}, found)

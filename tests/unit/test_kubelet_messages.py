@@ -1,7 +1,7 @@
-"""Answers of kubelets and runtimes as protobuf encodes them: numbers of fields are not this project's own.
+"""Tests decoding answers of kubelets and runtimes, with the field numbers of their published definitions.
 
 The messages are those of k8s.io/kubelet/pkg/apis/podresources/v1, k8s.io/cri-api/pkg/apis/runtime/v1 and
-k8s.io/api/core/v1, with other fields between those that are read.
+k8s.io/api/core/v1, with other fields in between.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ GIVEN: Final = bytes.fromhex(
 ALLOCATABLE: Final = bytes.fromhex(
     "0a1b0a0e6e76696469612e636f6d2f67707512054750552d301a020a001201011a0a0a066d656d6f72791001"
 )
-"""AllocatableResourcesResponse."""
+"""AllocatableResourcesResponse with one GPU."""
 SANDBOXES: Final = bytes.fromhex(
     "0a3b0a02733012110a03742d301203752d311a036c61622001208080a8b1e39fe7cb172a080a036170701201"
     "7832060a01611201623a066e76696469610a190a027331120f0a036f6c641203752d301a036c616218012001"
 )
-"""ListPodSandboxResponse: one that is ready, one that is not."""
+"""ListPodSandboxResponse with a ready sandbox and one that is not ready."""
 CONTAINERS: Final = bytes.fromhex(
     "0a2f0a026330120273301a090a05747261696e100222030a01692a01723001388080a8b1e39fe7cb1742060a"
     "016c1201760a120a026331120273301a060a04696e69743002"
 )
-"""ListContainersResponse: one that runs, one that has ended."""
+"""ListContainersResponse with a running container and one that has ended."""
 POD: Final = bytes.fromhex(
     "0a330a03742d301202742d1a036c61622a03752d3132023831380142060880e2cfaa065a080a036170701201"
     "7862060a01611201621abf010a0752756e6e696e672a0831302e302e302e313a060881e2cfaa0642300a0574"
@@ -59,7 +59,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     be_patient(monkeypatch)
 
 
-def test_what_was_given_and_what_there_is_to_give(tmp_path: Path) -> None:
+def test_allocations_and_allocatable_devices_are_decoded(tmp_path: Path) -> None:
     answers = {pod_resources.LIST: GIVEN, pod_resources.ALLOCATABLE: ALLOCATABLE}
     with GrpcServer(tmp_path / _KUBELET, answers.get):
         found = pod_resources.read(tmp_path)
@@ -70,7 +70,7 @@ def test_what_was_given_and_what_there_is_to_give(tmp_path: Path) -> None:
     assert found.allocatable == (("nvidia.com/gpu", ("GPU-0",)),)
 
 
-def test_pods_of_a_runtime(tmp_path: Path) -> None:
+def test_pods_of_a_runtime_are_decoded(tmp_path: Path) -> None:
     answers = {cri.SANDBOXES: SANDBOXES, cri.CONTAINERS: CONTAINERS}
     with GrpcServer(tmp_path / _RUNTIME, answers.get):
         found = PodReader(tmp_path).read()
@@ -78,7 +78,7 @@ def test_pods_of_a_runtime(tmp_path: Path) -> None:
     assert found.pods == (Pod("u-1", "lab", "t-0", (("app", "x"),), containers),)
 
 
-def test_pods_of_the_kubelet_with_their_sidecars(tmp_path: Path) -> None:
+def test_pods_of_the_kubelet_are_decoded_with_their_sidecars(tmp_path: Path) -> None:
     with GrpcServer(tmp_path / _PODS, {pods_api.METHODS[0]: encoded([(1, POD)])}.get):
         found = PodReader(tmp_path).read()
     assert found.pods == (

@@ -1,4 +1,4 @@
-"""Who the pods of a node are: from the kubelet, from the runtime, and from the folders of logs."""
+"""Tests reading the pods of a node from the kubelet, the runtime, or the log folders."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def node(root: Path, text: str, *sockets: str) -> Node:
 
 
 @pytest.mark.parametrize(("path", "source"), [(_PODS, "the kubelet"), (_RUNTIME, "containerd")])
-def test_a_pod(tmp_path: Path, path: str, source: str) -> None:
+def test_a_pod_is_read(tmp_path: Path, path: str, source: str) -> None:
     with node(tmp_path, ONE, path):
         found = PodReader(tmp_path).read()
     assert (found.pods, found.source) == ((TRAINER,), source)
 
 
 @pytest.mark.parametrize("path", [_PODS, _RUNTIME])
-def test_what_is_over_is_no_pod(tmp_path: Path, path: str) -> None:
+def test_an_ended_pod_is_left_out(tmp_path: Path, path: str) -> None:
     reader = PodReader(tmp_path)
     ended = ONE.replace("labels", "over = true\nlabels")
     with node(tmp_path, ended + ONE.replace(UID, NEXT).replace(A, B), path):
@@ -60,13 +60,13 @@ def test_what_is_over_is_no_pod(tmp_path: Path, path: str) -> None:
     assert [one.id for pod in found.pods for one in pod.containers] == [B]
 
 
-def test_a_name_that_two_pods_have_is_nobodys() -> None:
+def test_a_name_of_two_pods_has_no_uid() -> None:
     first, second = Pod("1", "n", "p"), Pod("2", "n", "p")
     assert Pods((first, second, Pod("3", "n", "q"))).uids() == {("n", "q"): "3"}
     assert Pods((first, second, first)).uids() == {}
 
 
-def test_the_kubelet_is_asked_before_the_runtime_and_both_before_folders(tmp_path: Path) -> None:
+def test_the_kubelet_is_asked_first_then_the_runtime_then_log_folders(tmp_path: Path) -> None:
     folders(tmp_path, f"research_trainer-0_{UID}")
     reader = PodReader(tmp_path)
     with node(tmp_path, ONE, _PODS, _RUNTIME):
@@ -83,9 +83,9 @@ def folders(root: Path, *names: str) -> None:
         (root / FOLDER / PODS / name.rpartition("_")[2]).mkdir(parents=True, exist_ok=True)
 
 
-def test_folders_of_logs(tmp_path: Path) -> None:
+def test_pods_are_read_from_log_folders(tmp_path: Path) -> None:
     folders(tmp_path, f"research_trainer-0_{UID}", f"serving_chat_{NEXT}")
-    (tmp_path / FOLDER / PODS / NEXT).rmdir()  # cleaned away: only its logs are left
+    (tmp_path / FOLDER / PODS / NEXT).rmdir()  # cleaned up: only its logs remain
     (tmp_path / pods.LINKS).mkdir(parents=True)
     link = tmp_path / pods.LINKS / f"trainer-0_research_train-{A}.log"
     link.symlink_to(f"/var/log/pods/research_trainer-0_{UID}/train/0.log")
@@ -95,14 +95,14 @@ def test_folders_of_logs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_each_place_of_a_kubelet(tmp_path: Path, folder: str) -> None:
+def test_each_folder_of_a_kubelet_is_known(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder / PODS / UID).mkdir(parents=True)
     (tmp_path / pods.LOGS / f"research_trainer-0_{UID}").mkdir(parents=True)
     assert PodReader(tmp_path).read().pods == (Pod(UID, "research", "trainer-0"),)
     assert is_node(tmp_path)
 
 
-def test_a_host_that_is_no_node(tmp_path: Path) -> None:
+def test_a_host_that_is_no_node_has_no_pods(tmp_path: Path) -> None:
     found = PodReader(tmp_path).read()
     assert found.pods == ()
     assert not found.source
@@ -110,7 +110,7 @@ def test_a_host_that_is_no_node(tmp_path: Path) -> None:
     assert len(found.silent) == 2 + len(cri.SOCKETS)
 
 
-def test_a_runtime_beside_the_kubelets_own_is_passed_over(tmp_path: Path) -> None:
+def test_a_runtime_without_pods_is_skipped(tmp_path: Path) -> None:
     with node(tmp_path, "", _RUNTIME), node(tmp_path, ONE, "run/crio/crio.sock"):
         (tmp_path / "pods.toml").write_text(ONE)
         with GrpcServer(tmp_path / _RUNTIME, lambda _: b""):
@@ -120,7 +120,7 @@ def test_a_runtime_beside_the_kubelets_own_is_passed_over(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("version", pods_api.METHODS)
-def test_each_version_of_the_list_of_pods(tmp_path: Path, version: str) -> None:
+def test_each_version_of_the_pod_list_is_supported(tmp_path: Path, version: str) -> None:
     answers = Node(tmp_path, tmp_path / "pods.toml")
     (tmp_path / "pods.toml").write_text(ONE)
 
@@ -133,7 +133,7 @@ def test_each_version_of_the_list_of_pods(tmp_path: Path, version: str) -> None:
         assert api.read() == (TRAINER,)
 
 
-def test_a_pod_that_did_not_change_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_pod_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[bytes] = []
     original = pods_api._pod
 
@@ -151,7 +151,7 @@ def test_a_pod_that_did_not_change_is_read_once(tmp_path: Path, monkeypatch: pyt
     assert len(decoded) == 2
 
 
-def test_thousands_of_pods(tmp_path: Path) -> None:
+def test_thousands_of_pods_are_read(tmp_path: Path) -> None:
     many = "".join(ONE.replace("trainer-0", f"t-{n}").replace(UID, f"uid-{n}") for n in range(3_000))
     for path in (_PODS, _RUNTIME):
         with node(tmp_path, many, path):
@@ -159,7 +159,7 @@ def test_thousands_of_pods(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [_PODS, _RUNTIME])
-def test_one_that_hangs_costs_its_time_and_no_more(
+def test_a_hanging_source_costs_only_its_time_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr(pods_api, "SECONDS", 0.3)
@@ -178,13 +178,13 @@ def test_one_that_hangs_costs_its_time_and_no_more(
     assert any("no answer within" in why for _, why in found.silent)
 
 
-def test_a_message_as_the_kubelet_writes_it(tmp_path: Path) -> None:
-    # By hand from generated.proto: managedFields, a spec, conditions and times stand among what is read.
+def test_a_pod_as_the_kubelet_encodes_it_is_decoded(tmp_path: Path) -> None:
+    # Encoded by hand after generated.proto, with managedFields, a spec, conditions and times in between.
     meta = encoded(
         [
             *((1, b"trainer-0"), (2, b""), (3, b"research"), (4, b""), (5, UID.encode()), (6, b"81"), (7, 0)),
             (8, encoded([(1, 1_700_000_000), (2, 0)])),
-            (9, encoded([(1, 1_700_000_100), (2, 0)])),  # deletionTimestamp: it ends, and is still there
+            (9, encoded([(1, 1_700_000_100), (2, 0)])),  # deletionTimestamp: it is ending, but still exists
             (11, encoded([(1, b"app"), (2, b"trainer")])),
             (17, encoded([(1, b"kubelet"), (7, encoded([(1, b'{"f:status":{}}')]))])),
         ]
@@ -214,12 +214,12 @@ def test_a_message_as_the_kubelet_writes_it(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_pod_or_refused(message: bytes) -> None:
+def test_arbitrary_bytes_are_a_pod_or_refused(message: bytes) -> None:
     with contextlib.suppress(ValueError):
         pods_api._pod(message)
 
 
-def test_a_socket_that_nobody_serves(tmp_path: Path) -> None:
+def test_a_socket_without_a_server_is_reported(tmp_path: Path) -> None:
     (tmp_path / _PODS).parent.mkdir(parents=True)
     listening_at(tmp_path / _PODS).close()
     assert ("the kubelet", "Connection refused") in PodReader(tmp_path).read().silent

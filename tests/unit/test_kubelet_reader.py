@@ -1,4 +1,5 @@
-"""What a window learns of the kubelet: over real sockets, while pods are replaced and kubelets die."""
+"""Tests allocations and pods in each window, over real sockets, while pods are replaced and kubelets
+restart."""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ def credited(told: KubeletAnswer) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("second", EVERY_SOCKET[1:])
-def test_a_pod_and_the_one_that_takes_its_place(tmp_path: Path, kubelet: KubeletReader, second: str) -> None:
+def test_a_pod_and_its_successor_are_credited_in_turn(
+    tmp_path: Path, kubelet: KubeletReader, second: str
+) -> None:
     with node(tmp_path, EVERY_SOCKET[0], second):
         told = until(kubelet, credited)
         told = until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
@@ -85,13 +88,13 @@ def test_a_pod_and_the_one_that_takes_its_place(tmp_path: Path, kubelet: Kubelet
             write(tmp_path, pods)
             end = time.monotonic() + PATIENCE_SECONDS
             while (found := credited(kubelet.read(BOTH))) != [wanted]:
-                # At no moment is one of them credited with what is the other's.
+                # Neither is ever credited with the other's device.
                 assert set(found) <= {("uid-1", ONE.id), ("uid-2", TWO.id), ("", "")}
                 assert time.monotonic() < end
                 time.sleep(0.001)
 
 
-def test_while_both_of_a_name_are_there_nobody_is_credited(tmp_path: Path, kubelet: KubeletReader) -> None:
+def test_two_pods_of_one_name_are_not_credited(tmp_path: Path, kubelet: KubeletReader) -> None:
     with node(tmp_path):
         until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
         write(tmp_path, FIRST + SECOND.replace("GPU-0", "GPU-1"))
@@ -100,14 +103,14 @@ def test_while_both_of_a_name_are_there_nobody_is_credited(tmp_path: Path, kubel
         until(kubelet, lambda told: credited(told) == [("uid-2", TWO.id)])
 
 
-def test_a_pod_that_does_nothing_holds_its_gpu_all_the_same(tmp_path: Path, kubelet: KubeletReader) -> None:
+def test_an_idle_pod_keeps_its_gpu(tmp_path: Path, kubelet: KubeletReader) -> None:
     with node(tmp_path):
         until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
         (one,) = kubelet.read({}).allocations
         assert (one.pod_uid, one.tenant, one.uuids) == ("uid-1", "", ("GPU-0",))
 
 
-def test_a_kubelet_that_dies_and_comes_back(
+def test_a_restarted_kubelet_is_asked_again(
     tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "STALE_SECONDS", 0.3)
@@ -116,15 +119,15 @@ def test_a_kubelet_that_dies_and_comes_back(
             until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
         told = until(kubelet, lambda told: told.missing)
         assert "ago: no socket of a kubelet" in told.missing[0].reason
-        assert credited(told) == [("uid-1", ONE.id)]  # the runtime says that the pod is still there
+        assert credited(told) == [("uid-1", ONE.id)]  # the runtime still lists the pod
         write(tmp_path, SECOND)
         until(kubelet, lambda told: not told.allocations)
         with node(tmp_path):
             until(kubelet, lambda told: credited(told) == [("uid-2", TWO.id)] and not told.missing)
 
 
-@pytest.mark.parametrize(("a_node", "told"), [(True, 1), (False, 0)], ids=["node", "folder alone"])
-def test_a_kubelet_that_never_answered_is_told(tmp_path: Path, a_node: bool, told: int) -> None:
+@pytest.mark.parametrize(("a_node", "told"), [(True, 1), (False, 0)], ids=["node", "folder without pods"])
+def test_a_kubelet_that_never_answered_is_reported(tmp_path: Path, a_node: bool, told: int) -> None:
     now = 0.0
     (tmp_path / "var/lib/kubelet" / ("pods" if a_node else "")).mkdir(parents=True)
     found = KubeletReader(tmp_path, lambda: now)
@@ -145,7 +148,7 @@ def test_a_kubelet_that_never_answered_is_told(tmp_path: Path, a_node: bool, tol
     found.close()
 
 
-def test_what_was_told_long_ago_is_forgotten(
+def test_old_allocations_are_forgotten(
     tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with node(tmp_path):
@@ -155,7 +158,7 @@ def test_what_was_told_long_ago_is_forgotten(
     until(kubelet, lambda told: not told.allocations)
 
 
-def test_one_that_hangs_holds_up_nobody(
+def test_a_hanging_kubelet_delays_no_window(
     tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, asked = True, 0
@@ -173,21 +176,21 @@ def test_one_that_hangs_holds_up_nobody(
     monkeypatch.setattr(pod_resources, "SECONDS", 0.5)
     with GrpcServer(tmp_path / EVERY_SOCKET[0], hang), GrpcServer(tmp_path / EVERY_SOCKET[1], answers.answer):
         until(kubelet, lambda _: asked)
-        for _ in range(1_000):  # windows are made as long as the question hangs
+        for _ in range(1_000):  # windows are made while the question hangs
             assert credited(kubelet.read(BOTH)) == [("uid-1", ONE.id)]
         hangs = False
         write(tmp_path, SECOND)
         until(kubelet, lambda told: credited(told) == [("uid-2", TWO.id)])
 
 
-def test_a_pod_that_nobody_told_of_is_asked_for_at_once(
+def test_a_new_unlisted_pod_is_asked_for_at_once(
     tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with node(tmp_path):
         until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
         monkeypatch.setattr(reader, "ASK_SECONDS", 1e6)
         end = time.monotonic() + 0.5
-        while time.monotonic() < end:  # by now it waits for long
+        while time.monotonic() < end:  # by then it waits a long time between questions
             kubelet.read({ONE.id: ONE})
             time.sleep(0.01)
         write(tmp_path, FIRST + SECOND.replace("trainer-0", "other"))
@@ -195,7 +198,7 @@ def test_a_pod_that_nobody_told_of_is_asked_for_at_once(
         until(kubelet, lambda _: kubelet.read({TWO.id: other}).tenants[TWO.id].pod == "other")
 
 
-def test_a_host_without_a_kubelet_costs_nothing(tmp_path: Path) -> None:
+def test_without_a_kubelet_nothing_is_asked(tmp_path: Path) -> None:
     found = KubeletReader(tmp_path)
     assert found.read(BOTH) == KubeletAnswer(BOTH)
     (tmp_path / "var/lib/kubelet").mkdir(parents=True)
@@ -206,8 +209,10 @@ def test_a_host_without_a_kubelet_costs_nothing(tmp_path: Path) -> None:
     found.close()
 
 
-def test_of_whom_all_is_told_that_was_given(tmp_path: Path, kubelet: KubeletReader) -> None:
-    """A pod that the kubelet has not told of yet, or cannot, is not said to have been given nothing."""
+def test_scheduled_tenants_are_those_whose_allocations_are_known(
+    tmp_path: Path, kubelet: KubeletReader
+) -> None:
+    """A pod that the kubelet has not listed yet, or cannot list, does not count as one without devices."""
     service = Tenant("unit:a.service", "a", "unit", "systemd")
     nerdctl = Tenant("containerd:c", "c", "container", "containerd", container_id="c")
     everybody = {one.id: one for one in (ONE, TWO, service, nerdctl)}
@@ -222,7 +227,7 @@ def test_of_whom_all_is_told_that_was_given(tmp_path: Path, kubelet: KubeletRead
             scheduled({ONE.id, service.id})
             write(tmp_path, both)
             scheduled({ONE.id, TWO.id, service.id})
-            write(tmp_path, FIRST + SECOND)  # of one name
+            write(tmp_path, FIRST + SECOND)  # both of one name
             scheduled({service.id})
             write(tmp_path, FIRST)
             scheduled({ONE.id, service.id})
@@ -233,11 +238,11 @@ def test_of_whom_all_is_told_that_was_given(tmp_path: Path, kubelet: KubeletRead
             tmp_path / EVERY_SOCKET[0],
             lambda method: answers.answer(method) if method != pod_resources.LIST else b"",
         )
-        with old:  # a kubelet that has just started tells of no pod yet
+        with old:  # a kubelet that has just started lists no pods yet
             scheduled({service.id})
 
 
-def test_what_there_is_to_give_is_asked_for_now_and_then(
+def test_allocatable_devices_are_refreshed_now_and_then(
     tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = '\n[allocatable]\n"nvidia.com/gpu" = ["{}"]\n'
@@ -250,7 +255,7 @@ def test_what_there_is_to_give_is_asked_for_now_and_then(
 
 
 @pytest.mark.parametrize("method", ["_ask", "_left"])
-def test_nothing_that_is_told_ends_the_thread(
+def test_no_error_ends_the_thread(
     tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     called = 0

@@ -1,4 +1,4 @@
-"""What the programs in the kernel and the monitor share is the same for both."""
+"""Tests that the BPF programs and the monitor agree on structs and constants."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def run_c(into: Path, includes: str, body: str, given: str = "") -> list[str]:
         pytest.skip("no compiler here")
     source, program = into / "ask.c", into / "ask"
     source.write_text(f"{includes}\nextern int printf(const char *, ...);\nint main(void)\n{{\n{body}\n}}\n")
-    # The compiler's own stddef.h, but the kernel headers of the programs: theirs are the types that count.
+    # stddef.h is the compiler's, but the Linux headers are those of the BPF programs, as their types count.
     subprocess.run(
         ["gcc", "-I", SOURCE / "headers/include", "-I", SOURCE, "-o", program, source], check=True, timeout=60
     )
     return subprocess.run([program], input=given, text=True, capture_output=True, check=True).stdout.split()
 
 
-def test_what_is_written_for_python_is_what_the_headers_say() -> None:
+def test_generated_python_files_match_the_headers() -> None:
     written = {ROOT / path: write_layout.written(names) for path, names in write_layout.WRITTEN.items()}
     assert [path for path, text in written.items() if path.read_text() != text] == []
 
 
-def test_a_struct_with_unused_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_struct_with_padding_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "layout.h").write_text("#include <linux/types.h>\nstruct one {\n\t__u32 a;\n\t__u64 b;\n};\n")
     (tmp_path / "headers").symlink_to(SOURCE / "headers")
     monkeypatch.setattr(write_layout, "BPF", tmp_path)
@@ -47,7 +47,7 @@ def test_a_struct_with_unused_bytes_is_refused(tmp_path: Path, monkeypatch: pyte
         write_layout.written(("layout.h",))
 
 
-def test_facts_that_the_model_has_too_are_the_same() -> None:
+def test_constants_equal_those_of_the_model() -> None:
     assert layout.SLOT.itemsize == 16384
     assert layout.COUNTERS == COUNTERS
     assert layout.LONGEST_GAP_NS == LONGEST_GAP_NS
@@ -65,7 +65,7 @@ def test_parts_are_the_columns_of_split_ns(tmp_path: Path) -> None:
     assert list(map(int, run_c(tmp_path, '#include "waits.h"', body))) == [*range(len(SPLITS)), len(SPLITS)]
 
 
-def test_system_calls_have_the_numbers_of_the_c_library(tmp_path: Path) -> None:
+def test_system_call_numbers_equal_those_of_the_c_library(tmp_path: Path) -> None:
     column = {"x86_64": "x86", "aarch64": "arm"}.get(platform.machine())
     if column is None:
         pytest.skip("the numbers of system calls are not known for this machine")
@@ -78,9 +78,9 @@ def test_system_calls_have_the_numbers_of_the_c_library(tmp_path: Path) -> None:
     assert found[::2] == found[1::2]
 
 
-def test_waits_are_told_by_the_system_call(tmp_path: Path) -> None:
+def test_the_system_call_decides_the_part_of_a_wait(tmp_path: Path) -> None:
     asked = {
-        # call: where it waits when it can be interrupted, and when it cannot
+        # call: part of an interruptible wait, part of an uninterruptible wait
         "futex": ("lock", "lock"),
         "read": ("process", "disk"),
         "ioctl": ("gpu", "gpu"),
@@ -97,9 +97,9 @@ def test_waits_are_told_by_the_system_call(tmp_path: Path) -> None:
     assert [SPLITS[part] for part in found] == [part for parts in asked.values() for part in parts]
 
 
-def test_who_can_end_a_wait_is_told_by_the_system_call(tmp_path: Path) -> None:
+def test_the_system_call_decides_which_waits_it_can_end(tmp_path: Path) -> None:
     asked = {
-        # call: the parts whose waits it can end
+        # call: parts whose waits it can end
         "futex": {"lock", "other"},
         "write": {"process", "network", "other"},
         "sendto": {"process", "network", "other"},
@@ -117,11 +117,11 @@ def test_who_can_end_a_wait_is_told_by_the_system_call(tmp_path: Path) -> None:
 
 
 def test_every_loss_has_a_counter() -> None:
-    # "missed" is told by the kernel itself; overlaps are worked out when they are read.
+    # BPF counts "missed" itself, and overlaps are computed on reading.
     assert {*(layout.LOSSES.names or ()), "missed", "no_overlap"} == set(LOSSES)
 
 
-def test_the_kernel_finds_the_counter_of_a_duration_as_hdr_histogram_does(tmp_path: Path) -> None:
+def test_the_bpf_program_and_hdr_histogram_choose_the_same_counter(tmp_path: Path) -> None:
     chosen = random.Random(37)
     values = {0, 1, 127, 128, 255, 256, 257, 511, 512, HIGHEST_NS - 1, HIGHEST_NS}
     values |= {near for bits in range(38) for near in ((1 << bits) - 1, 1 << bits, (1 << bits) + 1)}
@@ -134,7 +134,7 @@ def test_the_kernel_finds_the_counter_of_a_duration_as_hdr_histogram_does(tmp_pa
     assert list(map(int, found)) == [index_of(value) for value in ordered]
 
 
-def test_the_source_is_one_text_with_every_header_once() -> None:
+def test_the_source_includes_every_header_once() -> None:
     text = source_text()
     assert '#include "' not in text
     for guard in ("LAYOUT", "HDR", "ARGUMENTS", "MAPS", "THREADS", "SLOTS", "SCHEDULE", "WAITS"):

@@ -1,4 +1,4 @@
-"""What is told of sets of ticks: each tenant's time, and that of each two at once."""
+"""Tests active time and overlaps of tenants on a device, computed from sets of ticks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def bits(ticks: frozenset[int]) -> int:
 
 
 @given(ACTIVE)
-def test_times_are_those_of_the_ticks(active: dict[tuple[str, str], frozenset[int]]) -> None:
+def test_times_and_overlaps_equal_those_of_the_ticks(active: dict[tuple[str, str], frozenset[int]]) -> None:
     told = told_activity({key: bits(ticks) for key, ticks in active.items()}, TICK_NS)
     assert {(each.device, each.tenant): each.active_ns for each in told.activity} == {
         key: len(ticks) * TICK_NS for key, ticks in active.items() if ticks
@@ -32,7 +32,7 @@ def test_times_are_those_of_the_ticks(active: dict[tuple[str, str], frozenset[in
     assert not told.left_out
 
 
-def test_overlaps_are_told_of_those_that_were_active_most() -> None:
+def test_overlaps_are_given_for_the_most_active_tenants() -> None:
     tenants = MOST_TENANTS + 6
     active = {("0", f"t{n:03}"): (1 << n + 1) - 1 for n in range(tenants)}
     told = told_activity(active, 10)

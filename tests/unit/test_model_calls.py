@@ -1,4 +1,4 @@
-"""Calls kept one by one stay bounded, however windows are added, and none is lost without being told."""
+"""Tests that captured calls stay bounded when windows are added, and that dropped ones are counted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def room_for_five(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("room_for_five")
-def test_every_row_keeps_its_slowest_before_any_keeps_its_second() -> None:
+def test_every_row_keeps_its_slowest_call_before_any_keeps_a_second() -> None:
     calls = [KEPT[0]._replace(pid=1, duration_ns=1_000 + n, start_ns=n) for n in range(20)]
     calls += [KEPT[0]._replace(pid=2, duration_ns=5, start_ns=99), KEPT[0]._replace(pid=2, duration_ns=7)]
     found = bounded(calls, passed_over=3)
@@ -48,16 +48,14 @@ def test_every_row_keeps_its_slowest_before_any_keeps_its_second() -> None:
 
 
 @pytest.mark.usefixtures("room_for_five")
-def test_calls_taken_at_random_have_room_of_their_own() -> None:
+def test_sampled_calls_have_their_own_limit() -> None:
     found = bounded([*some(50), *(call._replace(why="sample") for call in some(50, 2))])
     assert [call.why for call in found.kept].count("sample") == 5
     assert [call.why for call in found.kept].count("slow") == 5
 
 
 @given(st.lists(st.integers(0, 12), max_size=6), st.integers(0, 1_000), st.integers(0, 6))
-def test_the_order_in_which_windows_are_added_does_not_matter(
-    sizes: Sequence[int], seed: int, cut: int
-) -> None:
+def test_windows_may_be_added_in_any_grouping(sizes: Sequence[int], seed: int, cut: int) -> None:
     before, model.MOST_KEPT = model.MOST_KEPT, 5  # type: ignore[misc]
     try:
         parts = [bounded(some(n, seed + at), at) for at, n in enumerate(sizes)]
@@ -70,7 +68,7 @@ def test_the_order_in_which_windows_are_added_does_not_matter(
         model.MOST_KEPT = before  # type: ignore[misc]
 
 
-def test_packed_and_pickled_they_are_the_same() -> None:
+def test_packed_and_pickled_calls_are_equal() -> None:
     calls = Calls(KEPT, 7)
     assert unpack_calls(pack_calls(calls)) == calls
     assert pickle.loads(pickle.dumps(calls)) == calls
@@ -82,12 +80,12 @@ def test_packed_and_pickled_they_are_the_same() -> None:
     assert calls != 7
 
 
-def test_packed_they_take_a_tenth_of_the_memory() -> None:
+def test_packed_calls_take_a_tenth_of_the_memory() -> None:
     calls = Calls(some(200))
     assert len(pack_calls(calls)) < 200 * 40
 
 
-def test_what_is_asked_for_later_is_worked_out_once() -> None:
+def test_deferred_calls_are_computed_once() -> None:
     asked = []
 
     def parts() -> list[Calls]:

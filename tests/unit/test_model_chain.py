@@ -1,4 +1,4 @@
-"""The order of chains: one for the screen, for what is printed, and for who judges."""
+"""Tests the order of chains on the screen, in printed text and for the fault benchmark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def chain(
     )  # fmt: skip
 
 
-def test_the_order_of_chains() -> None:
+def test_chains_are_ordered_by_severity_and_loss() -> None:
     expected = [
         chain("worst", 0.0, severity="critical"),
         chain("costs most", 900.0, since=5.0),
@@ -36,7 +36,7 @@ def test_the_order_of_chains() -> None:
     assert [found.id for found in sorted(mixed, key=worst_first)] == [found.id for found in expected]
 
 
-def test_who_is_to_blame_for_several_losses_is_named_once_with_all_of_them() -> None:
+def test_a_culprit_of_several_losses_is_named_once_with_their_sum() -> None:
     def blamed(pid: int, share: float) -> Link:
         return Link("culprit", f"{pid}", share=share, ns_per_s=1000 * share, pid=pid, depth=2)
 
@@ -64,5 +64,5 @@ def test_who_is_to_blame_for_several_losses_is_named_once_with_all_of_them() -> 
         (float("nan"), 0),
     ],
 )
-def test_steps_of_loss(lost: float, step: int) -> None:
+def test_loss_steps_are_half_decades(lost: float, step: int) -> None:
     assert loss_step(lost) == step

@@ -1,4 +1,4 @@
-"""What changed between two windows: hand-made cases, sums that must be exact, and how sure it is."""
+"""Tests the difference between two windows: hand-made cases, exact sums, and statistical confidence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def changes(
     return compare(window(then, seconds=seconds[0]), window(now, seconds=seconds[1]), (by,))
 
 
-def test_slower_calls_lose_time_and_more_calls_take_more() -> None:
+def test_slower_calls_lose_time_and_additional_calls_take_more() -> None:
     found = changes(
         [Calls(key("slow"), [10 * US] * 4), Calls(key("more"), [10 * US] * 4), Calls(key("same"), [US] * 9)],
         [Calls(key("slow"), [30 * US] * 4), Calls(key("more"), [10 * US] * 12), Calls(key("same"), [US] * 9)],
@@ -43,14 +43,14 @@ def test_slower_calls_lose_time_and_more_calls_take_more() -> None:
     assert difference.weight[at["same"]] == 0
 
 
-def test_who_waits_all_the_time_loses_though_the_sum_stays() -> None:
+def test_a_row_that_always_waits_loses_time_though_its_sum_stays() -> None:
     found = changes([Calls(key(), [50 * US] * 20)], [Calls(key(), [100 * US] * 10)])
     assert found.difference.now.ns_per_s == pytest.approx(found.difference.then.ns_per_s)
     assert found.difference.lost_ns_per_s == pytest.approx([500 * US])
     assert found.difference.more_ns_per_s == pytest.approx([-500 * US])
 
 
-def test_more_of_the_long_calls_is_no_loss() -> None:
+def test_a_larger_share_of_long_calls_is_no_loss() -> None:
     long, short = key("long"), key("short")
     then = [Calls(long, [100 * US]), Calls(short, [US] * 9)]
     now = [Calls(long, [100 * US] * 9), Calls(short, [US])]
@@ -59,7 +59,7 @@ def test_more_of_the_long_calls_is_no_loss() -> None:
     assert found.more_ns_per_s == pytest.approx([792 * US])
 
 
-def test_a_process_that_was_started_again_is_compared_with_the_one_before() -> None:
+def test_a_restarted_process_is_compared_with_its_predecessor() -> None:
     then, now = [Calls(key(pid=1), [US] * 4)], [Calls(key(pid=2), [3 * US] * 4)]
     by: Dimension
     for by in ("container", "operation"):
@@ -67,13 +67,13 @@ def test_a_process_that_was_started_again_is_compared_with_the_one_before() -> N
     assert changes(then, now, by="process").difference.lost_ns_per_s.tolist() == [0, 0]
 
 
-def test_lengths_of_the_windows_make_no_difference() -> None:
+def test_the_length_of_the_windows_does_not_matter() -> None:
     found = changes([Calls(key(), [US] * 10)], [Calls(key(), [US] * 100)], seconds=(1.0, 10.0))
     assert found.difference.then.calls_per_s == found.difference.now.calls_per_s == [10.0]
     assert found.difference.weight == pytest.approx([0.0])
 
 
-def test_rows_that_are_new_or_gone_are_told_and_weigh_what_they_take() -> None:
+def test_new_and_gone_rows_are_marked_and_weighed_by_their_time() -> None:
     found = changes(
         [Calls(key("gone"), [5 * US] * 2), Calls(key("idle"), [])],
         [Calls(key("new"), [7 * US]), Calls(key("idle"), [])],
@@ -96,7 +96,7 @@ def test_few_calls_are_never_sure(n: int) -> None:
     assert not found.difference.p99_sure.any()
 
 
-def test_a_changed_median_needs_tens_of_calls_a_changed_p99_hundreds() -> None:
+def test_a_changed_median_needs_tens_of_calls_and_a_changed_p99_hundreds() -> None:
     def sure(n: int) -> tuple[bool, bool]:
         found = changes([Calls(key(), [US] * n)], [Calls(key(), [2 * US] * n)]).difference
         return bool(found.p50_sure.all()), bool(found.p99_sure.all())
@@ -106,8 +106,8 @@ def test_a_changed_median_needs_tens_of_calls_a_changed_p99_hundreds() -> None:
     assert sure(600) == (True, True)
 
 
-def test_chance_is_no_change() -> None:
-    """Both windows have the same distribution: about one in 180 is to be called changed."""
+def test_equal_distributions_are_rarely_called_changed() -> None:
+    """Both windows have the same distribution; about one row in 180 may be called changed."""
     generator = np.random.default_rng(5)
 
     def drawn() -> list[Calls]:
@@ -131,7 +131,7 @@ def test_a_real_change_is_found() -> None:
     assert found.difference.changed.all()
 
 
-def test_the_interval_holds_the_true_percentile_about_95_times_in_100() -> None:
+def test_the_interval_contains_the_true_percentile_in_about_95_of_100_cases() -> None:
     generator = np.random.default_rng(7)
     draws = generator.exponential(1e6, (300, 1_000))
     made = rows([Calls(key(str(number)), draw.astype(int).tolist()) for number, draw in enumerate(draws)])
@@ -142,14 +142,14 @@ def test_the_interval_holds_the_true_percentile_about_95_times_in_100() -> None:
         assert 0.9 <= held <= 1.0, percent
 
 
-def test_an_interval_without_calls_is_open() -> None:
+def test_an_interval_without_calls_is_unbounded() -> None:
     low, high = interval_ns(rows([Calls(key(), [])]).histograms, 99.0)
     assert (low.tolist(), high.tolist()) == ([0.0], [math.inf])
     assert changes([], []).difference.share.tolist() == []
 
 
 @given(sequences())
-def test_what_was_lost_and_what_is_more_add_up_to_the_change(parts: list[Window]) -> None:
+def test_lost_time_and_additional_time_add_up_to_the_change(parts: list[Window]) -> None:
     before, after = parts[0], parts[-1]
     found = compare(before, after, ("operation",))
     difference = found.difference

@@ -1,4 +1,4 @@
-"""Families by name: they have to agree with what the tracer traces."""
+"""Tests that families derived from names of operations agree with the table of traced functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from stalltop.probes.operations import OPERATIONS
 
 _COARSE = {
     "launch": {Family.LAUNCH},
-    "graph": {Family.GRAPH_LAUNCH, Family.GRAPH_CAPTURE, Family.GRAPH_INSTANTIATE},
+    "graph": {
+        *(Family.GRAPH_LAUNCH, Family.GRAPH_CAPTURE, Family.GRAPH_INSTANTIATE, Family.GRAPH_UPDATE),
+    },
     "memory": {
         *(Family.ALLOC, Family.FREE, Family.POOL_ALLOC, Family.POOL_FREE, Family.POOL),
         *(Family.HOST_ALLOC, Family.HOST_FREE, Family.MAP, Family.UNMAP),
@@ -27,10 +29,10 @@ _COARSE = {
     "communicator": {Family.COMMUNICATOR},
     "host": {Family.HOST},
 }
-"""Families of ``probes.operations``, and what they are divided into here."""
+"""Families of ``probes.operations``, with the finer ones of the model."""
 
 
-def test_every_traced_operation_has_its_family() -> None:
+def test_the_family_of_every_traced_operation_fits_the_table() -> None:
     wrong = {
         info.name: kind_of(info.layer, info.name).family
         for info in OPERATIONS
@@ -39,7 +41,7 @@ def test_every_traced_operation_has_its_family() -> None:
     assert wrong == {}
 
 
-def test_all_parts_of_a_family_are_used() -> None:
+def test_every_family_has_a_traced_operation() -> None:
     found = {kind_of(info.layer, info.name).family for info in OPERATIONS}
     assert set().union(*_COARSE.values()) - found <= {Family.HOST}
 
@@ -65,6 +67,8 @@ def test_all_parts_of_a_family_are_used() -> None:
         ("cuMemcpyPeer", Family.COPY, "DtoD", False),
         ("cudaStreamWaitEvent", Family.WAIT, "", False),
         ("cudaStreamSynchronize", Family.SYNC, "", False),
+        ("cudaGraphExecUpdate", Family.GRAPH_UPDATE, "", False),
+        ("cuGraphUpload", Family.GRAPH_UPDATE, "", False),
         ("cuStreamBeginCaptureToGraph", Family.GRAPH_CAPTURE, "", False),
         ("ncclGroupEnd", Family.GROUP, "", False),
         ("ncclCommInitRank", Family.COMMUNICATOR, "", False),
@@ -72,9 +76,11 @@ def test_all_parts_of_a_family_are_used() -> None:
         ("cuSomethingNew", Family.OTHER, "", False),
     ],
 )
-def test_families(operation: str, family: Family, direction: str, asynchronous: bool) -> None:
+def test_the_name_gives_family_direction_and_asynchrony(
+    operation: str, family: Family, direction: str, asynchronous: bool
+) -> None:
     assert kind_of("driver", operation) == OperationKind(family, direction, asynchronous)
 
 
-def test_time_between_calls_is_of_the_host() -> None:
+def test_host_gaps_belong_to_the_host() -> None:
     assert kind_of(HOST_LAYER, HOST_GAP).family is Family.HOST

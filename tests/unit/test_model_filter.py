@@ -68,20 +68,20 @@ KEY = RowKey("gpu7", TRAIN.id, 4711, "python3", "runtime", "cudaLaunchKernel")
         ("docker:ffff", False),
     ],
 )
-def test_a_filter_finds_what_it_names(text: str, expected: bool) -> None:
+def test_a_filter_matches_the_terms_in_it(text: str, expected: bool) -> None:
     assert parse(text).error == ""
     assert parse(text).matches(KEY, TRAIN) is expected
 
 
 @pytest.mark.parametrize("text", ["/(/", "op:/[/", "launch /*x/", "nosuch:/x/", "/a{99999999999}/"])
-def test_a_bad_filter_says_why_and_matches_nothing(text: str) -> None:
+def test_an_invalid_filter_says_why_and_matches_nothing(text: str) -> None:
     bad = parse(text)
     assert bad.error
     assert "\n" not in bad.error
     assert not bad.matches(KEY, TRAIN)
 
 
-def test_every_key_can_be_asked_for() -> None:
+def test_every_key_can_be_filtered_by() -> None:
     for name, get in KEYS.items():
         value = get(KEY, TRAIN, ("0", "3"))
         assert parse(f'{name}:"{value}"').matches(KEY, TRAIN, ("0", "3")), name
@@ -103,14 +103,12 @@ def test_every_key_can_be_asked_for() -> None:
         ("gpu:0:3", ("0:4", "0"), False),
     ],
 )
-def test_rows_are_found_by_the_devices_of_their_process(
-    text: str, on: tuple[str, ...], expected: bool
-) -> None:
+def test_rows_match_by_the_devices_of_their_process(text: str, on: tuple[str, ...], expected: bool) -> None:
     assert parse(text).error == ""
     assert parse(text).matches(KEY, TRAIN, on) is expected
 
 
-def test_a_window_says_which_process_is_on_which_device() -> None:
+def test_a_window_knows_the_devices_of_its_processes() -> None:
     whole = full_window()
     (device,) = whole.devices.devices
     (instance, _) = device.instances
@@ -125,24 +123,24 @@ def test_a_window_says_which_process_is_on_which_device() -> None:
 
 
 @pytest.mark.parametrize("text", ["gpu:x", "gpu:-", "device:one"])
-def test_what_is_no_number_of_a_device_is_told(text: str) -> None:
+def test_an_invalid_device_is_reported(text: str) -> None:
     assert "such as 0, 0-3 or 0:1" in parse(text).error
 
 
-def test_what_is_no_key_is_told_with_what_may_be_meant() -> None:
+def test_an_unknown_key_gets_a_suggestion() -> None:
     assert "did you mean pod:" in parse("pods:llm").hint
     assert "keys: container" in parse("nosuch:x").hint
-    assert parse("image:tag -xyz:1").hint.startswith("image: is no key")
+    assert parse("image:tag -xyz:1").hint.startswith("image: is not a key")
     assert not parse("op:x gpu:1 word").hint
 
 
-def test_a_row_without_a_known_tenant_is_searched_too() -> None:
+def test_a_row_without_a_known_tenant_can_match() -> None:
     assert parse("launch").matches(KEY)
     assert parse("4f1c0a").matches(KEY)
     assert not parse("resnet").matches(KEY)
 
 
-def test_a_window_is_narrowed_to_what_passes() -> None:
+def test_a_window_is_narrowed_to_matching_rows() -> None:
     whole = full_window()
     serve = parse("container:serve").apply(whole)
     assert [row.operation for row in serve.rows.keys] == ["cudaStreamSynchronize", "ncclAllReduce"]
@@ -164,7 +162,7 @@ def test_splits_are_narrowed_with_their_rows() -> None:
 
 
 @given(st.text(max_size=60))
-def test_no_text_raises(text: str) -> None:
+def test_arbitrary_text_raises_no_error(text: str) -> None:
     filter_ = parse(text)
     assert filter_.matches(KEY, TRAIN) in (True, False)
     assert not (filter_.error and filter_.tests)
@@ -188,7 +186,7 @@ def test_no_text_raises(text: str) -> None:
         "(x)(?(1)(a+)+|b)$",
     ],
 )
-def test_an_expression_that_may_take_for_ever_is_refused(regex: str) -> None:
+def test_a_regular_expression_with_exponential_time_is_refused(regex: str) -> None:
     for text in (f"/{regex}/", f"op:/{regex}/", f"-/{regex}"):
         bad = parse(text)
         assert "may take too long" in bad.error
@@ -200,11 +198,11 @@ def test_an_expression_that_may_take_for_ever_is_refused(regex: str) -> None:
     "regex",
     ["^cuda.*(Sync|Async)$", "a.*b.*c", "[0-9]{1,5}-[a-z]+-.*", "(ab)+c?", "colou?r|gr[ae]y", r"(x)\1?"],
 )
-def test_expressions_that_people_write_are_taken(regex: str) -> None:
+def test_ordinary_regular_expressions_are_accepted(regex: str) -> None:
     assert parse(f"/{regex}/").error == ""
 
 
-def test_of_a_very_long_name_the_beginning_is_looked_at() -> None:
+def test_only_the_start_of_a_very_long_name_is_searched() -> None:
     long = KEY._replace(operation="a" * 10_000 + "b")
     assert parse("op:/a.*a/").matches(long)
     assert not parse("op:/a.*a.*a.*b/").matches(long._replace(operation="a" * 60 + "c" + "a" * 500 + "b"))

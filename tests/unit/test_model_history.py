@@ -17,7 +17,7 @@ from tests.unit.windows import Calls, key, row_table, window
 
 
 def ticks(number: int, *, first: int = 0) -> list[Window]:
-    """One-second windows of three rows; what they hold depends on their time."""
+    """Returns one-second windows of three rows whose values depend on the time."""
     return [
         window(
             [Calls(key(pid=pid), [100 + at % 50, 1_000 * pid], 0, at) for pid in (1, 2, 3)],
@@ -28,7 +28,7 @@ def ticks(number: int, *, first: int = 0) -> list[Window]:
 
 
 @given(sequences())
-def test_what_is_kept_comes_back_unchanged(parts: list[Window]) -> None:
+def test_windows_are_returned_unchanged(parts: list[Window]) -> None:
     history = History()
     for part in parts:
         history.add(part)
@@ -65,7 +65,7 @@ def test_older_windows_get_coarser_and_nothing_is_lost() -> None:
     assert row_table(whole.rows) == row_table(merge(all_ticks).rows)
 
 
-def test_a_day_is_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_older_than_the_last_level_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stalltop.model.merge.history.LEVELS", ((0.0, 5.0), (2.0, 10.0), (4.0, 30.0)))
     history = History()
     for tick in ticks(100):
@@ -76,7 +76,7 @@ def test_a_day_is_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lengths == sorted(lengths, reverse=True) or lengths.index(2.0) > lengths.index(4.0)
 
 
-def test_memory_stays_below_its_bound_and_the_newest_stays() -> None:
+def test_memory_stays_below_its_bound_and_the_newest_windows_stay() -> None:
     one = History()
     for tick in ticks(1):
         one.add(tick)
@@ -88,10 +88,10 @@ def test_memory_stays_below_its_bound_and_the_newest_stays() -> None:
         assert row_table(history.at(-1).rows) == row_table(tick.rows), number
     lengths = [seconds for _, seconds in history.times()]
     assert lengths[-50:] == [1.0] * 50
-    assert history.seconds > 150, "what is oldest is merged before it is dropped"
+    assert history.seconds > 150, "the oldest windows must be merged before any is dropped"
 
 
-def test_a_window_above_the_bound_is_not_kept() -> None:
+def test_a_window_larger_than_the_bound_is_not_kept() -> None:
     history = History(100)
     history.add(ticks(1)[0])
     assert (len(history), history.bytes) == (0, 0)
@@ -110,27 +110,27 @@ def test_windows_are_found_by_time() -> None:
         history.at(20)
 
 
-def test_a_gap_is_never_merged_over() -> None:
+def test_windows_are_not_merged_across_a_gap() -> None:
     history = History()
     for tick in [*ticks(5), *ticks(700, first=100_000)]:
         history.add(tick)
     assert (1_000.0, 5.0) in history.times()
 
 
-def test_keys_that_are_gone_are_forgotten() -> None:
+def test_unused_keys_are_removed() -> None:
     history = History(200_000)
     for number in range(5_000):
         history.add(window([Calls(key(pid=number), [5])], start=1_000.0 + number))
     assert len(history._keys) <= 4_097
 
 
-def test_a_bound_must_leave_room() -> None:
+def test_a_bound_of_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="above 0"):
         History(0)
 
 
 def busy(at: int) -> Window:
-    """A window of a host on which hundreds of processes take each other's time."""
+    """Returns a window of a host on which hundreds of processes take time from each other."""
     charges = tuple(
         Charge("docker:aa", pid, "p", HOST_LAYER, HOST_GAP, "runqueue", "cri:bb", culprit, "hog", at * pid, 3)
         for pid in range(30)
@@ -161,14 +161,14 @@ def test_evidence_is_small_and_counts_towards_the_bound() -> None:
     assert short.at(-1).evidence == busy(49).evidence
 
 
-def test_a_window_put_away_does_not_hold_what_was_packed() -> None:
+def test_packing_removes_the_unpacked_evidence() -> None:
     packed = pack(busy(3))
     assert (packed.window.evidence, packed.window.chains) == (Evidence(), ())
     assert (packed.told().evidence, packed.unpack().chains) == (busy(3).evidence, CHAINS)
     assert pack(window()).bytes < 5_000
 
 
-def test_how_bad_a_time_was_survives_merging() -> None:
+def test_the_peak_of_a_time_survives_merging() -> None:
     worst, mild = CHAINS[0], replace(CHAINS[0], id="mild", severity="low", lost_ms_per_s=1.0)
     history = History()
     for at, tick in enumerate(ticks(700)):
@@ -180,10 +180,10 @@ def test_how_bad_a_time_was_survives_merging() -> None:
     assert history.times()[0] == (1_000.0, 10.0)
     assert history.parts[0].peak == Peak(81.0, 1, 1)
     assert history.parts[1].peak == Peak()
-    assert history.at(0).chains == (), "its own chains tell how it ended"
+    assert history.at(0).chains == (), "the merged window has the chains of its end"
 
 
-def test_what_is_no_fault_or_over_is_no_peak() -> None:
+def test_information_and_ended_chains_are_no_peak() -> None:
     info = replace(CHAINS[0], severity="info", open=True)
     over = replace(CHAINS[0], severity="high", open=False)
     assert pack(replace(ticks(1)[0], chains=(info, over))).peak == Peak()

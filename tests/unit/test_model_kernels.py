@@ -33,7 +33,7 @@ def test_a_duration_lies_in_its_bucket(ns: int) -> None:
     assert bucket_lowest_ns(bucket) <= ns <= bucket_highest_ns(bucket)
 
 
-def test_buckets_follow_each_other_four_to_an_octave() -> None:
+def test_buckets_are_contiguous_four_to_an_octave() -> None:
     edges = [bucket_lowest_ns(bucket) for bucket in range(BUCKETS)]
     assert edges[0] == 0
     assert [bucket_highest_ns(bucket) + 1 for bucket in range(BUCKETS)] == [*edges[1:], HIGHEST_NS + 1]
@@ -41,13 +41,13 @@ def test_buckets_follow_each_other_four_to_an_octave() -> None:
 
 
 @pytest.mark.parametrize("bucket", [-1, BUCKETS])
-def test_there_are_no_other_buckets(bucket: int) -> None:
+def test_other_bucket_numbers_are_refused(bucket: int) -> None:
     for edge in (bucket_lowest_ns, bucket_highest_ns):
         with pytest.raises(IndexError):
             edge(bucket)
 
 
-def test_counts_of_one_kernel_add_up() -> None:
+def test_counts_of_one_cuda_kernel_add_up() -> None:
     both = added_kernels([[count(calls=2), count("add")], [], [count(ns=5_000)]])
     assert both == (
         count()._replace(
@@ -58,7 +58,7 @@ def test_counts_of_one_kernel_add_up() -> None:
 
 
 @given(st.lists(st.integers(0, 1 << 32), min_size=1, max_size=8), st.data())
-def test_what_comes_and_goes_leaves_the_sum_of_what_stays(seeds: list[int], data: st.DataObject) -> None:
+def test_a_moving_sum_equals_the_sum_of_the_parts_left(seeds: list[int], data: st.DataObject) -> None:
     parts = [random_kernels(seed) for seed in seeds]
     gone = data.draw(st.integers(0, len(parts)))
     moving = MovingKernels()
@@ -70,7 +70,7 @@ def test_what_comes_and_goes_leaves_the_sum_of_what_stays(seeds: list[int], data
     assert moving.sum() == moving.sum()
 
 
-def test_a_sum_without_end_is_bounded_and_keeps_those_with_most_time() -> None:
+def test_an_unbounded_sum_keeps_the_cuda_kernels_with_most_time() -> None:
     moving = MovingKernels()
     moving.add([count(f"kernel {number}", ns=1_000 + number) for number in range(MOST_KERNELS + 1)])
     moving.add([count("mine", pid=2, ns=1 << 30)])
@@ -81,7 +81,7 @@ def test_a_sum_without_end_is_bounded_and_keeps_those_with_most_time() -> None:
     assert min(kernel.total_ns for kernel in kept) > 1_000 + MOST_KERNELS // 2
 
 
-def test_programs_that_come_and_go_are_added_up() -> None:
+def test_counts_of_ended_programs_are_folded() -> None:
     moving = MovingKernels()
     for pid in range(1, MOST_KERNELS + 2):
         moving.add([count(pid=pid)])
@@ -89,7 +89,7 @@ def test_programs_that_come_and_go_are_added_up() -> None:
     assert moving.sum() == (count(calls=MOST_KERNELS + 1, pid=0),)
 
 
-def test_rows_find_their_kernels_those_with_most_time_first() -> None:
+def test_cuda_kernels_of_a_row_are_sorted_by_time() -> None:
     small, large, other = count(), count("add", ns=9_000), count(pid=2)
     found = kernels_by_row([small, other, large])
     assert found[small.row] == [large, small]

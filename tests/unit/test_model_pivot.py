@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.histograms.hdr import HIGHEST_NS, index_of
-from stalltop.model.rows.pivot import DIMENSIONS, Dimension, Naming, pivot
+from stalltop.model.rows.pivot import DIMENSIONS, Dimension, RowNaming, pivot
 from stalltop.model.window import Window
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows
@@ -20,7 +20,8 @@ BY = st.lists(st.sampled_from(DIMENSIONS), unique=True, max_size=4)
 
 
 def by_hand() -> Window:
-    """Two containers; the runtime's launches hold driver launches, and one driver call stands alone."""
+    """Returns two containers; nested driver launches belong to runtime launches, and one driver call is
+    outermost."""
     return window(
         [
             Calls(key("cudaLaunchKernel"), [100, 200], 1, 10),
@@ -32,7 +33,7 @@ def by_hand() -> Window:
     )
 
 
-def test_containers_leave_nested_calls_out() -> None:
+def test_containers_count_outermost_calls_only() -> None:
     groups = pivot(by_hand(), ["container"])
     assert groups.labels == (("serve",), ("train",))
     assert groups.keys == (("cri:bb",), ("docker:aa",))
@@ -59,13 +60,13 @@ def test_operations_count_nested_calls_too() -> None:
     assert groups.nested.tolist() == [False, False, False]
 
 
-def test_layers_split_what_operations_share() -> None:
+def test_layers_separate_equal_operations() -> None:
     groups = pivot(by_hand(), ["layer", "container"])
     assert groups.labels == (("driver", "train"), ("runtime", "serve"), ("runtime", "train"))
     assert groups.total_ns.tolist() == [910, 1000, 300]
 
 
-def test_a_group_of_only_nested_calls_says_so() -> None:
+def test_a_group_of_only_nested_calls_is_marked() -> None:
     only = window([Calls(key(), [100]), Calls(key("cuLaunchKernel", layer="driver", nested=True), [60])])
     groups = pivot(only, ["operation"])
     assert groups.nested.tolist() == [True, False]
@@ -73,7 +74,7 @@ def test_a_group_of_only_nested_calls_says_so() -> None:
 
 
 def with_gap() -> Window:
-    """What ``by_hand`` has, and time between calls."""
+    """Returns the trainer of ``by_hand`` and host gaps."""
     gap = key(HOST_GAP, layer=HOST_LAYER)
     return window(
         [
@@ -85,14 +86,14 @@ def with_gap() -> Window:
 
 
 @pytest.mark.parametrize("by", [[], ["container"], ["process", "host"], ["pod"]])
-def test_time_between_calls_is_in_no_total(by: list[Dimension]) -> None:
+def test_host_gaps_are_in_no_total(by: list[Dimension]) -> None:
     groups = pivot(with_gap(), by)
     assert groups.calls.tolist() == [2]
     assert groups.share.tolist() == [1.0]
     assert groups.between.tolist() == [False]
 
 
-def test_time_between_calls_is_an_operation_without_a_share() -> None:
+def test_host_gaps_are_an_operation_without_a_share() -> None:
     groups = pivot(with_gap(), ["operation"])
     assert groups.labels == (("cudaLaunchKernel",), (HOST_GAP,))
     assert groups.total_ns.tolist() == [300, 18_000]
@@ -102,7 +103,7 @@ def test_time_between_calls_is_an_operation_without_a_share() -> None:
     assert np.isnan(groups.share[1])
 
 
-def test_all_rows_count_in_any_grouping_where_that_is_asked_for() -> None:
+def test_all_rows_count_in_any_grouping_on_request() -> None:
     groups = pivot(with_gap(), ["container"], all_rows=True)
     assert groups.labels == (("serve",), ("train",))
     assert groups.total_ns.tolist() == [7_000, 11_300]
@@ -117,7 +118,7 @@ def test_no_dimension_gives_one_total() -> None:
 
 
 @pytest.mark.parametrize("by", [[], ["container"], ["operation", "host"]])
-def test_nothing_counted_gives_nothing(by: list[Dimension]) -> None:
+def test_an_empty_window_gives_empty_groups(by: list[Dimension]) -> None:
     groups = pivot(window(), by)
     assert groups.calls.tolist() == [0] * (not by)
     assert groups.percentiles_ns.shape == (int(not by), 3)
@@ -139,16 +140,16 @@ def test_labels_name_what_is_known() -> None:
     }
 
 
-def test_a_row_can_be_asked_what_it_belongs_to() -> None:
+def test_the_group_of_a_single_row_can_be_found() -> None:
     one = full_window()
     for dimension in DIMENSIONS:
         groups = pivot(one, [dimension, "layer"])
         for row, group in zip(one.rows.keys, groups.group_of_row, strict=True):
-            part = Naming(one).part(dimension, row)
+            part = RowNaming(one).part(dimension, row)
             assert part == (groups.keys[group][0], groups.labels[group][0])
 
 
-def test_the_columns_of_percentiles_have_names() -> None:
+def test_percentile_columns_have_names() -> None:
     groups = pivot(window([Calls(key(), list(range(1, 101)))]), ["host"])
     assert (groups.p50_ns[0], groups.p95_ns[0], groups.p99_ns[0]) == (50, 95, 99)
 
@@ -158,13 +159,13 @@ def test_an_unknown_dimension_is_refused() -> None:
         pivot(window(), ["colour"])  # type: ignore[list-item]
 
 
-def test_a_percentile_never_lies_above_the_longest_call() -> None:
+def test_a_percentile_never_exceeds_the_longest_call() -> None:
     groups = pivot(window([Calls(key(), [1_000_001])]), ["operation"])
     assert groups.percentiles_ns.tolist() == [[1_000_001] * 3]
     assert index_of(1_000_001) == index_of(int(groups.histograms.percentiles([50.0])[0, 0]))
 
 
-def test_splits_are_added_where_they_were_measured() -> None:
+def test_splits_add_up_where_they_were_measured() -> None:
     calls = [Calls(key(pid=1), [10]), Calls(key(pid=2), [20])]
     measured = pivot(window(calls, split=True), ["container"]).split_ns
     assert measured is not None
@@ -173,7 +174,7 @@ def test_splits_are_added_where_they_were_measured() -> None:
 
 
 @given(windows(), BY)
-def test_groups_equal_those_added_up_one_by_one(one: Window, by: list[Dimension]) -> None:
+def test_groups_equal_sums_over_single_rows(one: Window, by: list[Dimension]) -> None:
     groups = pivot(one, by)
     nested_too = "operation" in by or "layer" in by
     calls: Counter[tuple[str, ...]] = Counter()
@@ -204,7 +205,7 @@ def test_groups_equal_those_added_up_one_by_one(one: Window, by: list[Dimension]
 
 
 @given(st.permutations(["container", "process", "operation", "layer"]))
-def test_the_order_of_dimensions_changes_no_group(by: list[Dimension]) -> None:
+def test_the_order_of_dimensions_does_not_change_the_groups(by: list[Dimension]) -> None:
     one = full_window()
     found = pivot(one, by)
     place = [by.index(dimension) for dimension in ("container", "process", "operation", "layer")]

@@ -1,4 +1,4 @@
-"""Which rows are on which devices."""
+"""Tests which rows belong to which devices."""
 
 from __future__ import annotations
 
@@ -36,40 +36,40 @@ def test_a_process_is_on_the_devices_that_list_it() -> None:
     assert found.devices(key(tenant="cri:cc", pid=300)) == ()
 
 
-def test_the_same_process_id_of_another_tenant_is_another_process() -> None:
+def test_the_same_pid_of_another_tenant_is_another_process() -> None:
     found = placement(on(device(1, TRAIN)))
     assert found.devices(key(tenant="cri:bb", pid=100)) == ()
 
 
-def test_where_the_tenant_of_a_process_is_not_told_its_id_counts_on_its_own_host() -> None:
+def test_a_listed_process_without_a_tenant_matches_by_pid_on_its_own_host() -> None:
     found = placement(on(device(1, DeviceProcess(300, "C"))))
     assert found.devices(key(tenant="cri:cc", pid=300)) == ("1",)
     assert found.devices(key(tenant="cri:cc", pid=300, host="gpu8")) == ()
 
 
-def test_rows_are_grouped_by_device_and_what_is_not_known_is_called_so() -> None:
+def test_rows_are_grouped_by_device_and_others_are_labelled_as_unknown() -> None:
     groups = pivot(on(device(0, TRAIN), device(1, TRAIN, SERVE)), ["device"])
     assert groups.labels == (("GPU 0-1",), ("GPU 1",), (NO_DEVICE,))
     assert groups.total_ns.tolist() == [1_000, 2_000, 4_000]
 
 
-def test_a_process_that_comes_to_another_device_is_grouped_anew() -> None:
+def test_a_process_that_moves_to_another_device_changes_its_group() -> None:
     assert pivot(on(device(0, TRAIN)), ["device"]).labels[0] == ("GPU 0",)
     assert pivot(on(device(2, TRAIN)), ["device"]).labels[0] == ("GPU 2",)
 
 
-def test_devices_of_one_number_on_two_hosts_are_two() -> None:
+def test_devices_of_one_index_on_two_hosts_are_two() -> None:
     fleet = merge([on(device(0, TRAIN)), on(device(0, TRAIN), host="gpu8")])
     groups = pivot(fleet, ["device"])
     assert groups.keys[:2] == (("gpu7/0",), ("gpu8/0",))
 
 
-def test_devices_in_words() -> None:
+def test_device_labels_are_shown_as_ranges() -> None:
     lists = ((), ("",), ("2",), ("10", "2", "0", "1"), ("0:11", "1", "0:2", "0:1"))
     assert [text_of(one) for one in lists] == ["", "", "2", "0-2,10", "1,0:1,0:2,0:11"]
 
 
-def test_labels() -> None:
+def test_labels_are_built_parsed_and_sorted() -> None:
     assert (label_of(0), label_of(0, 3), label_of(12, 0)) == ("0", "0:3", "12:0")
     assert [parts_of(label) for label in ("0", "0:3", "", "x", "0:", ":1", "1:2:3", "٣", "-1", "9" * 30)] == [
         *((0, None), (0, 3)),
@@ -79,7 +79,7 @@ def test_labels() -> None:
     assert gpus_of(["1:2", "0", "1:3", "", "x"]) == (0, 1)
 
 
-def test_devices_that_somebody_asks_for() -> None:
+def test_a_list_of_wanted_devices_matches_gpus_and_instances() -> None:
     wanted = wanted_of("0:3, 2-3,7")
     assert [is_wanted(wanted, label) for label in ("0:3", "0", "0:4", "2", "3:1", "7", "70", "")] == [
         *(True, False, False, True, True, True, False, False)
@@ -88,13 +88,13 @@ def test_devices_that_somebody_asks_for() -> None:
     assert not wanted_of("")
 
 
-def test_a_row_that_knows_its_device_is_on_that_one_alone() -> None:
+def test_a_row_with_a_device_is_only_on_that_device() -> None:
     found = placement(on(device(0, TRAIN), device(1, TRAIN)))
     assert found.devices(key(tenant="docker:aa", pid=100, device="1")) == ("1",)
     assert found.devices(key(tenant="docker:aa", pid=100)) == ("0", "1")
 
 
-def test_a_process_on_a_mig_device_is_on_that_and_not_on_the_whole_gpu() -> None:
+def test_a_process_on_a_mig_device_is_not_on_the_whole_gpu() -> None:
     instances = (
         MigInstance(0, 2, "MIG-c", processes=(TRAIN,)),
         MigInstance(0, 1, "MIG-b", processes=(TRAIN,)),
@@ -104,7 +104,7 @@ def test_a_process_on_a_mig_device_is_on_that_and_not_on_the_whole_gpu() -> None
     assert found.devices(key(tenant="cri:bb", pid=200)) == ("0",)
 
 
-def test_one_process_on_two_devices_is_told_apart_where_its_rows_are() -> None:
+def test_rows_of_one_process_on_two_devices_are_separated() -> None:
     calls = [
         Calls(key(device="1"), [1_000]),
         Calls(key(device="0:3"), [2_000]),

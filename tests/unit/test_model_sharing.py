@@ -1,4 +1,4 @@
-"""Who shares which device, what is said of each tenant on it, and what is never made up."""
+"""Tests who shares which device, and which figures of each tenant are known."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ from tests.unit.shared_devices import GIB, SERVER, at, client, divided, gpu, on,
         ("exclusive", gpu(client(1, TRAIN, "C"), virtualization="passthrough")),
     ],
 )
-def test_how_a_device_is_shared(way: Way, device: Device) -> None:
+def test_the_way_of_sharing_follows_from_processes_and_notes(way: Way, device: Device) -> None:
     assert way_of(device) == way
 
 
-def test_lists_of_processes_are_called_as_they_are_in_notes() -> None:
+def test_notes_use_the_names_of_the_process_lists() -> None:
     assert tuple(name for name, _, _ in nvml_processes.LISTS) == LISTS
 
 
-def test_processes_of_unknown_tenants_are_one_line_and_may_be_of_several() -> None:
+def test_processes_of_unknown_tenants_form_one_entry() -> None:
     device = gpu(client(1, "", "C"), client(2, "", "C"))
     sharing = sharing_of(on(device), device)
     assert (sharing.way, [one.pids for one in sharing.sharers]) == ("time-sliced", [(1, 2)])
     assert (sharing.shared, way_of(device)) == (False, "time-sliced")
 
 
-def test_a_server_of_mps_is_no_tenant() -> None:
+def test_the_mps_server_is_no_tenant() -> None:
     device = gpu(SERVER, client(1, TRAIN), client(2, SERVE))
     sharing = sharing_of(on(device), device)
     assert (sharing.way, [one.tenant for one in sharing.sharers]) == ("mps", [SERVE, TRAIN])
 
 
-def test_what_is_measured_stands_beside_each_tenant_and_no_split() -> None:
+def test_each_tenant_has_its_figures_and_no_share_of_the_device() -> None:
     device = gpu(SERVER, client(100, TRAIN), client(200, SERVE), utilization_percent=97.0)
     rows = [
         row("cudaLaunchKernel", 900, running=3),
@@ -83,33 +83,32 @@ def test_what_is_measured_stands_beside_each_tenant_and_no_split() -> None:
     assert (sharing.shared, sharing.busy_percent) == (True, 97.0)
     train, serve = sharer(sharing, TRAIN), sharer(sharing, SERVE)
     assert (train.calls, train.launches, train.copied_bytes) == (1035, 1000, 5096)
-    assert (
-        train.waited_ns == 460_000_000
-    )  # what the host adds, and a driver call within one, are not among it
+    # Without time that the host adds, and without the nested driver call.
+    assert train.waited_ns == 460_000_000
     assert (serve.calls, serve.launches, serve.waited_ns) == (7, 7, 0)
     assert (train.memory_bytes, train.memory_traced, train.active_ns) == (GIB, False, None)
     assert not {name for name in Sharer.__dataclass_fields__ if "share" in name or "busy" in name}
 
 
-def test_of_a_call_that_began_before_the_window_only_what_lies_in_it_counts() -> None:
+def test_only_the_part_of_a_call_within_the_window_counts() -> None:
     device = gpu(client(100, TRAIN, "C"))
     made = on(device, rows=[row("cudaDeviceSynchronize", 1, gpu=20_000)])
     assert sharer(sharing_of(made, device), TRAIN).waited_ns == 1_000_000_000
 
 
-def test_who_calls_is_there_though_the_driver_does_not_list_it() -> None:
-    """The driver lists a server only (boards before Volta), or a process has ended by now."""
+def test_a_caller_is_listed_even_if_the_driver_does_not_list_it() -> None:
+    """Before Volta the driver lists only the MPS server, or the process may have ended."""
     device = gpu(SERVER, client(200, SERVE))
     made = on(device, gpu(index=1), rows=[at("0", row("cudaLaunchKernel", 5, running=1))])
     assert sharer(sharing_of(made, device), TRAIN).launches == 5
     assert sharings(made)[1].way == "unused"
-    # Of the only device of a host, no row has to tell that it ran there.
+    # On a host with one device, every row belongs to it.
     alone = on(gpu(), rows=[row("cudaLaunchKernel", 5, running=1)])
     assert [one.tenant for one in sharings(alone)[0].sharers] == [TRAIN]
     assert sharings(alone)[0].way == "exclusive"
 
 
-def test_a_tenant_within_a_long_call_is_at_work() -> None:
+def test_a_tenant_inside_a_long_call_is_at_work() -> None:
     device = gpu(client(100, TRAIN, "C"))
     waiting = OpenCall(TRAIN, 100, 101, "train.py", "runtime", "cudaDeviceSynchronize", 20 * 10**9)
     inner = replace(waiting, layer="driver", nested=True)
@@ -119,8 +118,8 @@ def test_a_tenant_within_a_long_call_is_at_work() -> None:
 
 
 @pytest.mark.parametrize(("listed", "way"), [((), "unused"), ((client(100, TRAIN, "C"),), "exclusive")])
-def test_processes_that_ended_are_no_tenant(listed: tuple[DeviceProcess, ...], way: Way) -> None:
-    """Whose they were was not seen."""
+def test_ended_processes_are_no_tenant(listed: tuple[DeviceProcess, ...], way: Way) -> None:
+    """Their tenant is unknown."""
     ended = row("cudaLaunchKernel", 5, running=1, tenant=ENDED, pid=400)
     sharing = sharing_of(on(gpu(*listed), rows=[ended]), gpu(*listed))
     assert (sharing.way, sharing.shared, len(sharing.sharers)) == (way, False, len(listed) + 1)
@@ -128,7 +127,7 @@ def test_processes_that_ended_are_no_tenant(listed: tuple[DeviceProcess, ...], w
     assert len(sharing.tenants) == len(listed)
 
 
-def test_calls_that_may_have_run_elsewhere_say_so() -> None:
+def test_calls_that_may_have_run_on_another_device_say_so() -> None:
     devices = gpu(client(100, TRAIN, "C")), gpu(client(100, TRAIN, "C"), index=1)
     both = on(*devices, rows=[row("cudaLaunchKernel", 5, running=1)])
     assert [(one.sharers[0].calls, one.sharers[0].also) for one in sharings(both)] == [
@@ -148,7 +147,7 @@ def test_calls_that_may_have_run_elsewhere_say_so() -> None:
         ([0, 0], 7, (0, False)),
     ],
 )
-def test_memory_is_the_drivers_else_what_was_traced(
+def test_memory_comes_from_the_driver_or_else_from_traced_calls(
     listed: list[int | None], traced: int | None, expected: tuple[int | None, bool]
 ) -> None:
     device = gpu(
@@ -159,7 +158,7 @@ def test_memory_is_the_drivers_else_what_was_traced(
     assert (found.memory_bytes, found.memory_traced) == expected
 
 
-def test_overlaps_are_of_both_sides_and_of_one_device() -> None:
+def test_overlaps_are_listed_for_both_tenants_on_one_device() -> None:
     devices = gpu(client(100, TRAIN), client(200, SERVE), client(300, BATCH)), gpu(index=1)
     low, high = sorted((TRAIN, SERVE))
     evidence = Evidence(
@@ -181,14 +180,14 @@ def test_overlaps_are_of_both_sides_and_of_one_device() -> None:
     assert (batch.active_ns, batch.overlaps) == (None, ())
 
 
-def test_what_ran_on_a_device_that_is_not_known_counts_where_there_is_only_one() -> None:
+def test_activity_on_an_unknown_device_counts_if_there_is_only_one() -> None:
     evidence = Evidence(activity=(DeviceActivity("", TRAIN, 640),))
     alone = gpu(client(100, TRAIN))
     assert sharing_of(on(alone, evidence=evidence), alone).sharers[0].active_ns == 640
     assert sharing_of(on(alone, gpu(index=1), evidence=evidence), alone).sharers[0].active_ns is None
 
 
-def test_samples_of_the_driver_are_of_all_processes_with_their_age_and_never_under_mps() -> None:
+def test_driver_samples_add_up_with_the_age_of_the_oldest_and_not_under_mps() -> None:
     sampled = (
         client(1, TRAIN, "C", sm_percent=30.0, sample_age_seconds=0.5),
         client(2, TRAIN, "C", sm_percent=80.0, sample_age_seconds=4.0),
@@ -204,7 +203,7 @@ def test_samples_of_the_driver_are_of_all_processes_with_their_age_and_never_und
     assert {one.sample_percent for one in sharing_of(on(mps), mps).sharers} == {None}
 
 
-def test_calls_on_a_gpu_that_is_not_known_are_told_with_each_that_it_may_be() -> None:
+def test_calls_on_an_unknown_gpu_are_listed_for_every_gpu() -> None:
     serve = row("cudaLaunchKernel", 700, running=3, tenant=SERVE, pid=200)
     asks = row("cudaGetDeviceCount", 9, running=3, tenant=BATCH, pid=300)
     train = at("0", row("cudaLaunchKernel", 900, running=3))
@@ -217,16 +216,16 @@ def test_calls_on_a_gpu_that_is_not_known_are_told_with_each_that_it_may_be() ->
         ("unknown", [TRAIN]),
         ("unknown", []),
     ]
-    # One whose GPU is known may have other calls, of which it is not: it is not told twice.
+    # A tenant with calls on a known GPU is not listed there again for its other calls.
     both = on(gpu(), gpu(index=1), rows=[at("0", serve), serve])
     assert [[user.tenant for user in found.unplaced] for found in sharings(both)] == [[], [SERVE]]
-    # Nobody can say so where no GPU is known, and of a label that no GPU has it is not known what that is.
+    # Without GPUs nothing is listed. Calls with the label of an unknown GPU are listed.
     assert unplaced(on(rows=[serve])) == ()
     assert [user.tenant for user in unplaced(on(gpu(), rows=[at("7", serve)]))] == [SERVE]
 
 
 @pytest.mark.parametrize(("listed_on", "active_ns"), [((0,), 640), ((0, 1), None), ((), None)])
-def test_activity_is_where_the_calls_are_if_they_can_be_nowhere_else(
+def test_activity_on_an_unknown_gpu_counts_if_the_process_is_on_one_only(
     listed_on: tuple[int, ...], active_ns: int | None
 ) -> None:
     devices = [gpu(*([client(100, TRAIN)] if n in listed_on else []), index=n) for n in range(2)]
@@ -235,15 +234,12 @@ def test_activity_is_where_the_calls_are_if_they_can_be_nowhere_else(
     first = sharings(on(*devices, rows=rows, evidence=evidence))[0]
     found = [(user.active_ns, user.overlaps_sure) for user in first.sharers if user.tenant == TRAIN]
     assert found == ([(active_ns, False)] if listed_on else [])
-    # With whom it was together, nobody knows of the others either.
+    # The overlaps of the other tenants are incomplete, too.
     assert not sharer(first, SERVE).overlaps_sure
 
 
-# ---- MIG
-
-
 @pytest.mark.parametrize("listed_with_instances", [True, False])
-def test_seven_instances_have_their_own_tenants(listed_with_instances: bool) -> None:
+def test_seven_instances_have_separate_tenants(listed_with_instances: bool) -> None:
     device = divided(listed_with_instances)
     rows = [
         at(f"0:{n}", row("cudaLaunchKernel", 10 + n, running=1, tenant=f"docker:{n}", pid=100 + n))
@@ -259,7 +255,7 @@ def test_seven_instances_have_their_own_tenants(listed_with_instances: bool) -> 
 
 
 @pytest.mark.parametrize("compute_instance", [0, None])
-def test_calls_without_a_device_are_on_the_instance_of_their_process(compute_instance: int | None) -> None:
+def test_calls_without_a_device_belong_to_the_instance_of_their_process(compute_instance: int | None) -> None:
     holder = client(100, TRAIN, "C", gpu_instance=1, compute_instance=compute_instance)
     instances = tuple(MigInstance(0, n, f"MIG-{n}", gpu_instance=n, compute_instance=0) for n in range(3))
     device = gpu(holder, mig=True, instances=instances)
@@ -268,7 +264,7 @@ def test_calls_without_a_device_are_on_the_instance_of_their_process(compute_ins
     assert [[(user.tenant, user.calls) for user in part.sharers] for part in parts] == [[], [(TRAIN, 5)], []]
 
 
-def test_active_time_of_instances_is_not_added_up() -> None:
+def test_active_time_on_several_instances_is_not_added() -> None:
     instances = tuple(MigInstance(0, n, f"MIG-{n}", processes=(client(1, TRAIN, "C"),)) for n in range(3))
     device = gpu(mig=True, instances=instances)
     active = tuple(DeviceActivity(f"0:{n}", TRAIN, 900_000_000) for n in range(3))
@@ -277,7 +273,7 @@ def test_active_time_of_instances_is_not_added_up() -> None:
     assert [part.sharers[0].active_ns for part in sharing.parts] == [900_000_000] * 3
 
 
-def test_an_instance_whose_processes_are_not_told_is_not_unused() -> None:
+def test_an_instance_without_a_process_list_is_not_unused() -> None:
     instances = MigInstance(0, 0, "MIG-0", listed=False), MigInstance(0, 1, "MIG-1")
     device = gpu(mig=True, instances=instances)
     sharing = sharing_of(on(device, allocations=(pod("p", TRAIN, "MIG-0"),)), device)
@@ -288,7 +284,7 @@ def test_an_instance_whose_processes_are_not_told_is_not_unused() -> None:
     assert [part.watched for part in lost.parts] == [False, False]
 
 
-def test_an_instance_may_be_shared_itself() -> None:
+def test_processes_can_share_an_instance() -> None:
     instance = MigInstance(0, 2, "MIG-2", processes=(client(1, TRAIN, "C"), client(2, SERVE, "C")))
     device = gpu(mig=True, instances=(instance,))
     (part,) = sharing_of(on(device), device).parts

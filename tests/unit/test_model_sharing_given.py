@@ -1,4 +1,4 @@
-"""What a scheduler gave, beside who uses it; and hosts put together."""
+"""Tests allocations of a scheduler beside the use of devices, and sharing on several hosts."""
 
 from __future__ import annotations
 
@@ -25,23 +25,22 @@ from tests.unit.shared_devices import POD, at, client, divided, gpu, on, pod
         ("absent", on(gpu())),
     ],
 )
-def test_a_device_that_was_given_stands_beside_its_use(use: Use, made: Window) -> None:
+def test_an_allocation_shows_the_use_of_its_device(use: Use, made: Window) -> None:
     made = replace(made, allocations=(pod("trainer-0", TRAIN), pod("elsewhere", TRAIN, "GPU-9")))
     (holding,) = sharings(made)[0].holdings
     assert (holding.allocation.pod, holding.use) == ("trainer-0", use)
 
 
 @pytest.mark.parametrize(("uid", "use"), [("uid-9", "absent"), ("uid-2", "unknown"), ("", "unknown")])
-def test_a_pod_of_which_nobody_was_seen_does_nothing_with_its_device(uid: str, use: Use) -> None:
+def test_an_allocation_without_a_seen_tenant_is_absent_or_unknown(uid: str, use: Use) -> None:
     made = on(gpu(), allocations=(pod("sleeper-0", uid=uid),))
-    made = replace(
-        made, tenants={**made.tenants, POD.id: POD}
-    )  # uid-2: at work, in which container is not sure
+    # A container of uid-2 is at work; it may be this one.
+    made = replace(made, tenants={**made.tenants, POD.id: POD})
     (holding,) = sharings(made)[0].holdings
     assert holding.use == use
 
 
-def test_an_instance_that_was_given_is_told_with_it_and_with_its_gpu() -> None:
+def test_an_allocated_instance_is_shown_with_itself_and_its_gpu() -> None:
     device = divided(True)
     made = on(device, allocations=(pod("p", "docker:3", "MIG-3"),))
     sharing = sharing_of(made, device)
@@ -56,18 +55,18 @@ def test_an_instance_that_was_given_is_told_with_it_and_with_its_gpu() -> None:
         ((), None),
         ((pod("other", SERVE),), False),
         ((pod("web-0", POD.id, uid="uid-2"),), True),
-        # The pod before of that name: its allocation is nobody's of now.
+        # It was allocated to the previous pod of this name.
         ((pod("web-0", uid="uid-1"),), False),
         ((pod("web-0", uid="uid-2"),), None),
         ((pod("web-0"),), None),
         ((pod("db-0"),), False),
         ((pod("other", SERVE, "GPU-9"),), False),
-        # What it was given is called otherwise than the devices of this host.
+        # The device plugin uses ids that match no device of this host.
         ((pod("web-0", POD.id, "pool/gpu-0", uid="uid-2"),), None),
         ((pod("web-0", device="pool/gpu-0"),), None),
     ],
 )
-def test_who_was_given_a_device_is_told_by_uid(
+def test_the_uid_decides_whether_a_tenant_was_allocated_a_device(
     allocations: tuple[Allocation, ...], given: bool | None
 ) -> None:
     device = gpu(client(400, POD.id))
@@ -76,7 +75,7 @@ def test_who_was_given_a_device_is_told_by_uid(
     assert sharing_of(made, device).sharers[0].given is given
 
 
-def test_nobody_is_said_not_to_be_given_what_nobody_was_asked_about() -> None:
+def test_without_knowledge_of_the_tenant_nothing_is_said_about_its_allocation() -> None:
     device = gpu(client(100, TRAIN), client(200, SERVE))
     made = on(device, allocations=(pod("other", TRAIN),))
 
@@ -87,7 +86,7 @@ def test_nobody_is_said_not_to_be_given_what_nobody_was_asked_about() -> None:
     assert given(replace(made.coverage, scheduled=(TRAIN,))) == [None, True]
     assert given(replace(made.coverage, schedulable=("GPU-9",))) == [None, True]
     assert given(Coverage()) == [None, True]
-    # Of one host's scheduler nothing follows for the next one.
+    # The scheduler of one host says nothing about the next host.
     plain = replace(on(gpu(client(200, SERVE), index=1)), host="other", coverage=Coverage())
     assert [one.given for found in sharings(fleet([made, plain])) for one in found.sharers] == [
         False,
@@ -96,14 +95,14 @@ def test_nobody_is_said_not_to_be_given_what_nobody_was_asked_about() -> None:
     ]
 
 
-def test_of_whom_nothing_is_known_a_device_may_be() -> None:
+def test_an_unknown_tenant_may_have_an_allocation() -> None:
     device = gpu(client(400, POD.id))
     made = on(device, allocations=(pod("other", SERVE),))
-    assert sharing_of(made, device).sharers[0].given is None  # nothing is known of it
+    assert sharing_of(made, device).sharers[0].given is None  # unknown
 
 
-def test_devices_of_several_hosts_keep_their_own_tenants() -> None:
-    """Of those that the driver does not list, too, and of the only GPU of a host nobody tells the label."""
+def test_devices_of_several_hosts_keep_their_tenants() -> None:
+    """This includes unlisted tenants, and activity without a label on the only GPU of a host."""
     listed = client(100, TRAIN, "C")
     rows = [
         at("0", row("cudaLaunchKernel", 900, running=3)),

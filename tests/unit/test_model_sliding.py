@@ -46,7 +46,9 @@ def same(one: Window, other: Window) -> None:
 
 
 @given(sequences(12), st.integers(1, 5), st.integers(0, 12))
-def test_the_sum_is_that_of_the_last_seconds(parts: list[Window], seconds: int, known: int) -> None:
+def test_the_sliding_sum_equals_the_merge_of_the_last_seconds(
+    parts: list[Window], seconds: int, known: int
+) -> None:
     known = min(known, len(parts))
     moving = Sliding(float(seconds), parts[:known])
     for number, part in enumerate(parts[known:], start=known + 1):
@@ -55,7 +57,7 @@ def test_the_sum_is_that_of_the_last_seconds(parts: list[Window], seconds: int, 
 
 
 @given(sequences(12), st.integers(0, 12))
-def test_since_the_start_nothing_leaves(parts: list[Window], known: int) -> None:
+def test_the_sum_since_the_start_equals_the_merge_of_all(parts: list[Window], known: int) -> None:
     moving = Sliding(None, parts[:known])
     for part in parts[known:]:
         moving.push(part)
@@ -63,7 +65,7 @@ def test_since_the_start_nothing_leaves(parts: list[Window], known: int) -> None
 
 
 @given(sequences_of_moving_devices(10), st.integers(1, 6), st.integers(1, 6), st.integers(1, 10))
-def test_devices_that_move_and_another_length_change_nothing_about_the_sum(
+def test_moving_devices_and_a_changed_length_keep_the_sum_exact(
     parts: list[Window], before: int, after: int, change: int
 ) -> None:
     packed = [packing.pack(part) for part in parts]
@@ -77,14 +79,14 @@ def test_devices_that_move_and_another_length_change_nothing_about_the_sum(
 
 
 @given(sequences_of_moving_devices(10), st.integers(0, 10))
-def test_since_the_start_devices_may_move(parts: list[Window], known: int) -> None:
+def test_the_sum_since_the_start_is_exact_with_moving_devices(parts: list[Window], known: int) -> None:
     moving = Sliding(None, parts[:known])
     for part in parts[known:]:
         moving.push(part)
     same(moving.window, merge(parts))
 
 
-def test_the_length_is_as_near_as_whole_windows_allow() -> None:
+def test_the_length_is_as_close_as_whole_windows_allow() -> None:
     moving = Sliding(10.0)
     for number in range(50):
         found = moving.push(window(start=1_000 + number * 1.01, seconds=1.01))
@@ -92,7 +94,7 @@ def test_the_length_is_as_near_as_whole_windows_allow() -> None:
     assert Sliding(1.0, [window(seconds=5.0)]).window.seconds == 5.0
 
 
-def test_a_window_handed_out_never_changes() -> None:
+def test_a_returned_window_never_changes() -> None:
     moving = Sliding(5.0)
     first = moving.push(window([Calls(key(), [10])]))
     before = row_table(first.rows)
@@ -100,7 +102,7 @@ def test_a_window_handed_out_never_changes() -> None:
     assert row_table(first.rows) == before
 
 
-def test_keys_that_left_are_forgotten() -> None:
+def test_keys_of_rows_that_left_are_removed() -> None:
     moving = Sliding(2.0)
     parts = [
         window([Calls(key(pid=number), [number]), Calls(key(pid=5), [9])], start=1_000.0 + number)
@@ -111,7 +113,7 @@ def test_keys_that_left_are_forgotten() -> None:
     assert len(moving._keys) < 600
 
 
-def test_a_sum_without_end_folds_processes_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sum_since_the_start_folds_ended_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sliding, "MOST_ROWS", 50)
     moving = Sliding(None)
     parts = [
@@ -130,7 +132,7 @@ def test_a_sum_without_end_folds_processes_that_are_gone(monkeypatch: pytest.Mon
     assert found.rows.histograms.totals().sum() == found.rows.calls.sum()
 
 
-def test_tenants_of_a_sum_without_end_are_bounded() -> None:
+def test_tenants_of_a_sum_since_the_start_are_bounded() -> None:
     moving = Sliding(None)
     for number in range(1_000):
         name = f"cgroup:{number}"
@@ -141,7 +143,7 @@ def test_tenants_of_a_sum_without_end_are_bounded() -> None:
 
 @pytest.mark.parametrize("seconds", [None, 3.0])
 def test_calls_of_ended_threads_stay_as_long_as_their_window(seconds: float | None) -> None:
-    """A process that ended in its first call has no row: its tenant stays for the call."""
+    """A process that ended in its first call has no row, so its tenant stays for the call."""
     ended = OpenCall("cgroup:3", 100, 101, "hang", "driver", "cuCtxSynchronize", 55 * 10**9, ended=True)
     tenant = next(iter(window().tenants.values()))
     parts = [
@@ -160,7 +162,7 @@ def test_calls_of_ended_threads_stay_as_long_as_their_window(seconds: float | No
         assert not kept or ended.tenant in found.tenants
 
 
-def test_another_host_or_no_length_is_refused() -> None:
+def test_another_host_or_a_length_of_zero_is_refused() -> None:
     moving = Sliding(1.0)
     with pytest.raises(ValueError, match="no window"):
         _ = moving.window
@@ -171,7 +173,7 @@ def test_another_host_or_no_length_is_refused() -> None:
         Sliding(0.0)
 
 
-def test_splits_come_back_when_the_window_without_them_left() -> None:
+def test_splits_return_when_the_window_without_them_has_left() -> None:
     moving = Sliding(2.0)
     moving.push(window([Calls(key(), [1])]))
     moving.push(window([Calls(key(), [2])], start=1_001.0, split=True))
@@ -182,7 +184,7 @@ def test_splits_come_back_when_the_window_without_them_left() -> None:
 
 
 def ticks_of_short_lives(number: int) -> list[Window]:
-    """In each window another process was slowed down by another one, and one stays."""
+    """Returns windows in which one process stays and another one, new each time, waits for a new culprit."""
 
     def charge(pid: int, culprit: int, ns: int) -> Charge:
         return Charge(
@@ -207,7 +209,7 @@ def ticks_of_short_lives(number: int) -> list[Window]:
     ]
 
 
-def test_evidence_of_a_sum_without_end_is_bounded_and_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_of_a_sum_since_the_start_is_bounded_and_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moving, "MOST_RECORDS", 100)
     parts = ticks_of_short_lives(1_000)
     endless = Sliding(None)
@@ -228,8 +230,8 @@ def test_evidence_of_a_sum_without_end_is_bounded_and_adds_up(monkeypatch: pytes
     ]
 
 
-def test_what_cannot_be_added_up_leaves_the_smallest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every tenant is another one: its processes have no record in common."""
+def test_of_records_that_cannot_be_folded_the_smallest_leave_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record has its own tenant, so no two can be added."""
     monkeypatch.setattr(moving, "MOST_RECORDS", 100)
     endless = Sliding(None)
     for at in range(1_000):
@@ -246,7 +248,7 @@ def test_what_cannot_be_added_up_leaves_the_smallest_first(monkeypatch: pytest.M
     assert {"cgroup:3", "cgroup:999"} <= {use.tenant for use in found.tenants}
 
 
-def test_tenants_that_evidence_or_chains_name_keep_their_names() -> None:
+def test_tenants_named_in_evidence_or_chains_are_kept() -> None:
     endless = Sliding(None)
     tenant = next(iter(window().tenants.values()))
     chains = (replace(CHAINS[0], tenant="cgroup:7", links=(Link("culprit", "", tenant="cgroup:8"),)),)
@@ -267,7 +269,7 @@ def many_calls(number: int, each: int = 100) -> Window:
     return replace(window(start=1_000.0 + number), calls=one_by_one.Calls(kept, 1))
 
 
-def test_calls_are_put_together_only_where_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_calls_are_merged_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     unpacked = []
 
     def unpack(packed: bytes) -> one_by_one.Calls:
@@ -285,7 +287,7 @@ def test_calls_are_put_together_only_where_somebody_looks(monkeypatch: pytest.Mo
     assert len(unpacked) == 10
 
 
-def test_calls_of_a_sum_without_end_are_bounded_and_keep_their_tenants() -> None:
+def test_captured_calls_of_a_sum_since_the_start_are_bounded_and_keep_their_tenants() -> None:
     moving = Sliding(None)
     tenant = next(iter(window().tenants.values()))
     for number in range(400):

@@ -1,4 +1,4 @@
-"""Names are waited for by nobody: not many slow ones, and not one that never comes."""
+"""Tests that slow or hanging lookups of names delay nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def test_many_slow_names_hold_up_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_slow_names_delay_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
 
     def look_up(self: NameFiles, container_id: str, pod_uid: str = "", uid: int | None = None) -> Names:
@@ -55,7 +55,7 @@ def test_many_slow_names_hold_up_no_window(tmp_path: Path, monkeypatch: pytest.M
     tenants.close()
 
 
-def test_a_users_server_that_is_down_costs_only_what_that_user_keeps(
+def test_a_users_hanging_server_delays_only_names_of_that_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server_is_back = threading.Event()
@@ -90,7 +90,7 @@ def test_a_users_server_that_is_down_costs_only_what_that_user_keeps(
     tenants.close()
 
 
-def test_a_job_that_does_not_answer_stays_what_it_was(
+def test_a_job_whose_environment_hangs_keeps_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, hangs, answers = 0.0, False, threading.Event()

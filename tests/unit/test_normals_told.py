@@ -1,4 +1,4 @@
-"""What is normal for rows, told with the windows: for those who look at rows against it."""
+"""Tests baselines of rows in each window."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def learned(diagnosis: Diagnosis, windows: int = KNOWN_WINDOWS + 1) -> Window:
     return found
 
 
-def test_nothing_is_told_before_it_is_learned() -> None:
+def test_a_window_has_no_baseline_before_enough_were_seen() -> None:
     assert learned(Diagnosis(), KNOWN_WINDOWS - 1).normals == {}
 
 
-def test_what_was_learned_is_told_with_each_window() -> None:
+def test_each_window_has_the_learned_baselines() -> None:
     p50_ns, p99_ns = learned(Diagnosis()).normals[ROW]
     assert 990_000 < p50_ns <= p99_ns < 1_010_000
 
 
-def test_it_is_told_of_rows_without_a_call_just_now_and_of_no_other_host() -> None:
+def test_a_baseline_needs_no_current_call_and_stays_on_its_host() -> None:
     diagnosis = Diagnosis()
     learned(diagnosis)
     later = diagnosis.add(at(40, Calls(LATE, [5_000])))
@@ -45,7 +45,7 @@ def test_it_is_told_of_rows_without_a_call_just_now_and_of_no_other_host() -> No
     assert diagnosis.add(at(41, Calls(key("cudaFree", host="gpu8"), [5_000]), host="gpu8")).normals == {}
 
 
-def test_windows_put_together_say_what_the_last_one_says() -> None:
+def test_merged_windows_have_the_baselines_of_the_last() -> None:
     first, last = (replace(at(number), normals={ROW: (1, number)}) for number in (1, 2))
     assert merge([first, last]).normals == {ROW: (1, 2)}
     sliding = Sliding(10.0)
@@ -54,7 +54,7 @@ def test_windows_put_together_say_what_the_last_one_says() -> None:
     assert pack(last).unpack().normals == {}
 
 
-def test_hosts_side_by_side_keep_theirs_under_the_names_of_their_tenants() -> None:
+def test_merged_hosts_keep_their_baselines_under_renamed_tenants() -> None:
     other = replace(at(0, Calls(key(host="gpu8"), [5])), host="gpu8", normals={key(host="gpu8"): (3, 4)})
     fleet = merge([replace(at(0), normals={ROW: (1, 2)}), other])
     assert fleet.normals == {
@@ -64,6 +64,6 @@ def test_hosts_side_by_side_keep_theirs_under_the_names_of_their_tenants() -> No
     assert set(fleet.normals) == set(fleet.rows.keys)
 
 
-def test_a_window_that_is_sent_says_it_too() -> None:
+def test_an_encoded_window_has_its_baselines() -> None:
     one = replace(at(0, Calls(ROW, [5]), Calls(LATE, [7])), normals={LATE: (1_000, 2_000)})
     assert decode(encode(one)).normals == one.normals

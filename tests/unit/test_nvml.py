@@ -1,4 +1,4 @@
-"""GPUs through the real binding and a stand-in driver library."""
+"""Tests GPU figures through the real NVML bindings and the stand-in driver library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from stalltop.model.devices.device import Device, DeviceProcess
 from stalltop.probes.nvml.readings import throttle_reasons
-from tests.unit.nvml_standin import library, look, read, read_each
+from tests.unit.nvml_standin import library, read, read_each, run_with_clock
 
 GIB = 1 << 30
 IN_FULL = """
@@ -20,6 +20,7 @@ IN_FULL = """
 0.memory_utilization=41
 0.encoder=12
 0.decoder=3
+0.jpeg=44
 memory_reserved=1073741824
 0.memory_used=21474836480
 1.memory_used=1073741824
@@ -106,6 +107,7 @@ FIRST = Device(
     mig=False,
     encoder_percent=12.0,
     decoder_percent=3.0,
+    jpeg_percent=44.0,
     memory_clock_mhz=2000,
     memory_clock_max_mhz=2619,
     video_clock_mhz=1000,
@@ -143,28 +145,29 @@ FIRST = Device(
 
 
 def plain(device: Device) -> dict[str, Any]:
-    """As JSON has it."""
+    """Returns the device as JSON holds it."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(device)))
     return found
 
 
-def test_every_figure_of_a_gpu() -> None:
+def test_every_figure_of_a_gpu_is_read() -> None:
     found = read(IN_FULL)
     assert found["unavailable"] == ""
     assert found["driver"] == "580.65.06"
     first, second = found["devices"]
     assert first == plain(FIRST)
     assert (second["index"], second["name"], second["utilization_percent"]) == (1, "Stand-in [31mB200", 0.0)
-    assert second["throttle_reasons"] == []  # idle is no fault
+    assert second["throttle_reasons"] == []  # an idle clock is no throttling
     assert second["processes"] == []
-    # What a board does not have is missing, and no fault either.
+    # Figures that a board does not have are missing without a note.
     assert second["nvlinks"] is second["retired_pages"] is second["memory_temperature_celsius"] is None
     assert second["notes"] == []
 
 
-def test_an_old_driver_has_most_of_it() -> None:
+def test_an_old_driver_gives_most_figures() -> None:
     first = read(IN_FULL, library(old=True))["devices"][0]
     without = (
+        "jpeg_percent",
         *("memory_temperature_celsius", "software_thermal_held_ns", "hardware_thermal_held_ns"),
         *("power_brake_held_ns", "nvlinks", "nvlinks_active", "nvlink_rx_bytes", "nvlink_tx_bytes"),
         *("nvlink_errors", "retired_pages", "retirement_pending"),
@@ -172,7 +175,7 @@ def test_an_old_driver_has_most_of_it() -> None:
     assert first == {
         **plain(FIRST),
         **dict.fromkeys(without),
-        "memory_used_bytes": 21 * GIB,  # such drivers count what they reserve as used
+        "memory_used_bytes": 21 * GIB,  # such drivers count reserved memory as used
     }
 
 
@@ -200,6 +203,7 @@ FAILING: dict[str, tuple[str, ...]] = {
     "nvmlDeviceGetMinorNumber": ("minor",),
     "nvmlDeviceGetEncoderUtilization": ("encoder_percent",),
     "nvmlDeviceGetDecoderUtilization": ("decoder_percent",),
+    "nvmlDeviceGetJpgUtilization": ("jpeg_percent",),
     "nvmlDeviceGetTotalEccErrors": (
         *("ecc_corrected", "ecc_uncorrected", "ecc_corrected_lifetime", "ecc_uncorrected_lifetime"),
     ),
@@ -225,12 +229,12 @@ FAILING: dict[str, tuple[str, ...]] = {
     "nvmlGpmQueryDeviceSupport": (),
     "nvmlDeviceGetProcessUtilization": (),
 }
-"""What fails, and the figures that it costs."""
+"""The figures that are missing when a call fails."""
 EMPTY = {field: value for field, value in plain(Device(0, "", "")).items() if value in ("", [])}
 
 
-def test_a_call_that_fails_costs_its_own_cells() -> None:
-    """One process reads all: each GPU has another call that fails."""
+def test_a_failing_call_costs_only_its_own_figures() -> None:
+    """One process reads all GPUs; on each another call fails."""
     calls = list(FAILING)
     whole = [line.removeprefix("0.") for line in IN_FULL.splitlines() if not line.startswith("1.")]
     lines = [f"devices={len(calls)}", *whole, *(f"{at}.fail.{call}=999" for at, call in enumerate(calls))]
@@ -244,12 +248,12 @@ def test_a_call_that_fails_costs_its_own_cells() -> None:
         assert device == {**expected, **{field: EMPTY.get(field) for field in FAILING[call]}}, call
 
 
-def test_calls_that_fail_in_one_way_are_noted_together() -> None:
+def test_calls_that_fail_with_one_error_share_a_note() -> None:
     every = "".join(f"fail.{call}=999\n" for call in FAILING)
     first, second = read_each(IN_FULL + every, IN_FULL + every)
     [note] = first["devices"][0]["notes"]
     assert note.endswith(": unknown error")
-    assert second["devices"] == first["devices"]  # also what is not asked for at every look
+    assert second["devices"] == first["devices"]  # including figures that are not read in every sample
     mixed = f"{IN_FULL}fail.nvmlDeviceGetPowerUsage=3\nfail.nvmlEventSetCreate=4\n"
     assert read(mixed)["devices"][0]["notes"] == [
         "XIDs: insufficient permissions",
@@ -257,7 +261,7 @@ def test_calls_that_fail_in_one_way_are_noted_together() -> None:
     ]
 
 
-def test_what_counts_is_told_as_it_comes() -> None:
+def test_counters_are_reported_as_increases() -> None:
     def figures(found: dict[str, Any]) -> list[tuple[object, ...]]:
         names = ("power_held_ns", "thermal_held_ns", "hardware_thermal_held_ns", "energy_millijoules", "xids")
         return [tuple(device[name] for name in names) for device in found["devices"]]
@@ -267,12 +271,12 @@ def test_what_counts_is_told_as_it_comes() -> None:
         "0.xids=31,79,0x3f\n1.xids=13\n"
     )
     looks = read_each(
-        # Before the first look: nothing that came while it was watched.
+        # Counted before the first sample, so not reported.
         "power_violation=7000\n0.xids=31\nfield.270=30\nenergy=500\n",
         second,
         second,
         "power_violation=100\nfail.nvmlDeviceGetViolationStatus=999\nfield.270=40\nenergy=900\n",
-        "power_violation=200\nfield.270=41\nenergy=1\n",  # some begin anew: all of it came since
+        "power_violation=200\nfield.270=41\nenergy=1\n",  # some counters restart: all of their value is new
         "power_violation=250\nfield.270=41\nenergy=11\n",
     )
     assert [figures(look) for look in looks] == [
@@ -285,7 +289,7 @@ def test_what_counts_is_told_as_it_comes() -> None:
     ]
 
 
-def test_process_lists_that_fail() -> None:
+def test_a_failing_process_list_leaves_the_others() -> None:
     fail = (
         "fail.nvmlDeviceGetMPSComputeRunningProcesses_v3=3\nfail.nvmlDeviceGetGraphicsRunningProcesses_v3=4\n"
     )
@@ -294,7 +298,7 @@ def test_process_lists_that_fail() -> None:
     assert first["notes"] == ["graphics processes: insufficient permissions", "MPS clients: not supported"]
 
 
-def test_a_gpu_that_fell_off_keeps_its_row() -> None:
+def test_a_lost_gpu_keeps_its_row() -> None:
     fine, gone, back = read_each(IN_FULL, f"{IN_FULL}0.lost=1\n0.xids=79\n0.power_violation=5\n", IN_FULL)
     first, second = gone["devices"]
     assert (first["lost"], first["notes"], first["xids"]) == (True, ["GPU is lost"], [79])
@@ -308,9 +312,9 @@ def test_a_gpu_that_fell_off_keeps_its_row() -> None:
     assert found["devices"][1]["notes"] == ["GPU requires restart"]
 
 
-def test_gpus_that_come_and_go_are_seen(tmp_path: Path) -> None:
-    """NVML knows the GPUs there were when it was opened; the driver's folder shows when that is over."""
-    found = look(
+def test_added_and_removed_gpus_are_noticed(tmp_path: Path) -> None:
+    """NVML lists only the GPUs present when it was opened; the driver's folder shows a change."""
+    found = run_with_clock(
         f"""
 bus = pathlib.Path({str(tmp_path)!r})
 (bus / "0000:01:00.0").mkdir()
@@ -346,7 +350,7 @@ print(json.dumps(seen))
         [one],
         [one, two],
         [one, ["GPU-1", True]],
-        [one, two],  # it answers again, under the name that is known
+        [one, two],  # it answers again under its known name
         [one, ["GPU-anew", False]],
         [one],
     ]
@@ -365,20 +369,20 @@ print(json.dumps(seen))
         ("devices=0", "no GPU is visible"),
     ],
 )
-def test_no_gpus_in_one_line(scenario: str, said: str) -> None:
+def test_the_reason_for_no_gpus_is_one_line(scenario: str, said: str) -> None:
     found = read(f"{scenario}\n")
     assert found["devices"] == []
     assert said in found["unavailable"]
     assert "\n" not in found["unavailable"]
 
 
-def test_a_library_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_library_is_reported(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_bytes(b"\x7fELF, but not for long")
     found = read("", tmp_path)
     assert "no NVIDIA driver" in found["unavailable"]
 
 
-def test_throttle_reasons() -> None:
+def test_throttle_reasons_are_decoded() -> None:
     assert throttle_reasons(0) == throttle_reasons(0x1 | 0x2 | 0x100) == ()
     assert throttle_reasons(0x4 | 0x20) == ("power cap", "thermal, software")
     assert throttle_reasons(0x8 | 0x80) == ("hardware slowdown", "power brake")

@@ -1,4 +1,4 @@
-"""What is reported while GPUs come, go and get other numbers, through the real binding and a stand-in."""
+"""Tests XIDs and identities while GPUs come, go and change their index, with the stand-in driver library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.probes.nvml.driver import PUT_OFF_LOOKS
-from tests.unit.nvml_standin import look
+from tests.unit.nvml_standin import run_with_clock
 
 BUS = """
 bus = pathlib.Path({folder!r})
@@ -26,13 +26,13 @@ NONE: list[int] = []
 
 
 def told(folder: Path, gpus: int, program: str) -> list[list[list[object]]]:
-    found: list[list[list[object]]] = look(
+    found: list[list[list[object]]] = run_with_clock(
         BUS.format(folder=str(folder), gpus=gpus) + program + "\nprint(json.dumps(seen))\n", f"devices={gpus}"
     )
     return found
 
 
-def test_the_last_that_a_gpu_reports_is_told_before_it_goes(tmp_path: Path) -> None:
+def test_the_last_xids_of_a_gpu_are_reported_before_it_goes(tmp_path: Path) -> None:
     seen = told(
         tmp_path,
         2,
@@ -52,8 +52,8 @@ see("devices=1")
 
 
 @pytest.mark.parametrize("looks", [0, PUT_OFF_LOOKS])
-def test_xids_do_not_go_with_the_set_that_they_came_to(tmp_path: Path, looks: int) -> None:
-    """Whether or not NVML is opened anew in the same look: here it is due each time."""
+def test_xids_are_kept_when_nvml_is_opened_anew(tmp_path: Path, looks: int) -> None:
+    """NVML is opened anew in the same sample or in a later one, as ``looks`` says."""
     seen = told(
         tmp_path,
         2,
@@ -70,7 +70,7 @@ for number in range(3):
 
 
 @pytest.mark.parametrize("without", [0, 1])
-def test_xids_of_a_gpu_that_is_not_asked_wait_for_it(tmp_path: Path, without: int) -> None:
+def test_xids_of_a_skipped_gpu_are_reported_later(tmp_path: Path, without: int) -> None:
     seen = told(
         tmp_path,
         2,
@@ -85,7 +85,7 @@ see("xids=31,48")
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_gpu_that_cannot_say_who_it_is_has_no_name_of_another(tmp_path: Path, lost: int) -> None:
+def test_a_gpu_without_a_uuid_gets_no_other_gpus_uuid(tmp_path: Path, lost: int) -> None:
     seen = told(
         tmp_path,
         3,

@@ -1,4 +1,5 @@
-"""A driver that hangs or dies, through the real binding: reading goes on, and nothing is left behind."""
+"""Tests a driver that hangs or crashes, with the stand-in driver library: reading goes on, no process is left
+behind."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ reader._patience = 0.05
 )
 
 
-def test_a_gpu_that_hangs_costs_itself_alone() -> None:
+def test_a_hanging_gpu_costs_only_its_own_figures() -> None:
     told = run(
         HANGS
         + """
@@ -52,11 +53,11 @@ print(json.dumps([*seen, os.path.exists(f"/proc/{first}")]))
         library(),
     )
     watts, aged, another, left = json.loads(told)
-    assert watts == 70.0  # the last that was known
+    assert watts == 70.0  # the last known value
     assert (aged, another, left) == (True, True, False)
 
 
-def test_while_the_driver_hangs_reads_do_not_wait_and_the_program_can_end() -> None:
+def test_a_hanging_driver_delays_neither_reading_nor_exit() -> None:
     told = run(
         HANGS
         + """
@@ -74,7 +75,7 @@ print(json.dumps([found[0].power_watts]))
     assert json.loads(told) == [70.0]
 
 
-def test_a_reader_that_is_not_closed_leaves_nothing_behind() -> None:
+def test_a_reader_that_is_not_closed_leaves_no_process() -> None:
     told = run(
         BEGIN
         + """
@@ -99,7 +100,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_a_library_that_takes_its_process_down(tmp_path: Path) -> None:
+def test_a_library_that_crashes_its_process_is_reported(tmp_path: Path) -> None:
     source = tmp_path / "crash.c"
     source.write_text("#include <stdlib.h>\nint nvmlInitWithFlags(unsigned f) { (void)f; abort(); }\n")
     command = ["cc", "-shared", "-fPIC", "-o", str(tmp_path / "libnvidia-ml.so.1"), str(source)]
@@ -129,7 +130,7 @@ server = nvml_process.Server(out)
 )
 
 
-def test_a_driver_that_is_unloaded_and_loaded_again() -> None:
+def test_a_driver_is_used_again_after_it_was_reloaded() -> None:
     seen = run(
         SERVED
         + """
@@ -165,7 +166,7 @@ print(json.dumps([
     ]
 
 
-def test_who_is_asked_last_and_who_is_not() -> None:
+def test_suspect_gpus_are_asked_last_or_not_at_all() -> None:
     seen = run(
         SERVED
         + """

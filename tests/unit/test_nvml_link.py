@@ -1,4 +1,4 @@
-"""Whether NVIDIA's library is there, told without loading it."""
+"""Tests detecting NVIDIA's library without loading it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ CACHE = b"glibc-ld.so.cache1.1\0libc.so.6\0/lib/x86_64-linux-gnu/libc.so.6\0"
         ("proc/driver/nvidia/version", b"", True),
     ],
 )
-def test_where_it_may_be(tmp_path: Path, path: str, content: bytes, there: bool) -> None:
+def test_the_library_is_found_in_every_usual_place(
+    tmp_path: Path, path: str, content: bytes, there: bool
+) -> None:
     environment = {"LD_LIBRARY_PATH": f":{tmp_path}/opt/nothing:{tmp_path}/opt/driver"}
     assert not library_there(tmp_path, environment)
     (tmp_path / path).parent.mkdir(parents=True)
@@ -38,8 +40,8 @@ def test_where_it_may_be(tmp_path: Path, path: str, content: bytes, there: bool)
     assert library_there(tmp_path, environment) is there
 
 
-def test_it_is_not_loaded(tmp_path: Path) -> None:
-    """Its code would run in this process: a driver that hangs then, or crashes, would take it along."""
+def test_the_library_is_not_loaded(tmp_path: Path) -> None:
+    """A driver that hangs or crashes would take this process with it."""
     source = tmp_path / "crash.c"
     source.write_text(
         "#include <stdlib.h>\n__attribute__((constructor)) static void loaded(void) { abort(); }\n"

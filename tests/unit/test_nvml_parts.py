@@ -1,4 +1,4 @@
-"""What a GPU has several of, and what is read now and then, through the real binding and a stand-in."""
+"""Tests MIG devices, samples of processes and figures read at intervals, with the stand-in driver library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from stalltop.probes.nvml.asking import RHYTHMS, slowed
 from stalltop.probes.nvml.gpu import AGED_SECONDS
 from stalltop.probes.nvml.readings import READINGS, SELDOM, SOON
-from tests.unit.nvml_standin import READ, library, look, read, read_each, run
+from tests.unit.nvml_standin import READ, library, read, read_each, run, run_with_clock
 
 MIG = """
 devices=1
@@ -29,10 +29,11 @@ devices=1
 """
 
 
-def test_mig_devices() -> None:
+def test_mig_devices_are_read() -> None:
     [device] = read(MIG)["devices"]
     assert device["mig"] is True
-    assert device["utilization_percent"] is None  # not given where a GPU is divided, and no fault
+    # NVML does not give it for a GPU in MIG mode, and that is no error
+    assert device["utilization_percent"] is None
     assert device["notes"] == []
     told = [
         (one["gpu"], one["index"], one["uuid"], one["profile"], one["gpu_instance"], one["compute_instance"])
@@ -49,7 +50,7 @@ def test_mig_devices() -> None:
         (0, 10 << 30),
     ]
     pids = [[process["pid"] for process in one["processes"]] for one in device["instances"]]
-    assert pids == [[100], [200, 201], [300]]  # the last is listed by the GPU alone
+    assert pids == [[100], [200, 201], [300]]  # the last process is listed only by the GPU
     where = {process["pid"]: process["gpu_instance"] for process in device["processes"]}
     assert where == {100: 1, 200: 2, 201: 2, 300: 9}
 
@@ -58,12 +59,12 @@ def test_mig_devices() -> None:
     ("code", "listed"),
     [
         ("0", True),
-        ("3", True),  # not supported: it is the GPU that lists them
+        ("3", True),  # not supported, so the GPU lists the processes
         ("4", False),
         ("999", False),
     ],
 )
-def test_a_mig_device_says_whether_its_processes_were_told(code: str, listed: bool) -> None:
+def test_a_mig_device_says_whether_its_processes_are_known(code: str, listed: bool) -> None:
     failing = f"0:1.fail.nvmlDeviceGetComputeRunningProcesses_v3={code}\n"
     [device] = read(MIG + failing)["devices"]
     assert [one["listed"] for one in device["instances"]] == [True, listed, True]
@@ -82,14 +83,16 @@ def test_a_mig_device_says_whether_its_processes_were_told(code: str, listed: bo
         ("fail.nvmlDeviceGetGpuInstanceId=999\n", [0, 1, 3], []),
     ],
 )
-def test_mig_devices_that_cannot_be_asked(scenario: str, instances: list[int], notes: list[str]) -> None:
+def test_failing_calls_of_mig_devices_are_noted(
+    scenario: str, instances: list[int], notes: list[str]
+) -> None:
     [device] = read(MIG.replace("0.mig=1\n", "" if "mig=" in scenario else "0.mig=1\n") + scenario)["devices"]
     assert [one["index"] for one in device["instances"]] == instances
     assert device["notes"] == notes
 
 
-def test_mig_devices_that_are_made_anew() -> None:
-    made = look(
+def test_recreated_mig_devices_are_noticed() -> None:
+    made = run_with_clock(
         """
 nvml = Nvml(clock=clock)
 seen = []
@@ -107,8 +110,8 @@ print(json.dumps(seen))
 SAMPLED = "devices=1\ncompute=100:5,200:6,300:-\n"
 
 
-def test_samples_of_processes_have_an_age() -> None:
-    told = look(
+def test_process_samples_have_an_age() -> None:
+    told = run_with_clock(
         """
 nvml = Nvml(clock=clock, wall_clock=wall)
 
@@ -148,19 +151,19 @@ print(json.dumps(seen))
     assert [one[0] for one in told[5]] == [100, 200, 300]
 
 
-def test_gpm() -> None:
+def test_gpm_metrics_need_two_samples() -> None:
     metrics = "devices=1\ngpm=1\nmetric.2=61.5\nmetric.3=20\nmetric.5=100.4\nmetric.20=3\nmetric.21=1.5\n"
     first, second, last = read_each(metrics, metrics + "metric.10=77\n", metrics + "metric.2=1e30\n")
     names = ("sm_active_percent", "sm_occupancy_percent", "tensor_percent", "dram_percent")
-    assert [first["devices"][0][name] for name in names] == [None] * 4  # of two samples
+    assert [first["devices"][0][name] for name in names] == [None] * 4  # needs two samples
     found = second["devices"][0]
     assert [found[name] for name in names] == [61.5, 20.0, 100.0, 77.0]
     assert (found["pcie_rx_bytes_per_second"], found["pcie_tx_bytes_per_second"]) == (3 << 19, 3 << 20)
     assert last["devices"][0]["sm_active_percent"] is None
 
 
-def test_what_is_slow_or_changes_rarely_is_asked_now_and_then() -> None:
-    told = look(
+def test_slow_or_constant_figures_are_read_at_intervals() -> None:
+    told = run_with_clock(
         f"""
 nvml = Nvml(clock=clock)
 seen = []
@@ -191,15 +194,15 @@ print(json.dumps(seen))
         [71.0, 4, True],
         [71.0, 4, True],
     ]
-    # Each at its rhythm is as it should be; but the throughput of PCIe takes 40 ms to measure.
+    # PCIe throughput is expected to be slow: it takes 40 ms to measure. The others must be quick.
     ages = [one[3] for one in told]
     assert ages[0] == ages[1] == ages[2] == ages[3] == {}
     assert ages[4] == dict.fromkeys(("pcie_rx_bytes_per_second", "pcie_tx_bytes_per_second"), 8.0)
 
 
-def test_a_call_that_is_slow_gets_a_rhythm_of_its_own() -> None:
-    """By its cost as it was measured, whatever its reading says."""
-    told = look(
+def test_a_slow_call_gets_its_own_interval() -> None:
+    """Its measured cost decides, whatever the table of readings says."""
+    told = run_with_clock(
         """
 nvml = Nvml(clock=clock)
 asked = []
@@ -215,7 +218,7 @@ print(json.dumps([asked, dict(device.ages).get("power_watts"), power.every_secon
         "devices=1\ndelay.nvmlDeviceGetPowerUsage=60\n",
     )
     asked, age, every, median_ns, other, dearest = told
-    assert asked == [1, 2] + 18 * [3]  # some calls may be slow without a reason
+    assert asked == [1, 2] + 18 * [3]  # a call may be slow once without a reason
     assert age == 17.0
     assert every == 60.0
     assert median_ns >= 60_000_000
@@ -223,9 +226,9 @@ print(json.dumps([asked, dict(device.ages).get("power_watts"), power.every_secon
     assert dearest == "nvmlDeviceGetPowerUsage"
 
 
-def test_what_counts_is_not_told_where_it_was_not_asked() -> None:
-    """Each window has its part of what flows evenly; one that is not known is not nothing."""
-    told = look(
+def test_a_counter_that_was_not_read_is_unknown_in_that_window() -> None:
+    """A counter spread evenly gives each window its part; an unread one is unknown, not zero."""
+    told = run_with_clock(
         """
 from stalltop.probes.nvml import gpu as nvml_gpu, reader as devices
 from stalltop.probes.nvml.reader import DEVICE_COUNTERS
@@ -262,13 +265,13 @@ print(json.dumps(seen))
     million = 1_000_000
     flows = [one[:4] for one in told]
     assert flows == [[0] * 4, *([[1024 * million, million, million, million]] * 13)]
-    # The slow one is asked every 10 s from the third time on: then it has all that came.
+    # From the third time on the slow one is read every 10 s, and then has the whole increase.
     slow = [tuple(one[4:]) for one in told]
     assert slow[:3] == [(0, None), (million, None), (million, None)]
     assert slow[3:] == [*((None, float(at)) for at in range(1, 10)), (10 * million, None), (None, 1.0)]
 
 
-def test_what_slow_means() -> None:
+def test_the_interval_follows_the_cost_of_a_call() -> None:
     assert RHYTHMS == ((50_000_000, 60.0), (5_000_000, 10.0))
     slow, quick = 10**9, 10**6
     told = {
@@ -280,9 +283,9 @@ def test_what_slow_means() -> None:
         assert [slowed(deque(took)) for took in durations] == [seconds] * len(durations)
 
 
-def test_where_every_call_takes_long_a_look_still_ends() -> None:
-    """It asks what it has time for, and goes on with the rest at the next one: all is known at last."""
-    told = look(
+def test_a_sample_ends_even_if_every_call_is_slow() -> None:
+    """A sample asks what fits its time and leaves the rest to the next, until everything is known."""
+    told = run_with_clock(
         """
 from stalltop.probes.nvml import gpu as nvml_gpu
 nvml_gpu.LOOK_NS = 50_000_000
@@ -304,8 +307,8 @@ print(json.dumps([known, device.notes]))
     assert notes == []
 
 
-def test_costs_count_what_failed() -> None:
-    told = look(
+def test_costs_count_failed_calls() -> None:
+    told = run_with_clock(
         """
 nvml = Nvml(clock=clock)
 for _ in range(3):
@@ -322,8 +325,6 @@ print(json.dumps([dataclasses.asdict(cost) for cost in nvml.costs()]))
     assert costs["nvmlDeviceGetUUID"]["every_seconds"] is None
     assert all(cost["median_ns"] <= cost["p99_ns"] <= cost["max_ns"] for cost in costs.values())
 
-
-# ---- answers that cannot be true
 
 HUGE = ("-1", "4294967295", "18446744073709551615", "2147483648", "9223372036854775807", "101", "1", "")
 NUMBERS = (
@@ -345,7 +346,7 @@ TEXTS = ("\033]0;x\007", "\u202edlrow", "A" * 90, "\xff\xfe", "MIG", " MIG ", ""
 
 
 def nonsense(seed: int) -> str:
-    """A scenario of two GPUs of which much cannot be true."""
+    """Returns a scenario of two GPUs with many impossible values."""
     choose = random.Random(seed)
     lines = [f"{key}={choose.choice(HUGE)}" for key in choose.sample(NUMBERS, 25)]
     lines += [f"{key}={choose.choice(LISTS)}" for key in ("compute", "graphics", "mps")]
@@ -357,10 +358,10 @@ def nonsense(seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_answers_that_cannot_be_true_cost_their_cells() -> None:
-    given = "".join(json.dumps(nonsense(seed)) + "\n" for seed in range(60))
+def test_impossible_answers_cost_only_their_own_figures() -> None:
+    given = "".join(json.dumps(nonsense(seed)) + "\n" for seed in range(30))
     told = [json.loads(line) for line in run(READ, library(), "", given).splitlines()]
-    assert len(told) == 60
+    assert len(told) == 30
     for found in told:
         assert len(found["devices"]) == 2, found["unavailable"]
         for device in found["devices"]:
@@ -385,14 +386,14 @@ def check(device: dict[str, Any]) -> None:
     assert len({process["pid"] for process in device["processes"]}) == len(device["processes"])
 
 
-def test_what_cannot_be_true_is_noted() -> None:
+def test_an_impossible_answer_is_noted() -> None:
     [device] = read("devices=1\npower=4000000000\ntemperature=4294967295\nutilization=101\n")["devices"]
     assert device["power_watts"] is device["temperature_celsius"] is device["utilization_percent"] is None
     assert device["notes"] == ["utilization, power: an implausible answer"]
 
 
-def test_every_reading_tells_another_field() -> None:
+def test_every_reading_has_its_own_fields() -> None:
     fields = [figure.field for reading in READINGS for figure in reading.figures]
     assert len(fields) == len(set(fields))
     assert len({reading.name for reading in READINGS}) == len(READINGS)
-    assert AGED_SECONDS > SOON  # what is read so often has no age
+    assert AGED_SECONDS > SOON  # figures that are read this often have no age

@@ -1,4 +1,4 @@
-"""How ``once`` makes one window of many reads."""
+"""Tests how ``once`` adds many reads up to one window."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from stalltop.model.window import Window
 from tests.unit.windows import Calls, key, window
 
 
-class Clock:
-    """A clock that only sleeping moves: it stands for the module ``time``."""
+class SleepClock:
+    """Stands for the module ``time``; only sleeping advances it."""
 
     def __init__(self) -> None:
         self.now = 50.0
@@ -26,10 +26,10 @@ class Clock:
         self.now += seconds
 
 
-class Source:
-    """In each read another process has made one call and ended. Every read takes a while."""
+class ShortLivedProcesses:
+    """Reads slowly; each window shows a new process that made one call and ended."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: SleepClock) -> None:
         self.clock = clock
         self.read_at: list[float] = []
         self._last = clock.now
@@ -44,23 +44,23 @@ class Source:
         )
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Holds nothing."""
 
 
 @pytest.mark.parametrize(
     ("seconds", "reads"), [(0.1, 1), (1.0, 1), (1.4, 1), (3.0, 3), (9.7, 10), (60.0, 60)]
 )
-def test_it_reads_once_a_second_and_adds_up(
+def test_once_reads_every_second_and_adds_up(
     seconds: float, reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock()
+    clock = SleepClock()
     monkeypatch.setattr(once, "time", clock)
-    source = Source(clock)
+    source = ShortLivedProcesses(clock)
     whole = once.watch(source, seconds)
     assert len(source.read_at) == 1 + reads
     assert whole.seconds == pytest.approx(seconds, abs=0.05)
     assert all(0.1 <= after - before <= 1.5 for before, after in pairwise(source.read_at))
-    # What was counted before it began is left out, the rest is there to the call.
+    # Calls before the start are left out; all later ones are counted.
     assert sorted(row.pid for row in whole.rows.keys) == [101 + number for number in range(reads)]
     assert whole.lost == reads
     groups = pivot(whole, ())

@@ -1,4 +1,4 @@
-"""``stalltop open`` in a pipe: which moment of which file is printed, and what is said of it."""
+"""Tests ``stalltop open`` in a pipe: which moment of a file is printed, and the messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("utc")
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A recording of a minute and a half that begins at 22:13:20."""
+    """Writes a recording of 90 seconds that starts at 22:13:20."""
     recording = Recording(tmp_path / "recording.stalltop")
     for number in range(90):
         recording.add(second(number, 3, full=number == 40))
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 def printed(
     path: Path, *options: str, capsys: pytest.CaptureFixture[str]
 ) -> tuple[dict[str, float], int, str]:
-    """The printed window, its calls, and what was said."""
+    """Returns the printed window, its number of calls, and the messages."""
     assert cli.main(["open", str(path), "--json", *options]) == 0
     said = capsys.readouterr()
     found = json.loads(said.out)
@@ -49,17 +49,17 @@ def printed(
         (("--at", "start"), 0, 1),
     ],
 )
-def test_a_moment_of_a_recording(
+def test_a_moment_of_a_recording_is_printed(
     options: tuple[str, ...], start: int, seconds: int, path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     window, calls, said = printed(path, *options, capsys=capsys)
     assert window == {"start": START + start, "seconds": seconds}
     assert calls == sum(int(second(at, 3).rows.calls.sum()) for at in range(start, start + seconds))
-    assert said.startswith("stalltop: a recording from 22:13:20 to 22:14:50: ")
+    assert said.startswith("stalltop: a recording from 22:13:20 to 22:14:50; printed: ")
     assert said.count("\n") == 1
 
 
-def test_as_text(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_moment_is_printed_as_text(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["open", str(path), "--at", "22:14:01", "--window", "1"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("stalltop gpu7  22:14:00  1.0 s ")
@@ -68,9 +68,15 @@ def test_as_text(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("at", "said"),
-    [("soon", "--at: 'soon' is no moment"), ("-1h", "is before what is kept"), ("", "--at: type a moment")],
+    [
+        ("soon", "--at: 'soon' is not a moment"),
+        ("-1h", "is before what is kept"),
+        ("", "--at: type a moment"),
+    ],
 )
-def test_no_moment_is_bad_usage(at: str, said: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_moment_ends_with_exit_code_2(
+    at: str, said: str, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["open", str(path), f"--at={at}"]) == 2
     found = capsys.readouterr()
     assert found.out == ""
@@ -80,12 +86,12 @@ def test_no_moment_is_bad_usage(at: str, said: str, path: Path, capsys: pytest.C
 def test_a_saved_window_has_one_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = save(full_window(), tmp_path / "one.stalltop")
     assert cli.main(["open", str(saved), "--at", "start"]) == 2
-    assert "one moment" in capsys.readouterr().err
+    assert "works only with recordings" in capsys.readouterr().err
     assert cli.main(["open", str(saved)]) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_a_recording_without_a_window_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_without_windows_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     begun = Recording(tmp_path / "empty.stalltop")
     assert cli.main(["open", str(tmp_path / "empty.stalltop")]) in (1, 2)
     begun.close()
@@ -94,7 +100,7 @@ def test_a_recording_without_a_window_is_told(tmp_path: Path, capsys: pytest.Cap
     assert "no window" in found.err
 
 
-def test_damage_is_told_and_left_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_windows_are_reported_and_left_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with sqlite3.connect(path) as connection:
         ids = [number for (number,) in connection.execute("SELECT window_id FROM windows ORDER BY start")]
         connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = ?", (ids[87],))
@@ -104,7 +110,7 @@ def test_damage_is_told_and_left_out(path: Path, capsys: pytest.CaptureFixture[s
     assert "stalltop: damaged: a window from 2023-11-14 22:14:47 to 2023-11-14 22:14:48 left out" in said
 
 
-def test_a_second_is_the_one_in_which_the_window_that_is_printed_ended(
+def test_a_moment_selects_the_window_that_ended_in_its_second(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recording = Recording(tmp_path / "late.stalltop")

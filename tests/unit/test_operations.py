@@ -1,4 +1,4 @@
-"""The table of traced functions: names, variants, sizes."""
+"""Tests the table of traced functions: names, variants and sizes."""
 
 import platform
 import subprocess
@@ -34,7 +34,7 @@ def name(function: Function) -> str:
     return operations.operation(function.operation).name
 
 
-def test_ids_fit_where_the_kernel_keeps_them() -> None:
+def test_ids_fit_the_fields_of_the_bpf_program() -> None:
     assert [operation.id for operation in OPERATIONS] == list(range(1, len(OPERATIONS) + 1))
     assert [function.id for function in FUNCTIONS] == list(range(1, len(FUNCTIONS) + 1))
     assert len(OPERATIONS) < min(info.id for info in BETWEEN_CALLS)
@@ -43,7 +43,7 @@ def test_ids_fit_where_the_kernel_keeps_them() -> None:
     assert len({(operation.layer, operation.name) for operation in OPERATIONS}) == len(OPERATIONS)
 
 
-def test_the_time_between_calls_is_an_operation_of_the_host() -> None:
+def test_host_gap_and_host_work_are_operations_of_the_host() -> None:
     for info, name in zip(BETWEEN_CALLS, (HOST_GAP, HOST_WORK), strict=True):
         assert operations.operation(info.id) is info
         assert (info.name, info.layer) == (name, HOST_LAYER)
@@ -57,7 +57,7 @@ def test_every_function_has_an_operation_of_its_layer() -> None:
         assert function.layer in LAYERS
 
 
-def test_an_operation_for_each_direction_follows_its_copy() -> None:
+def test_a_copy_has_one_operation_per_direction() -> None:
     directed = [function for function in FUNCTIONS if function.direction is not Direction.NONE]
     assert {function.symbol for function in directed} >= {"cudaMemcpy", "cudaMemcpy2DAsync", "cudaMemcpy3D"}
     for function in directed:
@@ -68,7 +68,7 @@ def test_an_operation_for_each_direction_follows_its_copy() -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, len(OPERATIONS) + 1])
-def test_there_is_no_operation_beside_the_table(number: int) -> None:
+def test_ids_outside_the_table_are_refused(number: int) -> None:
     with pytest.raises(IndexError):
         operations.operation(number)
 
@@ -83,6 +83,8 @@ def test_there_is_no_operation_beside_the_table(number: int) -> None:
         ("driver", "cuLaunchKernel", ["cuLaunchKernel", "cuLaunchKernel_ptsz"]),
         ("driver", "cuLaunchKernelEx", ["cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"]),
         ("driver", "cuStreamBeginCapture", ["cuStreamBeginCapture_v2_ptsz", "cuStreamBeginCapture"]),
+        ("driver", "cuGraphExecUpdate", ["cuGraphExecUpdate", "cuGraphExecUpdate_v2"]),
+        ("driver", "cuGraphUpload", ["cuGraphUpload", "cuGraphUpload_ptsz"]),
         ("driver", "cuCtxSynchronize", ["cuCtxSynchronize", "cuCtxSynchronize_v2"]),
         ("driver", "cuMemsetD2D8Async", ["cuMemsetD2D8Async", "cuMemsetD2D8Async_ptsz"]),
         ("runtime", "cudaMemcpyAsync", ["cudaMemcpyAsync", "cudaMemcpyAsync_ptsz"]),
@@ -99,7 +101,7 @@ def test_variants_are_one_operation(layer: str, base: str, variants: list[str]) 
     ("symbol", "layer"),
     [
         ("__cudaLaunchKernel", "runtime"),  # jumps to cudaLaunchKernel, which is counted
-        ("pncclAllReduce", "nccl"),  # another name of ncclAllReduce
+        ("pncclAllReduce", "nccl"),  # an alias of ncclAllReduce
         ("cudaGetLastError", "runtime"),
         ("cudaMallocAsyncX", "runtime"),
         ("cudaMalloc_ptsz_v2", "runtime"),
@@ -110,7 +112,7 @@ def test_variants_are_one_operation(layer: str, base: str, variants: list[str]) 
         ("", "driver"),
     ],
 )
-def test_what_is_not_traced(symbol: str, layer: str) -> None:
+def test_other_symbols_are_not_traced(symbol: str, layer: str) -> None:
     assert match(symbol, layer) is None
 
 
@@ -119,7 +121,7 @@ MEMSET3D = {"x86_64": (Size.PRODUCT3, (10, 11, 12)), "aarch64": (Size.STRUCT, (2
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_an_extent_by_value_is_read_as_the_machine_passes_it(machine: str) -> None:
+def test_a_struct_passed_by_value_is_read_by_the_machines_calling_convention(machine: str) -> None:
     script = """
 import platform, sys
 platform.machine = lambda: sys.argv[1]
@@ -144,7 +146,7 @@ for symbol in ("cudaMalloc3D", "cudaMemset3D"):
         ("cuMemcpy2D", "driver", Size.NONE, None),
         ("cuMemcpy3DPeer_ptds", "driver", Size.STRUCT, (0, 176, 3)),
         ("cuMemsetD32_v2", "driver", Size.ARGUMENT, (2, 0, 2)),
-        ("cuMemsetD32Async", "driver", Size.ARGUMENT, (2, 0, 2)),  # 64 bits without _v2
+        ("cuMemsetD32Async", "driver", Size.ARGUMENT, (2, 0, 2)),  # 64 bits even without _v2
         ("cuMemsetD32", "driver", Size.ARGUMENT32, (2, 0, 2)),
         ("cuMemsetD2D16_v2_ptds", "driver", Size.PRODUCT, (3, 4, 1)),
         ("cuLaunchKernel", "driver", Size.NONE, None),
@@ -155,7 +157,7 @@ for symbol in ("cudaMalloc3D", "cudaMemset3D"):
         ("ncclReduceScatter", "nccl", Size.NCCL, (2, 3, 0)),
     ],
 )
-def test_where_the_bytes_of_a_call_stand(
+def test_the_size_of_a_call_is_in_these_arguments(
     symbol: str, layer: str, size: Size, arguments: tuple[int, int, int] | None
 ) -> None:
     function = found(symbol, layer)
@@ -164,7 +166,7 @@ def test_where_the_bytes_of_a_call_stand(
         assert (function.a, function.b, function.c) == arguments
 
 
-def test_a_communicator_in_progress_is_no_error() -> None:
+def test_only_nccl_functions_can_be_in_progress() -> None:
     assert {function.pending for function in FUNCTIONS if function.layer == "nccl"} == {NCCL_IN_PROGRESS}
     assert {function.pending for function in FUNCTIONS if function.layer != "nccl"} == {0}
 
@@ -176,7 +178,7 @@ def test_a_communicator_in_progress_is_no_error() -> None:
         ("cudaMallocAsync_ptsz", "runtime", Object.ALLOCATES, 0),
         ("cuMemCreate", "driver", Object.ALLOCATES, 0),
         ("cuMemAlloc_v2", "driver", Object.ALLOCATES, 0),
-        ("cuMemAlloc", "driver", Object.NONE, 0),  # its addresses have 32 bits
+        ("cuMemAlloc", "driver", Object.NONE, 0),  # returns 32-bit addresses
         ("cudaMallocHost", "runtime", Object.NONE, 0),
         ("cudaHostAlloc", "runtime", Object.NONE, 0),
         ("cudaFreeAsync", "runtime", Object.FREES, 0),
@@ -192,23 +194,23 @@ def test_a_communicator_in_progress_is_no_error() -> None:
         ("ncclGroupEnd", "nccl", Object.NONE, 0),
     ],
 )
-def test_what_outlives_a_call(symbol: str, layer: str, kind: Object, at: int) -> None:
+def test_objects_that_outlive_a_call_are_followed(symbol: str, layer: str, kind: Object, at: int) -> None:
     function = found(symbol, layer)
     assert (function.object, function.object_at) == (kind, at)
 
 
-def test_every_collective_tells_its_communicator() -> None:
+def test_every_collective_has_a_communicator() -> None:
     for function in FUNCTIONS:
         collective = operations.operation(function.operation).family == "collective"
         assert collective == (function.object is Object.ENTERS), function.symbol
 
 
-def test_memory_that_is_followed_has_a_size() -> None:
+def test_followed_allocations_have_a_size() -> None:
     for function in FUNCTIONS:
         assert function.object is not Object.ALLOCATES or function.size is not Size.NONE, function.symbol
 
 
-def test_what_launches_one_kernel_is_known_to_the_screen() -> None:
+def test_functions_that_launch_one_cuda_kernel_match_the_models_list() -> None:
     launching = {function.symbol for function in FUNCTIONS if function.object == Object.LAUNCHES}
     assert launching == LAUNCHING
 
@@ -223,13 +225,15 @@ def test_what_launches_one_kernel_is_known_to_the_screen() -> None:
         ),
         (
             "runtime",
-            "cudaLaunchKernel cudaGraphLaunch cudaMemcpyAsync cudaMemset cudaDeviceSynchronize",
-            "cudaMalloc cudaFree cudaGraphInstantiate cudaStreamEndCapture cudaStreamWaitEvent",
+            "cudaLaunchKernel cudaGraphLaunch cudaGraphUpload cudaMemcpyAsync cudaMemset "
+            "cudaDeviceSynchronize",
+            "cudaMalloc cudaFree cudaGraphInstantiate cudaGraphExecUpdate cudaStreamEndCapture "
+            "cudaStreamWaitEvent",
         ),
         ("nccl", "ncclAllReduce ncclSend ncclGroupEnd", "ncclGroupStart ncclCommInitRank ncclCommDestroy"),
     ],
 )
-def test_who_works_or_waits_uses_the_device(layer: str, uses: str, does_not: str) -> None:
+def test_functions_that_work_or_wait_use_the_device(layer: str, uses: str, does_not: str) -> None:
     assert all(found(symbol, layer).uses_device for symbol in uses.split())
     assert not any(found(symbol, layer).uses_device for symbol in does_not.split())
 
@@ -243,21 +247,21 @@ def test_who_works_or_waits_uses_the_device(layer: str, uses: str, does_not: str
         ("cuCtxCreate_v2", "driver", Choosing.CREATES_2),
         ("cuCtxCreate_v3", "driver", Choosing.CREATES_4),
         ("cuCtxCreate_v4", "driver", Choosing.CREATES_3),
-        ("cuCtxCreate_v5", "driver", None),  # nobody knows yet where its device stands
+        ("cuCtxCreate_v5", "driver", None),  # unknown: the position of its device argument
         ("cuCtxGetDevice", "driver", Choosing.TELLS),
         ("cuCtxGetDevice_v2", "driver", None),
         ("cuDeviceGetUuid_v2", "driver", Choosing.TELLS_UUID),
         ("cuCtxGetCurrent", "driver", None),
-        ("cudaGetDevice", "runtime", None),  # called too often to be worth it
+        ("cudaGetDevice", "runtime", None),  # called too often to be worth a probe
         ("cudaSetDevice", "driver", None),
     ],
 )
-def test_what_chooses_a_device(symbol: str, layer: str, choosing: Choosing | None) -> None:
+def test_functions_that_choose_a_device(symbol: str, layer: str, choosing: Choosing | None) -> None:
     function = match(symbol, layer)
     if choosing is None:
         assert function is None
         return
     assert function is not None
-    assert function.operation == 0, "it is not counted"
+    assert function.operation == 0, "such a function is not counted"
     assert function.id >= FIRST_CHOOSING
     assert function.id % CHOOSINGS == choosing

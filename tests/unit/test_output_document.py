@@ -24,8 +24,8 @@ def sample() -> str:
     return json.dumps(document(full_window()), indent=1) + "\n"
 
 
-def test_the_documented_sample_is_what_the_program_prints() -> None:
-    """STALLTOP_UPDATE_DOCS=1 writes the sample anew."""
+def test_the_documented_sample_equals_the_output() -> None:
+    """Set STALLTOP_UPDATE_DOCS=1 to rewrite the sample."""
     text = DOCS.read_text()
     if os.environ.get("STALLTOP_UPDATE_DOCS"):
         DOCS.write_text(SAMPLE.sub(lambda _: sample(), text))
@@ -43,13 +43,13 @@ def names(value: object) -> Iterator[str]:
             yield from names(item)
 
 
-def test_every_field_is_described() -> None:
+def test_every_field_is_documented() -> None:
     described = set(re.findall(r"`([^`]+)`", SAMPLE.sub("", DOCS.read_text())))
     used = set(names(document(replace(full_window(), rows=window([Calls(key(), [1])], split=True).rows))))
     assert used - described == set()
 
 
-def test_the_fields_of_an_operation() -> None:
+def test_an_operation_has_these_fields() -> None:
     printed = document(window([Calls(key(), [100, 200, 300], 1, 64)]))
     assert printed["schema"] == SCHEMA == "stalltop.window/1"
     assert printed["window"] == {"start": 1_000.0, "seconds": 1.0}
@@ -76,23 +76,23 @@ def test_the_fields_of_an_operation() -> None:
     ]
 
 
-def test_calls_of_ended_threads_say_so() -> None:
+def test_calls_of_ended_threads_are_marked() -> None:
     calls = document(full_window())["open_calls"]
     assert [(call["tid"], call["ended"]) for call in calls] == [(203, False), (104, True), (101, False)]
 
 
-def test_splits_are_named() -> None:
+def test_splits_have_named_parts() -> None:
     (operation,) = document(window([Calls(key(), [100])], split=True))["operations"]
     assert operation["split_ns"] == {name: 100 if name == "running" else 0 for name in SPLITS}
 
 
-def test_losses_are_always_all_there() -> None:
+def test_all_losses_are_listed_even_if_zero() -> None:
     assert document(window())["probes"]["lost"] == dict.fromkeys(LOSSES, 0)
     lost = document(window(loss={"no_slot": 3, "later": 1}))["probes"]["lost"]
     assert (lost["no_slot"], lost["later"]) == (3, 1)
 
 
-def test_what_no_number_holds_becomes_null() -> None:
+def test_nan_and_infinity_become_null() -> None:
     one = full_window()
     assert one.system is not None
     (device,) = one.devices.devices
@@ -119,7 +119,7 @@ def types(value: Any) -> Any:
 
 
 @given(windows())
-def test_every_window_prints_with_the_same_types(one: Window) -> None:
+def test_every_window_has_fields_of_the_same_types(one: Window) -> None:
     printed = document(one)
     assert json.loads(json.dumps(printed, allow_nan=False)) == printed
     (expected,) = document(window([Calls(key(), [1])], split=True))["operations"]

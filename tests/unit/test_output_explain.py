@@ -1,4 +1,4 @@
-"""Chains in full: as text, as JSON, and by the command."""
+"""Tests chains in full, as text and as JSON, and the command ``stalltop explain``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from stalltop.formats.text.explain import SCHEMA, explain_document, explain_text
 from stalltop.model.chain import Chain, Fix, Link
 from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import Evidence
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.text.style import Style
 from stalltop.model.window import Coverage, Window
 from stalltop.recordings.write.saving import save
@@ -34,8 +35,8 @@ from tests.unit.windows import Calls, key, window
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 
 
-def text(one: Window, width: int = 100, *, unicode: bool = True) -> str:
-    return explain_text(one, one.chains, width=width, colour=False, unicode=unicode)
+def text(one: Window, width: int = 100, *, glyphs: Glyphs = UNICODE) -> str:
+    return explain_text(one, one.chains, width=width, colour=False, glyphs=glyphs)
 
 
 def healthy() -> Window:
@@ -65,15 +66,15 @@ def test_a_chain_reads_from_the_effect_to_its_root() -> None:
     assert "not measured here\n  CFS throttling of cri:bb" in said
 
 
-def test_what_is_not_slower_than_normal_is_not_compared_with_it() -> None:
+def test_a_p99_at_its_baseline_is_not_compared_with_it() -> None:
     quick = replace(CHAINS[0], p99_ns=4_000_000, normal_p99_ns=4_001_000)
-    assert "p99 4.00ms, " in about(quick, unicode=True)
-    assert "normal" not in about(quick, unicode=True).partition("p99")[2]
-    assert "normally 3.00ms" in about(replace(quick, normal_p99_ns=3_000_000), unicode=True)
-    assert "not learned" in about(replace(quick, normal_p99_ns=None), unicode=True)
+    assert "p99 4.00ms, " in about(quick, UNICODE)
+    assert "normal" not in about(quick, UNICODE).partition("p99")[2]
+    assert "normally 3.00ms" in about(replace(quick, normal_p99_ns=3_000_000), UNICODE)
+    assert "not learned" in about(replace(quick, normal_p99_ns=None), UNICODE)
 
 
-def test_steps_that_differ_by_their_process_alone_say_which_it_is() -> None:
+def test_links_that_differ_only_by_process_show_the_pid() -> None:
     link = Link("mechanism", "python3 waits", tenant=CHAINS[0].tenant, pid=CHAINS[0].pid, process="python3")
     other = replace(link, pid=link.pid + 1)
     both = replace(CHAINS[0], links=(link, other))
@@ -82,21 +83,21 @@ def test_steps_that_differ_by_their_process_alone_say_which_it_is() -> None:
     assert step(link, replace(both, links=(link,)), full_window()) == "python3 waits"
 
 
-def test_a_healthy_window_says_what_was_looked_at() -> None:
+def test_a_healthy_window_says_what_was_examined() -> None:
     said = text(healthy())
     assert "Nothing is wrong. Looked at: 41 calls, 2 operations, 1 process, 1 tenant." in said
     bound = replace(CHAINS[0], severity="info")
     assert "Nothing is wrong." in text(replace(healthy(), chains=(bound,)))
 
 
-def test_where_nothing_was_counted_nothing_is_called_healthy() -> None:
+def test_an_empty_window_is_not_called_healthy() -> None:
     assert "Nothing to explain: no CUDA or NCCL call returned in 1.0 s." in text(window())
     blind = replace(window(), coverage=Coverage(tracing="not root"))
     assert "not tracing: not root" in text(blind)
     assert explain_document(blind, ())["healthy"] is None
 
 
-def test_the_json_object() -> None:
+def test_the_json_object_has_chains_and_fixes() -> None:
     printed = explain_document(full_window(), full_window().chains)
     assert json.loads(json.dumps(printed, allow_nan=False)) == printed
     assert printed["schema"] == SCHEMA == "stalltop.explain/1"
@@ -110,19 +111,19 @@ def test_the_json_object() -> None:
     assert explain_document(healthy(), ())["healthy"] is True
 
 
-def test_json_says_who_shares_each_device() -> None:
+def test_the_json_object_has_the_sharing_of_each_device() -> None:
     (device,) = explain_document(full_window(), ())["devices"]
     (whole,) = document(full_window())["devices"]
     assert device["sharing"] == whole["sharing"]
 
 
-def test_every_field_is_described() -> None:
+def test_every_field_is_documented() -> None:
     described = set(re.findall(r"`([^`]+)`", DOCS.read_text()))
     printed = explain_document(full_window(), full_window().chains)
     assert set(printed) | set(printed["looked_at"]) <= described
 
 
-def test_the_worst_comes_first_and_what_has_ended_last() -> None:
+def test_the_worst_chain_comes_first_and_ended_ones_last() -> None:
     low, closed = replace(CHAINS[0], id="low", severity="low"), CHAINS[1]
     one = replace(healthy(), chains=(closed, low, CHAINS[0]))
     assert [chain["id"] for chain in explain_document(one, one.chains)["chains"]] == [
@@ -135,14 +136,15 @@ def test_the_worst_comes_first_and_what_has_ended_last() -> None:
 
 
 DEPTHS = st.lists(st.integers(0, 40), min_size=1, max_size=12)
+GLYPHS = st.sampled_from([UNICODE, ASCII])
 
 
-@given(DEPTHS, st.booleans())
-def test_a_tree_of_any_shape_is_drawn(depths: list[int], unicode: bool) -> None:
+@given(DEPTHS, GLYPHS)
+def test_a_tree_of_any_shape_is_drawn(depths: list[int], glyphs: Glyphs) -> None:
     links = [Link("mechanism", f"step {at}", depth=depth) for at, depth in enumerate(depths)]
-    corner, tee, pipe = ("└─ ", "├─ ", "│  ") if unicode else ("`- ", "|- ", "|  ")
+    corner, tee, pipe = ("└─ ", "├─ ", "│  ") if glyphs is UNICODE else ("`- ", "|- ", "|  ")
     for at, depth in enumerate(depths):
-        branch, below = branches(links, at, unicode=unicode)
+        branch, below = branches(links, at, glyphs)
         if depth == 0:
             assert branch == ""
             continue
@@ -157,9 +159,9 @@ def test_a_tree_of_any_shape_is_drawn(depths: list[int], unicode: bool) -> None:
 WORDS = st.text(st.characters(exclude_categories=["C", "Z"]), max_size=40)
 
 
-@given(st.lists(WORDS, min_size=1, max_size=6), DEPTHS, st.integers(10, 140), st.booleans())
-def test_no_line_but_a_command_is_wider_than_the_terminal(
-    words: list[str], depths: list[int], width: int, unicode: bool
+@given(st.lists(WORDS, min_size=1, max_size=6), DEPTHS, st.integers(10, 140), GLYPHS)
+def test_only_commands_are_wider_than_the_terminal(
+    words: list[str], depths: list[int], width: int, glyphs: Glyphs
 ) -> None:
     long = " ".join(words)
     chain = replace(
@@ -172,16 +174,16 @@ def test_no_line_but_a_command_is_wider_than_the_terminal(
         unknown=(long,),
     )
     one = replace(full_window(), chains=(chain,), evidence=Evidence(unknown=(long,)))
-    said = text(one, width, unicode=unicode)
+    said = text(one, width, glyphs=glyphs)
     lines = [line for line in said.splitlines() if not line.startswith("    $ ")]
     assert max(cell_len(line) for line in lines) <= max(width, 40)
     assert "    $ " + "c" * 300 in said.splitlines()
-    assert unicode or said.isascii()
+    assert glyphs is UNICODE or said.isascii()
 
 
 @given(st.text(st.characters(exclude_categories=["C", "Z"]), max_size=200), st.integers(1, 90))
-def test_folding_loses_nothing(words: str, width: int) -> None:
-    lines = Style(width, False, True).folded("> ", words)
+def test_folding_loses_no_words(words: str, width: int) -> None:
+    lines = Style(width, False, UNICODE).folded("> ", words)
     assert "".join(line[2:] for line in lines).replace(" ", "") == "".join(words.split())
 
 
@@ -212,17 +214,15 @@ def test_a_saved_window_is_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
     "arguments",
     [["/no/such/file.stalltop"], [str(DOCS)], ["--seconds", "0"], ["--no-such"], ["a", "b"], ["--js"]],
 )
-def test_what_cannot_be_explained_ends_with_2(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_arguments_end_with_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(["explain", *arguments], capsys)
     assert (code, out) == (2, "")
     assert "stalltop" in err
     assert "Traceback" not in err
 
 
-class Blind:
-    """A monitor of a host that cannot be traced."""
+class UntraceableMonitor:
+    """Monitors a host where tracing is impossible."""
 
     def __init__(self) -> None:
         from stalltop.model.errors import TracingError
@@ -240,10 +240,10 @@ class Blind:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_where_tracing_is_impossible_it_ends_with_3(
+def test_where_tracing_is_impossible_it_ends_with_exit_code_3(
     as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monitor = Blind()
+    monitor = UntraceableMonitor()
     monkeypatch.setattr("stalltop.probes.monitor.Monitor", lambda _: monitor)
     code, out, err = run(["explain", *["--json"] * as_json], capsys)
     assert (code, err) == (3, "stalltop: not root\n  use sudo\n")
@@ -254,8 +254,8 @@ def test_where_tracing_is_impossible_it_ends_with_3(
         assert "not tracing: not root" in out
 
 
-class Tracing:
-    """A monitor of a host that can be traced."""
+class TraceableMonitor:
+    """Monitors a host where tracing works."""
 
     cannot_trace = None
 
@@ -274,10 +274,10 @@ class Tracing:
 def test_chains_of_the_whole_run_are_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monitor = Tracing()
+    monitor = TraceableMonitor()
 
     class Followed:
-        """Stands for the diagnosis: a chain that is open at first and ends before the last window does."""
+        """Stands for the diagnosis: its chain opens in the first window and has ended by the last."""
 
         def read(self) -> Window:
             chain = replace(CHAINS[0], open=monitor.reads < 1)
@@ -300,7 +300,7 @@ def test_chains_of_the_whole_run_are_shown(
     assert re.search(r"HIGH serve loses .* to train \(155ms/s, since \S+, ended \S+\)", said)
 
 
-def test_a_window_without_chains_is_explained_by_its_own_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_without_chains_is_diagnosed_from_its_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Window] = []
 
     def explain(one: Window) -> tuple[Chain, ...]:
@@ -315,7 +315,7 @@ def test_a_window_without_chains_is_explained_by_its_own_evidence(monkeypatch: p
     assert asked == [one]
 
 
-def test_a_recording_is_explained_by_all_that_was_seen_in_it(
+def test_a_recording_is_explained_by_the_chains_of_all_windows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     windows = [replace(one, chains=()) for one in following(5)]
@@ -326,7 +326,7 @@ def test_a_recording_is_explained_by_all_that_was_seen_in_it(
     assert re.search(r"HIGH +serve loses", out)
 
 
-def test_a_part_of_a_recording_that_is_damaged_is_told_of(
+def test_a_damaged_window_of_a_recording_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = record(tmp_path / "r.stalltop", following(3))
@@ -338,7 +338,7 @@ def test_a_part_of_a_recording_that_is_damaged_is_told_of(
     assert "the window of" in err
 
 
-def test_options_of_the_command() -> None:
+def test_options_have_their_defaults() -> None:
     options = cli.parsed(["explain"])
     assert isinstance(options, argparse.Namespace)
     assert (options.seconds, options.state, options.file) == (5.0, True, None)

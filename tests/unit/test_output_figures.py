@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 
 Format = Callable[..., str]
 CELLS: list[tuple[Format, int]] = [
@@ -74,20 +75,20 @@ def test_a_figure_reads_as_expected(format_: Format, value: float, expected: str
 @given(
     st.one_of(st.none(), st.floats(), st.integers(0, 2**64)),
     st.sampled_from(CELLS),
-    st.booleans(),
+    st.sampled_from([UNICODE, ASCII]),
 )
-def test_no_figure_ever_changes_the_width(
-    value: float | None, cell: tuple[Format, int], unicode: bool
+def test_every_figure_has_the_width_of_its_column(
+    value: float | None, cell: tuple[Format, int], glyphs: Glyphs
 ) -> None:
     format_, width = cell
-    text = format_(value, unicode=unicode)
+    text = format_(value, glyphs)
     assert cell_len(text) == width
-    assert unicode or text.isascii()
+    assert glyphs is UNICODE or text.isascii()
 
 
 @given(st.floats(1, 1e16))
-def test_a_duration_below_the_compound_units_is_right_to_half_a_percent(ns: float) -> None:
-    text = figures.duration(ns, unicode=False).strip()
+def test_a_duration_in_one_unit_is_accurate_to_half_a_percent(ns: float) -> None:
+    text = figures.duration(ns, ASCII).strip()
     for unit, scale in (("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)):
         if text.endswith(unit) and "m" not in text.removesuffix("ms"):
             tolerance = 0.5 if unit == "ns" else ns * 0.0051
@@ -97,22 +98,25 @@ def test_a_duration_below_the_compound_units_is_right_to_half_a_percent(ns: floa
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -1.0])
-def test_what_is_not_known_shows_as_a_dash(value: float | None) -> None:
+def test_an_unknown_figure_is_a_dash(value: float | None) -> None:
     for format_, width in CELLS:
         assert format_(value) == "–".rjust(width)
-        assert format_(value, unicode=False) == "-".rjust(width)
+        assert format_(value, ASCII) == "-".rjust(width)
 
 
 @given(
-    st.text(max_size=40), st.integers(0, 30), st.booleans(), st.sampled_from([figures.fit, figures.middle])
+    st.text(max_size=40),
+    st.integers(0, 30),
+    st.sampled_from([UNICODE, ASCII]),
+    st.sampled_from([figures.fit, figures.middle]),
 )
-def test_text_fits_its_columns(text: str, width: int, unicode: bool, cut: Format) -> None:
-    assert cell_len(cut(text, width, unicode=unicode)) == width
+def test_text_is_padded_or_cut_to_its_width(text: str, width: int, glyphs: Glyphs, cut: Format) -> None:
+    assert cell_len(cut(text, width, glyphs)) == width
 
 
 def test_cutting_keeps_the_start_or_both_ends() -> None:
     assert figures.fit("cudaMemcpyAsync", 8) == "cudaMem…"
-    assert figures.fit("cudaMemcpyAsync", 8, unicode=False) == "cudaMem~"
+    assert figures.fit("cudaMemcpyAsync", 8, ASCII) == "cudaMem~"
     assert figures.fit("ok", 4) == "ok  "
     cut = figures.middle("/usr/lib/python3/nvidia/libcudart.so.12", 24)
     assert cut.startswith("/usr/li")

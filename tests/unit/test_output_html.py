@@ -1,4 +1,4 @@
-"""The saved page: well-formed, without anything from elsewhere, and text stays text."""
+"""Tests that the saved HTML page is well-formed and self-contained, and that names stay text."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ ATTRIBUTES = {
 }
 
 
-class Page(HTMLParser):
-    """What a browser would make of it. Fails where elements do not close in order."""
+class HtmlPage(HTMLParser):
+    """Parses a page as a browser does; fails if elements do not close in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -69,8 +69,8 @@ class Page(HTMLParser):
         return "".join(self.words)
 
 
-def harmless(page: Page) -> None:
-    """Nothing but known elements and attributes: no script, no link, nothing that is loaded."""
+def harmless(page: HtmlPage) -> None:
+    """Fails unless only known elements and attributes are used: no script, no link, nothing is loaded."""
     assert {name for name, _ in page.elements} <= ELEMENTS
     assert {key for _, given in page.elements for key in given} <= ATTRIBUTES
     for name, found in page.elements:
@@ -79,11 +79,11 @@ def harmless(page: Page) -> None:
         assert not style or style.startswith(("width:", "padding-left:")), (name, style)
 
 
-def page_of(one: Window) -> Page:
-    return Page(html_page(one, sheet(one, ("operation", "layer"), "containers › train › operations")))
+def page_of(one: Window) -> HtmlPage:
+    return HtmlPage(html_page(one, sheet(one, ("operation", "layer"), "containers › train › operations")))
 
 
-def test_the_page_has_what_the_window_has() -> None:
+def test_the_page_has_the_figures_of_the_window() -> None:
     page = page_of(full_window())
     harmless(page)
     for text in (
@@ -104,7 +104,7 @@ def test_the_page_has_what_the_window_has() -> None:
         assert fix.command in page.text
 
 
-def test_bars_add_up_and_are_told_in_words() -> None:
+def test_bars_add_up_and_have_a_text() -> None:
     page = page_of(full_window())
     bars = [given for name, given in page.elements if given.get("class") == "bar"]
     assert bars
@@ -123,7 +123,7 @@ def test_the_page_loads_and_runs_nothing() -> None:
     assert "url(" not in text
 
 
-def test_text_stays_text() -> None:
+def test_hostile_names_stay_text() -> None:
     page = page_of(hostile_window())
     harmless(page)
     shown = page.text
@@ -134,22 +134,22 @@ def test_text_stays_text() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_markup_is_made_by_tags_only(name: str) -> None:
-    page = Page(str(tag("p", name, tag("span", name), title=name, class_=name)))
+def test_only_tag_makes_markup(name: str) -> None:
+    page = HtmlPage(str(tag("p", name, tag("span", name), title=name, class_=name)))
     assert [element for element, _ in page.elements] == ["p", "span"]
     assert joined("<", Html("<i></i>"), ">") == "&lt;<i></i>&gt;"
 
 
 @given(st.text())
 def test_any_text_stays_text(text: str) -> None:
-    page = Page(str(tag("p", text, title=text)))
+    page = HtmlPage(str(tag("p", text, title=text)))
     assert [element for element, _ in page.elements] == ["p"]
     shown = "".join(letter if letter.isprintable() else "?" for letter in text)
     assert page.text == shown
     assert page.elements[0][1].get("title", "") == shown
 
 
-def test_any_window_makes_a_page() -> None:
+def test_any_window_makes_a_harmless_page() -> None:
     @given(windows())
     def check(one: Window) -> None:
         harmless(page_of(one))
@@ -157,12 +157,12 @@ def test_any_window_makes_a_page() -> None:
     check()
 
 
-def test_an_empty_window_and_a_large_one() -> None:
+def test_an_empty_window_and_a_large_one_make_a_page() -> None:
     from tests.tui.sources import many
 
-    page = Page(html_page(window()))
+    page = HtmlPage(html_page(window()))
     assert "Nothing that is known to be wrong" in page.text
     large = many(MOST_ROWS + 50)
-    assert f"and {50} more" in Page(html_page(large)).text
-    page = Page(html_page(large, sheet(large, ("operation", "layer"), "operations")))
+    assert f"and {50} more" in HtmlPage(html_page(large)).text
+    page = HtmlPage(html_page(large, sheet(large, ("operation", "layer"), "operations")))
     assert sum(name == "tr" for name, _ in page.elements) >= MOST_ROWS + 50

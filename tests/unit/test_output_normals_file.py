@@ -1,4 +1,4 @@
-"""What is normal on a host between runs: the file, and who keeps it."""
+"""Tests the file of a host's baselines, and when it is written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLAIN = {"columns": ["a"], "workloads": [["train é", 1, 2.5]]}
 
 
-def test_it_comes_back_and_only_the_user_may_read_it(tmp_path: Path) -> None:
+def test_the_file_is_read_back_and_private(tmp_path: Path) -> None:
     path = normals_path("gpu7", tmp_path / "new" / "state")
     assert read_normals(path) is None
     old = os.umask(0)
@@ -51,7 +51,7 @@ def test_it_comes_back_and_only_the_user_may_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_hosts_that_share_a_home_have_a_file_each(tmp_path: Path) -> None:
+def test_hosts_that_share_a_home_have_separate_files(tmp_path: Path) -> None:
     assert normals_path("gpu7", tmp_path) != normals_path("gpu8", tmp_path)
     assert normals_path("../../etc/passwd", tmp_path).parent == tmp_path
     assert normals_path("", tmp_path).name == "normals-host.json"
@@ -71,14 +71,16 @@ def test_hosts_that_share_a_home_have_a_file_each(tmp_path: Path) -> None:
         b'{"format": "stalltop normals", "version": 0}',
     ],
 )
-def test_a_damaged_file_is_told(content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "normals.json"
     path.write_bytes(content)
     with pytest.raises(NormalsDamagedError):
         read_normals(path)
 
 
-def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_kinds_of_files_and_large_ones_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(NormalsDamagedError, match="regular"):
         read_normals(tmp_path / "pipe")
@@ -94,7 +96,7 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path, monkeypatch: p
         write_normals(path, PLAIN)
 
 
-def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "normals.json"
     content = json.dumps({"format": normals_file.FORMAT, "version": 2, "normals": "other"})
     path.write_text(content)
@@ -108,13 +110,13 @@ def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("normals", ["[]", '{"columns": []}', "null", '{"columns": 5, "workloads": 7}'])
-def test_normals_of_another_shape_are_put_aside_with_one_line(normals: str, tmp_path: Path) -> None:
+def test_baselines_of_another_shape_are_put_aside_with_one_line(normals: str, tmp_path: Path) -> None:
     path = tmp_path / "normals.json"
     content = f'{{"format": "stalltop normals", "version": 1, "normals": {normals}}}'
     path.write_text(content)
     said: list[str] = []
     found, writable = load(path, said.append)
-    if normals == "null":  # the same as no file
+    if normals == "null":  # equals a missing file
         assert (len(found), writable, said) == (0, True, [])
         return
     assert (len(found), writable, len(said)) == (0, True, 1)
@@ -123,7 +125,7 @@ def test_normals_of_another_shape_are_put_aside_with_one_line(normals: str, tmp_
     assert (tmp_path / "normals.json.damaged").read_text() == content
 
 
-def test_a_second_damaged_file_takes_the_place_of_the_first(tmp_path: Path) -> None:
+def test_a_second_damaged_file_replaces_the_first(tmp_path: Path) -> None:
     path = tmp_path / "normals.json"
     for content in ("one", "two"):
         path.write_text(content)
@@ -132,7 +134,7 @@ def test_a_second_damaged_file_takes_the_place_of_the_first(tmp_path: Path) -> N
     assert [file.name for file in tmp_path.iterdir()] == ["normals.json.damaged"]
 
 
-def test_a_file_that_cannot_be_read_is_said_and_left(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_and_left(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("precious")
     path = tmp_path / "normals.json"
     path.symlink_to(tmp_path / "target")
@@ -154,7 +156,7 @@ for turn in range(40):
 """
 
 
-def test_writers_at_the_same_time_leave_one_whole_file(tmp_path: Path) -> None:
+def test_concurrent_writers_leave_one_complete_file(tmp_path: Path) -> None:
     path = tmp_path / "normals.json"
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(number)]) for number in range(3)
@@ -166,7 +168,7 @@ def test_writers_at_the_same_time_leave_one_whole_file(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["normals.json", "normals.json.lock"]
 
 
-def test_what_a_killed_writer_left_is_no_hindrance(tmp_path: Path) -> None:
+def test_the_leftover_of_a_killed_writer_does_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "normals.json"
     (tmp_path / "normals.json.new").write_text("half a fi")
     write_normals(path, PLAIN)
@@ -174,7 +176,7 @@ def test_what_a_killed_writer_left_is_no_hindrance(tmp_path: Path) -> None:
     assert not (tmp_path / "normals.json.new").exists()
 
 
-def test_a_lock_that_is_never_given_back_ends_in_an_error(
+def test_a_lock_that_is_never_released_ends_in_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(private_file, "LOCK_SECONDS", 0.05)
@@ -186,8 +188,8 @@ def test_a_lock_that_is_never_given_back_ends_in_an_error(
         write_normals(path, PLAIN)
 
 
-class Steady:
-    """A source of windows that are all alike."""
+class SteadySource:
+    """Returns equal windows, one second after the other."""
 
     def __init__(self) -> None:
         self.closed = 0
@@ -203,26 +205,27 @@ class Steady:
 
 def learned() -> Normals:
     normals = Normals()
-    one = Steady().read()
+    one = SteadySource().read()
     for _ in range(100):
         normals.learn(Facts(one))
     return normals
 
 
 def appears(path: Path) -> bool:
-    """Whether ``path`` is there in the end: on a slow disk a write goes on for a while."""
+    """Waits until ``path`` exists, for at most a minute, as a slow disk needs time; returns whether it
+    does."""
     deadline = time.monotonic() + 60
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     return path.exists()
 
 
-def test_what_was_learned_is_known_in_the_next_run(tmp_path: Path) -> None:
+def test_the_next_run_knows_what_was_learned(tmp_path: Path) -> None:
     path = tmp_path / "normals.json"
     said: list[str] = []
     normals, writable = load(path, said.append)
     assert writable
-    source = Steady()
+    source = SteadySource()
     kept = BaselineKeeper(Diagnosed(source, Diagnosis(normals=normals)), normals, path)
     for _ in range(100):
         kept.read()
@@ -236,12 +239,12 @@ def test_what_was_learned_is_known_in_the_next_run(tmp_path: Path) -> None:
     assert said == []
 
 
-def test_it_is_written_now_and_then_while_windows_are_read(tmp_path: Path) -> None:
+def test_the_file_is_written_at_intervals(tmp_path: Path) -> None:
     path = tmp_path / "normals.json"
     now = [0.0]
     normals = learned()
     kept = BaselineKeeper(
-        Diagnosed(Steady(), Diagnosis(normals=normals)), normals, path, clock=lambda: now[0]
+        Diagnosed(SteadySource(), Diagnosis(normals=normals)), normals, path, clock=lambda: now[0]
     )
     kept.read()
     assert not path.exists()
@@ -252,7 +255,7 @@ def test_it_is_written_now_and_then_while_windows_are_read(tmp_path: Path) -> No
     kept.close()
 
 
-def test_a_disk_that_hangs_delays_neither_reading_nor_leaving(
+def test_a_hanging_disk_delays_neither_reading_nor_exit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = threading.Event()
@@ -266,7 +269,7 @@ def test_a_disk_that_hangs_delays_neither_reading_nor_leaving(
     now = [0.0]
     normals = learned()
     kept = BaselineKeeper(
-        Diagnosed(Steady(), Diagnosis(normals=normals)), normals, tmp_path / "n", clock=lambda: now[0]
+        Diagnosed(SteadySource(), Diagnosis(normals=normals)), normals, tmp_path / "n", clock=lambda: now[0]
     )
     try:
         for _ in range(3):
@@ -277,23 +280,23 @@ def test_a_disk_that_hangs_delays_neither_reading_nor_leaving(
         waited = time.monotonic() - began
     finally:
         release.set()
-    assert len(writes) == 1, "no second write begins while one hangs"
+    assert len(writes) == 1, "no second write may begin while one hangs"
     assert waited < 30
     assert keeping.LEAVE_SECONDS <= 0.2
 
 
-def test_nothing_learned_writes_nothing(tmp_path: Path) -> None:
-    kept = BaselineKeeper(Diagnosed(Steady(), Diagnosis()), Normals(), tmp_path / "normals.json")
+def test_without_baselines_no_file_is_written(tmp_path: Path) -> None:
+    kept = BaselineKeeper(Diagnosed(SteadySource(), Diagnosis()), Normals(), tmp_path / "normals.json")
     kept.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_state_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_no_state_no_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     path = normals_path(socket.gethostname())
     assert tmp_path in path.parents
     for keep in (False, True):
-        source = diagnosed(Steady(), keep=keep, tell=pytest.fail)
+        source = diagnosed(SteadySource(), keep=keep, tell=pytest.fail)
         for _ in range(40):
             source.read()
         source.close()

@@ -1,4 +1,4 @@
-"""Pictures of the screen: nothing from elsewhere in them, and text stays text."""
+"""Tests that pictures of the screen are self-contained, and that names stay text."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_a_picture_has_every_line_and_loads_nothing() -> None:
     }
 
 
-def test_names_stay_text() -> None:
+def test_hostile_names_stay_text() -> None:
     lines = [(Segment(picture_safe),) for name in NAMES if (picture_safe := name) and name.isprintable()]
     root = ElementTree.fromstring(svg(lines, 200, "x"))
     assert "<script>alert(1)</script>" in "".join(root.itertext())
 
 
-def test_no_lines_are_a_picture_too() -> None:
+def test_a_picture_without_lines_is_valid() -> None:
     ElementTree.fromstring(svg((), 80, ""))
 
 
@@ -56,9 +56,7 @@ def fake_converter(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_words_of_a_png_stand_where_they_are_on_the_screen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_of_a_png_keep_their_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_converter(tmp_path, "cat", monkeypatch)
     lines = ((Segment("a&b  " + "━" * 20 + "日本 <c> "), Segment("end")),)
     root = ElementTree.fromstring(png(svg(lines, 50, "x")))
@@ -82,7 +80,7 @@ def test_a_png_is_made_by_the_converter(tmp_path: Path, monkeypatch: pytest.Monk
     assert png("<svg/>") == b"--format png <svg/>"
 
 
-def test_a_converter_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_converter_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_converter(tmp_path, "echo first >&2; echo no memory >&2; exit 1", monkeypatch)
     with pytest.raises(StalltopError, match="failed: no memory"):
         png("<svg/>")
@@ -95,7 +93,9 @@ def test_a_converter_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.Monk
         png("<svg/>")
 
 
-def test_without_a_converter_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_converter_the_message_names_a_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert "librsvg2-bin" in png_problem()

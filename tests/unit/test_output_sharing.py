@@ -1,4 +1,4 @@
-"""How it is said who shares a device: one sentence that claims nothing, and figures beside it."""
+"""Tests text, tables and JSON about who shares a device."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, MigInstance
 from stalltop.model.devices.sharing import Sharer, Sharing, sharing_of
 from stalltop.model.evidence import Evidence
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.text.style import Style
 from stalltop.model.window import Coverage, Missing, Window
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, row
@@ -162,7 +163,7 @@ def test_a_cell_says_how_a_device_is_shared(device: Device, said: str) -> None:
     assert sharing_text.short(device) == said
 
 
-def test_what_would_tell_more_is_said_where_it_can_be_done() -> None:
+def test_the_help_names_what_would_show_more() -> None:
     assert sharing_text.help_text(sharing("mps", 2, divisible=True)).startswith(
         "MIG instances, or a device each,"
     )
@@ -171,7 +172,7 @@ def test_what_would_tell_more_is_said_where_it_can_be_done() -> None:
 
 
 def shared() -> tuple[Window, Device]:
-    """Two tenants with activity, and a third one that nobody gave the device."""
+    """Returns a shared device: two tenants with activity, and a third one without an allocation."""
     device = gpu(client(100, TRAIN), client(200, SERVE), client(300, BATCH), utilization_percent=93.0)
     low, high = sorted((TRAIN, SERVE))
     made = on(
@@ -190,7 +191,7 @@ def shared() -> tuple[Window, Device]:
     return made, device
 
 
-def test_figures_and_notes_of_tenants() -> None:
+def test_tenants_have_figures_and_notes() -> None:
     made, device = shared()
     one = sharing_of(made, device)
     lines = {
@@ -213,22 +214,22 @@ def test_figures_and_notes_of_tenants() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
-@pytest.mark.parametrize("unicode", [True, False])
-def test_printed_lines_fit_and_tell_what_was_given(width: int, unicode: bool) -> None:
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_printed_lines_fit_and_show_allocations(width: int, glyphs: Glyphs) -> None:
     made, _ = shared()
-    ((title, *lines),) = sharing_lines(made, Style(width, False, unicode))
+    ((title, *lines),) = sharing_lines(made, Style(width, False, glyphs))
     assert title == "who shares GPU 0"
     assert max(map(cell_len, lines)) <= width
     text = " ".join(" ".join(lines).split())
     assert "3 tenants share GPU 0 at once, through MPS; the device is 93% busy" in text
     assert "given to lab/train-0, container main: 2 nvidia.com/gpu: used" in text
     assert "lab/idle-0, container main: 1 nvidia.com/gpu: not used: none of its processes" in text
-    assert unicode or text.isascii()
+    assert glyphs is UNICODE or text.isascii()
 
 
-def test_a_device_of_one_tenant_is_not_worth_a_word() -> None:
+def test_a_device_of_one_tenant_is_not_printed() -> None:
     device = gpu(client(100, TRAIN, "C"))
-    style = Style(80, False, True)
+    style = Style(80, False, UNICODE)
     assert sharing_lines(on(device), style) == []
     given = Allocation("lab", "other", "main", "nvidia.com/gpu", ("GPU-0",), "u", "cri:gone")
     assert sharing_lines(on(device, allocations=(given,)), style)
@@ -237,7 +238,7 @@ def test_a_device_of_one_tenant_is_not_worth_a_word() -> None:
     assert "2 tenants share GPU 0:0 at once, through MPS; a split is not measurable here." in lines
 
 
-def test_each_instance_has_its_size_and_its_memory_and_nobody_is_said() -> None:
+def test_each_instance_shows_its_size_and_memory() -> None:
     instances = (
         MigInstance(0, 0, "MIG-0", "1g.10gb", processes=(client(1, TRAIN, "C"),)),
         MigInstance(0, 2, "MIG-2", "3g.40gb", memory_used_bytes=3 << 30, memory_total_bytes=40 << 30),
@@ -245,14 +246,14 @@ def test_each_instance_has_its_size_and_its_memory_and_nobody_is_said() -> None:
     )
     device = gpu(mig=True, instances=instances)
     (lines,) = sharing_lines(
-        on(device, gpu(client(3, SERVE), client(4, TRAIN), index=1)), Style(80, False, True)
+        on(device, gpu(client(3, SERVE), client(4, TRAIN), index=1)), Style(80, False, UNICODE)
     )[:1]
     assert "0:0 1g.10gb" in lines
     assert "0:2 3g.40gb, 3.00GiB of 40.0GiB: nobody" in lines
     assert "0:3 1g.10gb: who uses it is not known" in lines
 
 
-def test_json_says_the_same_and_no_part_of_the_whole() -> None:
+def test_json_has_the_same_figures_and_no_shares() -> None:
     made, _ = shared()
     (found,) = document(made)["devices"]
     told = found["sharing"]
@@ -270,16 +271,16 @@ def test_json_says_the_same_and_no_part_of_the_whole() -> None:
     assert [part["device"] for part in parted["sharing"]["instances"]] == [f"0:{n}" for n in range(7)]
 
 
-def test_names_from_elsewhere_steer_no_terminal() -> None:
+def test_hostile_names_are_harmless() -> None:
     device = gpu(client(100, TRAIN), client(200, SERVE))
     made = on(device)
     evil = replace(made.tenants[TRAIN], name="\x1b[2Jtrain")
     made = replace(made, tenants={**made.tenants, TRAIN: evil})
-    assert all(line.isprintable() for part in sharing_lines(made, Style(80, False, True)) for line in part)
+    assert all(line.isprintable() for part in sharing_lines(made, Style(80, False, UNICODE)) for line in part)
 
 
-def test_who_is_at_work_is_never_called_inactive() -> None:
-    """Two GPUs; of one tenant it was not measured on which of them it was active."""
+def test_a_tenant_at_work_is_never_called_inactive() -> None:
+    """For one tenant on two GPUs it is unknown on which it was active."""
     processes = client(100, TRAIN, "C"), client(200, SERVE, "C"), client(300, BATCH, "C")
     devices = gpu(*processes), gpu(processes[1], index=1)
     serve = row("cudaLaunchKernel", 700, running=3, tenant=SERVE, pid=200)
@@ -293,7 +294,7 @@ def test_who_is_at_work_is_never_called_inactive() -> None:
     }
 
 
-def test_who_is_not_traced_has_no_figures_and_the_reason() -> None:
+def test_an_untraced_tenant_has_a_reason_instead_of_figures() -> None:
     device = gpu(client(100, TRAIN, "C"), client(200, SERVE, "C"))
     gaps = (Missing("/opt/app/infer", "static CUDA runtime without symbols", pid=100),)
     made = on(device, coverage=Coverage(missing=gaps))
@@ -306,7 +307,7 @@ def test_who_is_not_traced_has_no_figures_and_the_reason() -> None:
     assert said not in sharing_table.notes(told[SERVE], one, made)
 
 
-def test_of_what_was_given_only_the_part_on_this_device_is_told_here() -> None:
+def test_of_an_allocation_only_the_part_on_this_device_is_shown() -> None:
     several = Allocation("lab", "p", "main", "nvidia.com/gpu", ("GPU-0", "GPU-1"), "u1", TRAIN)
     devices = gpu(client(100, TRAIN, "C")), gpu(client(100, TRAIN, "C"), index=1)
     made = on(*devices, allocations=(several,))
@@ -322,13 +323,13 @@ def test_of_what_was_given_only_the_part_on_this_device_is_told_here() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "wasted"), [(1.0, False), (30.0, True)])
-def test_a_tenant_between_two_steps_wastes_nothing(seconds: float, wasted: bool) -> None:
+def test_a_short_idle_time_wastes_nothing(seconds: float, wasted: bool) -> None:
     device = gpu(client(100, TRAIN, "C"))
     given = Allocation("lab", "p", "main", "nvidia.com/gpu", ("GPU-0",), "u1", TRAIN)
     made = on(device, allocations=(given,), seconds=seconds)
     (holding,) = sharing_of(made, device).holdings
     assert (holding.use, sharing_text.is_wasted(holding, made)) == ("idle", wasted)
-    assert bool(sharing_lines(made, Style(80, False, True))) == wasted
+    assert bool(sharing_lines(made, Style(80, False, UNICODE))) == wasted
 
 
 @pytest.mark.parametrize(
@@ -341,7 +342,7 @@ def test_a_tenant_between_two_steps_wastes_nothing(seconds: float, wasted: bool)
         (gpu(), "it makes calls, on which GPU was not measured"),
     ],
 )
-def test_what_nobody_can_know_is_not_called_unused(device: Device, said: str) -> None:
+def test_an_unobservable_device_is_not_called_unused(device: Device, said: str) -> None:
     given = Allocation("lab", "p", "main", "nvidia.com/gpu", ("GPU-0",), "u1", SERVE)
     rows = [row("cudaLaunchKernel", 700, running=3, tenant=SERVE, pid=200)]
     made = on(device, gpu(index=1), rows=rows, allocations=(given,))
@@ -353,17 +354,17 @@ def test_what_nobody_can_know_is_not_called_unused(device: Device, said: str) ->
     assert [(user["tenant"], user["launches"]) for user in told["unplaced_tenants"]] == [(SERVE, 700)]
 
 
-def test_what_holds_the_clocks_down_is_null_where_it_was_not_told() -> None:
+def test_unknown_throttle_reasons_are_null() -> None:
     for device, told in ((gpu(), []), (gpu(notes=("throttle reasons, fan: unknown error",)), None)):
         assert document(on(device))["devices"][0]["throttle_reasons"] == told
 
 
-def test_printed_text_leaves_nobody_out_whose_gpu_is_not_known() -> None:
+def test_calls_on_an_unknown_gpu_are_printed() -> None:
     rows = [
         at("0", row("cudaLaunchKernel", 9, running=3)),
         row("cudaLaunchKernel", 700, running=3, tenant=SERVE, pid=200),
     ]
-    lines = sharing_lines(on(gpu(), gpu(index=1), rows=rows), Style(80, False, True))
+    lines = sharing_lines(on(gpu(), gpu(index=1), rows=rows), Style(80, False, UNICODE))
     assert [line for part in lines for line in part] == [
         "who worked on a GPU that is not known",
         "  server (700 launches)",

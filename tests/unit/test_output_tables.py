@@ -1,4 +1,4 @@
-"""Tables in files: as CSV for programs, and in a report for people."""
+"""Tests tables in files: CSV for programs and reports for people."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from stalltop.formats.tables.csv_table import csv_table
 from stalltop.formats.tables.sheet import COLUMNS, SheetRow, largest, others, parts, sheet
 from stalltop.formats.text.report import report
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.window import SPLITS
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES, hostile_window
@@ -25,7 +26,7 @@ def read(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text), strict=True))
 
 
-def test_a_sheet_has_the_groups_of_a_pivot_the_largest_first() -> None:
+def test_a_sheet_has_the_groups_of_a_pivot_sorted_by_time() -> None:
     table = sheet(full_window(), ("operation", "layer"), "operations")
     assert [row.names for row in table.rows[:2]] == [
         ("cudaStreamSynchronize", "runtime"),
@@ -38,7 +39,7 @@ def test_a_sheet_has_the_groups_of_a_pivot_the_largest_first() -> None:
     assert table.rows[0].errors == 1
 
 
-def test_tables_of_the_whole_window_leave_out_the_one_that_was_shown() -> None:
+def test_tables_of_the_whole_window_leave_out_the_shown_one() -> None:
     one = full_window()
     assert [table.by[0] for table in others(one, None)] == ["container", "operation", "process"]
     shown = sheet(one, ("container",), "containers")
@@ -47,14 +48,14 @@ def test_tables_of_the_whole_window_leave_out_the_one_that_was_shown() -> None:
     assert [table.by[0] for table in others(one, narrowed)] == ["container", "operation", "process"]
 
 
-def test_parts_of_a_row() -> None:
+def test_a_row_has_the_parts_of_its_time() -> None:
     row = SheetRow(("a",), split_ns=(62, 30, 8, *[0] * (len(SPLITS) - 3)))
     assert parts(row) == [("running", 0.62), ("runqueue", 0.3), ("disk", 0.08)]
     assert largest(row) == "running 62% runqueue 30%"
     assert (parts(SheetRow(("a",))), largest(SheetRow(("a",)))) == ([], "")
 
 
-def test_csv_has_raw_figures_and_their_units() -> None:
+def test_csv_has_raw_figures_with_units() -> None:
     one = full_window()
     rows = read(csv_table(sheet(one, ("operation", "layer"), ""), one))
     first = rows[0]
@@ -73,7 +74,7 @@ def test_csv_has_raw_figures_and_their_units() -> None:
     assert all(len(row) == len(first) and None not in row for row in rows)
 
 
-def test_csv_leaves_empty_what_is_not_known() -> None:
+def test_csv_leaves_unknown_figures_empty() -> None:
     one = full_window()
     table = replace(
         sheet(one, ("container",), ""), rows=(SheetRow(("hangs",), open_ns=5, share=float("nan")),)
@@ -86,7 +87,7 @@ def test_csv_leaves_empty_what_is_not_known() -> None:
     assert "running_ns" not in head
 
 
-def test_csv_runs_no_name_as_a_formula() -> None:
+def test_csv_contains_no_formula() -> None:
     one = hostile_window()
     text = csv_table(sheet(one, ("operation", "process"), ""), one)
     rows = read(text)
@@ -99,12 +100,12 @@ def test_csv_runs_no_name_as_a_formula() -> None:
     assert "\r" not in text
 
 
-@pytest.mark.parametrize("unicode", [True, False])
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 @pytest.mark.parametrize("width", [10, 80, 132, 250])
-def test_a_report_says_everything_in_the_width_it_has(width: int, unicode: bool) -> None:
+def test_a_report_has_everything_at_any_width(width: int, glyphs: Glyphs) -> None:
     one = full_window()
     shown = sheet(one, ("operation", "layer"), "containers > train > operations")
-    text = report(one, shown, width=width, unicode=unicode)
+    text = report(one, shown, width=width, glyphs=glyphs)
     for word in (
         "gpu7",
         "containers > train > operations",
@@ -116,36 +117,36 @@ def test_a_report_says_everything_in_the_width_it_has(width: int, unicode: bool)
         "fix 1",
     ):
         assert word in text, word
-    assert text.isascii() or unicode
+    assert text.isascii() or glyphs is UNICODE
     tables = [line for line in text.splitlines() if "%" in line and "$" not in line]
     assert all(cell_len(line) <= max(width, 80) for line in tables)
     assert text.endswith("\n")
 
 
-def test_a_report_of_nothing() -> None:
+def test_a_report_of_an_empty_window_says_no_row() -> None:
     one = window()
-    text = report(one, sheet(one, ("container",), "containers"), unicode=True)
+    text = report(one, sheet(one, ("container",), "containers"), glyphs=UNICODE)
     assert "containers\nno row" in text
 
 
-def test_a_report_cannot_steer_a_terminal() -> None:
+def test_a_report_contains_no_terminal_command() -> None:
     one = hostile_window()
-    text = report(one, sheet(one, ("operation", "process"), NAMES[7]), width=120, unicode=True)
+    text = report(one, sheet(one, ("operation", "process"), NAMES[7]), width=120, glyphs=UNICODE)
     assert all(line.isprintable() for line in text.split("\n"))
 
 
-def test_a_report_has_all_rows_of_the_table_that_was_shown() -> None:
+def test_a_report_has_all_rows_of_the_shown_table() -> None:
     from tests.tui.sources import many
 
     one = many(200)
     shown = sheet(one, ("operation", "layer"), "operations")
-    text = report(one, shown, unicode=True)
+    text = report(one, shown, glyphs=UNICODE)
     assert text.count("operation0") + text.count("operation1") == 200
-    text = report(one, None, unicode=True)
+    text = report(one, None, glyphs=UNICODE)
     assert "and 160 more" in text
 
 
-def test_every_column_is_documented() -> None:
+def test_every_csv_column_is_documented() -> None:
     text = (Path(__file__).resolve().parent.parent.parent / "docs" / "saving.md").read_text(encoding="utf-8")
     one = full_window()
     compared = replace(sheet(one, ("operation", "layer"), ""), compared_with=1.0)

@@ -1,4 +1,4 @@
-"""Whose a process is, for those that nobody traces; and whose a socket is."""
+"""Tests owners of untraced processes and of sockets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants, process_name
 
 NOBODY = 5_000_000
-"""Above all numbers that the kernel gives."""
+"""A PID above any that the Linux kernel assigns."""
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def owners(names: ProcessNames) -> Iterator[Owners]:
     tenants.close()
 
 
-def test_a_process_of_this_user(owners: Owners) -> None:
+def test_a_process_of_this_user_has_an_owner(owners: Owners) -> None:
     owner = owners.of(os.getpid())
     assert owner.pid == os.getpid()
     assert owner.process
     assert owners.found[owner.tenant].id == owner.tenant
 
 
-def test_kernel_threads_are_the_host_s(owners: Owners) -> None:
+def test_kernel_threads_belong_to_the_host(owners: Owners) -> None:
     if process_name(2) != "kthreadd":
         pytest.skip("this PID namespace shows no kernel threads")
     assert owners.of(2) == Owner("", 2, "kthreadd")
@@ -47,11 +47,11 @@ def test_kernel_threads_are_the_host_s(owners: Owners) -> None:
 
 
 @pytest.mark.parametrize("cgroup_id", [0, 1])
-def test_no_process_and_the_root_cgroup_are_nobody(owners: Owners, cgroup_id: int) -> None:
+def test_pid_0_and_the_root_cgroup_belong_to_the_host(owners: Owners, cgroup_id: int) -> None:
     assert owners.of(0, cgroup_id) == owners.of_cgroup(cgroup_id) == HOST
 
 
-def test_a_process_that_has_ended_keeps_its_name_for_a_while(owners: Owners, names: ProcessNames) -> None:
+def test_an_ended_process_keeps_its_name_for_a_while(owners: Owners, names: ProcessNames) -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
         alive = owners.of(process.pid)
         process.kill()
@@ -66,7 +66,7 @@ def test_a_process_that_has_ended_keeps_its_name_for_a_while(owners: Owners, nam
     assert owners.of(process.pid).process == f"pid {process.pid}"
 
 
-def test_traced_processes_are_not_let_go_by_time(owners: Owners, names: ProcessNames) -> None:
+def test_traced_processes_are_not_forgotten(owners: Owners, names: ProcessNames) -> None:
     own = os.getpid()
     owners.of(own)
     for _ in range(2 * REMEMBERED_LOOKS):
@@ -74,25 +74,25 @@ def test_traced_processes_are_not_let_go_by_time(owners: Owners, names: ProcessN
     assert own in names
 
 
-def test_processes_that_are_not_known_are_not_looked_up(owners: Owners) -> None:
+def test_unknown_processes_are_not_looked_up_by_known(owners: Owners) -> None:
     assert owners.known(NOBODY, 1) == HOST
     assert owners.known(os.getpid(), 1) == HOST
     own = owners.of(os.getpid())
     assert owners.known(os.getpid(), 1) == own
 
 
-def test_whose_a_socket_is() -> None:
+def test_a_socket_belongs_to_the_process_that_holds_it() -> None:
     one, two = socket.socketpair()
     with one, two:
         inodes = [os.fstat(side.fileno()).st_ino for side in (one, two)]
         sockets = SocketOwners()
         assert sockets.look(inodes, {os.getpid()}) == dict.fromkeys(inodes, os.getpid())
         assert not sockets.wanted
-        # Of a process that is watched no more, nothing is known.
+        # Sockets of processes that are no longer watched have no owner.
         assert sockets.look(inodes, ()) == {}
 
 
-def test_a_socket_that_nobody_has_is_searched_for_a_while() -> None:
+def test_an_unowned_socket_is_searched_for_a_while() -> None:
     sockets = SocketOwners()
     missing = 1 << 60
     for look in range(PATIENCE_LOOKS):
@@ -101,7 +101,7 @@ def test_a_socket_that_nobody_has_is_searched_for_a_while() -> None:
     assert not sockets.wanted
 
 
-def test_the_socket_of_nobody_is_not_searched_for() -> None:
+def test_socket_0_is_not_searched() -> None:
     sockets = SocketOwners()
     assert sockets.look({0}, {os.getpid()}) == {}
     assert not sockets.wanted

@@ -1,4 +1,4 @@
-"""An installed stalltop is one package to import, and has every file that the checkout has."""
+"""Tests that an installed stalltop is one importable package with every file of the checkout."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ NOT_INSTALLED = {"bench", "scripts", "tests"}
 
 
 def folders() -> set[str]:
-    """Folders at the root with Python code that the program is made of."""
+    """Returns the folders at the root with Python code of the program."""
     found = {file.parent.name for file in ROOT.glob("[a-z]*/__init__.py")}
     return found - NOT_INSTALLED
 
 
-def test_the_package_has_every_folder() -> None:
+def test_the_package_links_every_folder() -> None:
     links = {link.name: link.resolve() for link in (CODE / "stalltop").iterdir() if link.is_symlink()}
     assert links == {name: ROOT / name for name in folders()}
     assert len(links) >= 10
 
 
-def test_nothing_is_installed_beside_the_package() -> None:
+def test_only_the_package_is_installed() -> None:
     assert SETTINGS["packages"]["find"] == {"where": ["src"], "include": ["stalltop*"]}
     assert {path.name for path in CODE.iterdir() if not path.is_symlink()} - {"stalltop.egg-info"} == {
         "stalltop"
@@ -35,8 +35,8 @@ def test_nothing_is_installed_beside_the_package() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(folders()))
-def test_no_folder_can_be_imported_a_second_time(name: str) -> None:
-    # Two copies of a module have two of each class.
+def test_no_folder_can_be_imported_under_a_second_name(name: str) -> None:
+    # Two copies of a module would have two of each class.
     script = f"""
 import importlib.util
 found = importlib.util.find_spec({name!r})
@@ -48,7 +48,7 @@ print([place for place in places if place.startswith({str(ROOT)!r})])
     assert not any(module == name or module.startswith(f"{name}.") for module in sys.modules)
 
 
-def test_every_file_beside_the_code_is_listed() -> None:
+def test_every_data_file_is_listed() -> None:
     listed = {
         file
         for package, patterns in SETTINGS["package-data"].items()

@@ -1,4 +1,4 @@
-"""Where probes go: a table of first instructions, as x86-64 machine code."""
+"""Tests the address to probe in x86-64 code: which first instructions are skipped."""
 
 import os
 
@@ -8,7 +8,7 @@ from stalltop.probes.libraries.elf import read_image
 from stalltop.probes.libraries.placement import places, skipped_bytes
 from tests.unit.elf_file import CODE_ADDRESS, CODE_AT, Symbol, elf
 
-CMP_RIP = "813d 00000000 00ba1c32"  # cmpl $imm32, off(%rip): what libcuda's functions begin with
+CMP_RIP = "813d 00000000 00ba1c32"  # cmpl $imm32, off(%rip): the first instruction of functions in libcuda
 RET = "c3"
 
 
@@ -61,7 +61,7 @@ RET = "c3"
         pytest.param("06", 0, id="no instruction"),
     ],
 )
-def test_the_first_instruction_that_the_kernel_emulates(code: str, skipped: int) -> None:
+def test_the_probe_is_placed_on_the_first_instruction_that_linux_emulates(code: str, skipped: int) -> None:
     assert skipped_bytes(bytes.fromhex(code.replace(" ", ""))) == skipped
 
 
@@ -76,22 +76,23 @@ def test_the_first_instruction_that_the_kernel_emulates(code: str, skipped: int)
         pytest.param("85ff 7404 ffc8 e2fa c3", 0, id="loop instruction"),
     ],
 )
-def test_a_loop_around_the_first_instructions_is_probed_outside(code: str, skipped: int) -> None:
+def test_instructions_of_a_loop_are_not_skipped(code: str, skipped: int) -> None:
     data = bytes.fromhex(code.replace(" ", ""))
     assert skipped_bytes(data, len(data)) == skipped
 
 
-def test_code_behind_the_function_is_not_looked_at() -> None:
+def test_code_after_the_function_is_ignored() -> None:
     code = bytes.fromhex("31c0" + "ffc8" + "55")
     assert skipped_bytes(code, 4) == 0
     assert skipped_bytes(code, 5) == 4
 
 
-def test_places_in_a_file_each_once() -> None:
+def test_each_address_in_a_file_is_probed_once() -> None:
     code = bytes.fromhex("f30f1efa5589e5c3" + "55c3c3c3c3c3c3c3" + "31ffc3c3c3c3c3c3").ljust(64, b"\xc3")
     symbols = [
         Symbol("cudaMalloc", CODE_ADDRESS, 8),
-        Symbol("cudaMallocAsync", CODE_ADDRESS + 4, 4),  # enters the same function behind its endbr64
+        # an alias that starts after the endbr64 of the same function
+        Symbol("cudaMallocAsync", CODE_ADDRESS + 4, 4),
         Symbol("cudaFree", CODE_ADDRESS + 8, 8),
         Symbol("cudaMemset", CODE_ADDRESS + 16, 8),
     ]

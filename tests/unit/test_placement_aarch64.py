@@ -1,4 +1,4 @@
-"""Where probes go in aarch64 code: a table of first instructions, as words of machine code."""
+"""Tests the address to probe in aarch64 code: which first instructions are skipped."""
 
 import os
 
@@ -9,14 +9,14 @@ from stalltop.probes.libraries.placement import places
 from stalltop.probes.libraries.placement_aarch64 import skipped_bytes
 from tests.unit.elf_file import CODE_ADDRESS, CODE_AT, Symbol, elf
 
-PUSH = "a9be7bfd"  # stp x29, x30, [sp, #-32]!: what libcudart's functions begin with
-ADRP = "90000002"  # adrp x2, …: what libcuda's functions begin with
+PUSH = "a9be7bfd"  # stp x29, x30, [sp, #-32]!: the first instruction of functions in libcudart
+ADRP = "90000002"  # adrp x2, …: the first instruction of functions in libcuda
 LITERAL = "58000209"  # ldr x9, …: relative to the program counter
 SET_X8 = "52800028"  # mov w8, #1
 
 
 def machine_code(words: str) -> bytes:
-    """Words as a disassembler shows them, in the order of memory."""
+    """Returns the bytes of instructions that are given as a disassembler prints them."""
     return b"".join(int(word, 16).to_bytes(4, "little") for word in words.split())
 
 
@@ -69,7 +69,9 @@ def machine_code(words: str) -> bytes:
         pytest.param("", 0, id="nothing"),
     ],
 )
-def test_the_first_instruction_that_the_kernel_simulates(words: str, skipped: int | None) -> None:
+def test_the_probe_is_placed_on_the_first_instruction_that_linux_simulates(
+    words: str, skipped: int | None
+) -> None:
     assert skipped_bytes(machine_code(words)) == skipped
 
 
@@ -85,18 +87,18 @@ def test_the_first_instruction_that_the_kernel_simulates(words: str, skipped: in
         pytest.param(f"{SET_X8} b4000080 51000508 17fffffe d65f03c0", 0, id="b to the cbz"),
     ],
 )
-def test_a_loop_around_the_first_instructions_is_probed_outside(words: str, skipped: int) -> None:
+def test_instructions_of_a_loop_are_not_skipped(words: str, skipped: int) -> None:
     code = machine_code(words)
     assert skipped_bytes(code, len(code)) == skipped
 
 
-def test_code_behind_the_function_is_not_looked_at() -> None:
+def test_code_after_the_function_is_ignored() -> None:
     code = machine_code(f"{SET_X8} {SET_X8} {ADRP}")
     assert skipped_bytes(code, 8) == 0
     assert skipped_bytes(code, 12) == 8
 
 
-def test_places_in_a_file_without_functions_that_have_none() -> None:
+def test_functions_without_a_usable_address_are_left_out() -> None:
     code = machine_code(f"d503245f {ADRP} d65f03c0 d65f03c0 {PUSH} d65f03c0 58000200 d65f03c0").ljust(
         64, b"\0"
     )

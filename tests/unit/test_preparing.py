@@ -1,4 +1,5 @@
-"""Programs are compiled where none were kept; where they cannot be, the reason and the remedy are said."""
+"""Tests that BPF programs are compiled or taken from the cache, and that failures have a reason and a
+remedy."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ RECIPE = Recipe("int nothing(void *ctx) { return 0; }\n", {"nothing": KPROBE})
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of compiled programs: not the host's."""
+    """Sets an empty cache folder in place of the host's."""
     place = tmp_path / "kept"
     monkeypatch.setenv("STALLTOP_CACHE_DIR", str(place))
     return place
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str) -> None:
-    """Let a program of Python's stand for the compiler."""
+    """Replaces the compiler by a Python program."""
     path = tmp_path / "compiler.py"
     path.write_text(program)
     monkeypatch.setattr(compiler, "__file__", str(path))
@@ -39,7 +40,7 @@ ANSWER = {
 }
 
 
-def test_the_compiler_is_asked_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_is_compiled_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = tmp_path / "asked"
     answers(
         monkeypatch,
@@ -59,7 +60,7 @@ def test_the_compiler_is_asked_once(folder: Path, tmp_path: Path, monkeypatch: p
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
-def test_a_folder_that_cannot_be_used_costs_time_alone(
+def test_an_unusable_cache_folder_only_costs_time(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers(monkeypatch, tmp_path, f"print({json.dumps(json.dumps(ANSWER))})\n")
@@ -71,7 +72,7 @@ def test_a_folder_that_cannot_be_used_costs_time_alone(
         assert prepared.compiled.programs
 
 
-def test_what_is_kept_and_does_not_fit_is_compiled_anew(
+def test_a_cached_program_that_does_not_fit_is_compiled_again(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers(monkeypatch, tmp_path, f"print({json.dumps(json.dumps(ANSWER))})\n")
@@ -91,7 +92,7 @@ def test_what_is_kept_and_does_not_fit_is_compiled_anew(
         assert prepare(RECIPE).kept
 
 
-def test_bcc_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_bcc_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bcc", None)
     answer = compiler.compile_programs({"headers": "/nowhere"})
     assert answer["failed"] == "import"
@@ -100,7 +101,7 @@ def test_bcc_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "apt install python3-bpfcc" in told.remedy
 
 
-def test_what_the_compiler_says_is_told() -> None:
+def test_the_error_of_the_compiler_is_reported() -> None:
     pytest.importorskip("bcc")
     broken = Recipe("int broken(void) { return nothing; }\n", {"broken": KPROBE})
     with pytest.raises(TracingError, match="use of undeclared identifier 'nothing'"):
@@ -115,7 +116,7 @@ def test_what_the_compiler_says_is_told() -> None:
         ("print('{}')\n", "exit status 0"),
     ],
 )
-def test_a_compiler_that_gives_no_answer(
+def test_a_compiler_without_an_answer_is_reported(
     program: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers(monkeypatch, tmp_path, program)
@@ -140,13 +141,13 @@ def test_a_compiler_that_gives_no_answer(
         ),
     ],
 )
-def test_what_bcc_says_becomes_one_line(failed: str, detail: str, told: str, reason: str) -> None:
+def test_a_message_of_bcc_becomes_one_line(failed: str, detail: str, told: str, reason: str) -> None:
     message = preparing._reason(failed, detail, told).reason
     assert reason in message
     assert "\n" not in message
 
 
-def test_how_long_compiling_takes_is_learned(folder: Path) -> None:
+def test_the_usual_compile_time_is_learned(folder: Path) -> None:
     assert program_cache.usual_seconds() == 3.0
     program_cache.keep(RECIPE, Compiled((), (), 7.5))
     assert program_cache.usual_seconds() == 7.5
@@ -162,7 +163,7 @@ def test_how_long_compiling_takes_is_learned(folder: Path) -> None:
         ("aarch64", "unknown", ()),
     ],
 )
-def test_barriers_where_cpus_show_writes_in_another_order(
+def test_aarch64_gets_memory_barriers_from_linux_5_18_on(
     machine: str, release: str, flags: tuple[str, ...]
 ) -> None:
     assert ordering(machine, release) == flags

@@ -1,4 +1,4 @@
-"""What cgroups use and what holds them back, read from the files of cgroup v1 and v2."""
+"""Tests what cgroups use and which limits slow them down, read from the files of cgroup v1 and v2."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ V2 = {
 }
 
 
-class Host:
-    """A file system with cgroups; every hierarchy is mounted below ``sys/fs/cgroup``."""
+class CgroupFiles:
+    """Writes cgroup files of a host; every hierarchy is mounted below ``sys/fs/cgroup``."""
 
     def __init__(self, root: Path, *hierarchies: str) -> None:
         self.root = root
@@ -41,7 +41,7 @@ class Host:
         file.write_text(text)
 
     def files(self, names: str, path: str, **files: str) -> None:
-        """Files of a cgroup; ``__`` stands for a dot."""
+        """Writes files of a cgroup; ``__`` in a name stands for a dot."""
         for name, text in files.items():
             self.write(f"sys/fs/cgroup/{names or 'unified'}{path}/{name.replace('__', '.')}", text)
 
@@ -58,20 +58,20 @@ class Host:
 
 
 @pytest.fixture
-def v2(tmp_path: Path) -> Host:
-    return Host(tmp_path, "")
+def v2(tmp_path: Path) -> CgroupFiles:
+    return CgroupFiles(tmp_path, "")
 
 
 @pytest.fixture
-def v1(tmp_path: Path) -> Host:
-    return Host(tmp_path, "cpu,cpuacct", "memory", "blkio", "name=systemd")
+def v1(tmp_path: Path) -> CgroupFiles:
+    return CgroupFiles(tmp_path, "cpu,cpuacct", "memory", "blkio", "name=systemd")
 
 
 def look(pressures: Pressures, own: str = "/pod/a", pids: tuple[int, ...] = (10,)) -> Pressed:
     return pressures.look({"tenant": (own, pids)})["tenant"]
 
 
-def test_counters_are_told_from_the_second_look_on(v2: Host) -> None:
+def test_counters_increase_from_the_second_reading_on(v2: CgroupFiles) -> None:
     v2.unified("/pod/a")
     v2.join(10, "/pod/a")
     pressures = Pressures(v2.root)
@@ -88,7 +88,7 @@ def test_counters_are_told_from_the_second_look_on(v2: Host) -> None:
     assert (second.memory_used_bytes, second.memory_limit_bytes) == (4096, None)
 
 
-def test_the_tightest_quota_of_all_ancestors_counts(v2: Host) -> None:
+def test_the_tightest_quota_of_all_ancestors_counts(v2: CgroupFiles) -> None:
     v2.unified("/pod", cpu__max="150000 100000\n")
     v2.unified("/pod/a", cpu__max="400000 100000\n")
     v2.unified("/pod/a/inner", cpu__max="max 100000\n")
@@ -97,7 +97,7 @@ def test_the_tightest_quota_of_all_ancestors_counts(v2: Host) -> None:
     assert (pressed.cpu_quota, pressed.quota_cgroup) == (1.5, "/pod")
 
 
-def test_the_quota_that_stops_it_counts_though_another_is_tighter(v2: Host) -> None:
+def test_a_quota_that_throttles_counts_more_than_a_tighter_one(v2: CgroupFiles) -> None:
     v2.unified("/pod", cpu__max="200000 100000\n")
     v2.unified("/pod/a", cpu__max="100000 100000\n")
     v2.join(10, "/pod/a")
@@ -112,7 +112,7 @@ def test_the_quota_that_stops_it_counts_though_another_is_tighter(v2: Host) -> N
     assert (pressed.quota_cgroup, pressed.throttled_ns, pressed.throttled_periods) == ("/pod", 7_000_000, 7)
 
 
-def test_the_fullest_limit_of_memory_counts(v2: Host) -> None:
+def test_the_memory_limit_closest_to_full_counts(v2: CgroupFiles) -> None:
     v2.unified("/pod", memory__current="900\n", memory__max="1000\n")
     v2.unified("/pod/a", memory__current="100\n", memory__max="800\n")
     v2.join(10, "/pod/a")
@@ -131,13 +131,15 @@ def test_the_fullest_limit_of_memory_counts(v2: Host) -> None:
         ("", {}),
     ],
 )
-def test_limits_of_block_io(v2: Host, line: str, expected: dict[tuple[int, bool], IoLimit]) -> None:
+def test_limits_of_block_io_are_read(
+    v2: CgroupFiles, line: str, expected: dict[tuple[int, bool], IoLimit]
+) -> None:
     v2.unified("/pod/a", io__max=f"{line}\n")
     v2.join(10, "/pod/a")
     assert look(Pressures(v2.root)).io_limits == expected
 
 
-def test_cgroup_v1_tells_the_same(v1: Host) -> None:
+def test_cgroup_v1_gives_the_same_figures(v1: CgroupFiles) -> None:
     v1.files(
         "cpu,cpuacct",
         "/docker/a",
@@ -173,7 +175,7 @@ def test_cgroup_v1_tells_the_same(v1: Host) -> None:
     assert (second.cpu_ns, second.oom_kills) == (3000, 2)
 
 
-def test_what_others_share_is_not_the_tenant_s_own_but_binds_it(v2: Host) -> None:
+def test_a_shared_cgroup_limits_the_tenant_but_is_not_its_use(v2: CgroupFiles) -> None:
     v2.unified("/user", cpu__max="100000 100000\n")
     v2.join(10, "/user")
     pressed = look(Pressures(v2.root), own="")
@@ -182,13 +184,13 @@ def test_what_others_share_is_not_the_tenant_s_own_but_binds_it(v2: Host) -> Non
     assert pressed.cpu_quota == 1.0
 
 
-def test_the_root_limits_nothing(v2: Host) -> None:
+def test_the_root_has_no_limits(v2: CgroupFiles) -> None:
     v2.unified("", cpu__max="1000 100000\n")
     v2.join(10, "/")
     assert look(Pressures(v2.root), own="") == Pressed()
 
 
-def test_a_cgroup_that_vanishes_costs_only_its_own_figures(v2: Host) -> None:
+def test_a_cgroup_that_disappears_costs_only_its_own_figures(v2: CgroupFiles) -> None:
     for name in "ab":
         v2.unified(f"/{name}")
     v2.join(10, "/a")
@@ -204,8 +206,8 @@ def test_a_cgroup_that_vanishes_costs_only_its_own_figures(v2: Host) -> None:
     assert found["c"] == Pressed()
 
 
-def test_what_is_mounted_in_part_is_read_below_its_root(tmp_path: Path) -> None:
-    host = Host(tmp_path, "")
+def test_a_partial_mount_is_read_below_its_root(tmp_path: Path) -> None:
+    host = CgroupFiles(tmp_path, "")
     host.write("proc/self/mountinfo", "30 25 0:30 /outer /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n")
     host.unified("/a", cpu__max="50000 100000\n")
     host.join(10, "/outer/a")
@@ -216,7 +218,7 @@ def test_what_is_mounted_in_part_is_read_below_its_root(tmp_path: Path) -> None:
     assert found["b"] == Pressed()
 
 
-def test_files_that_appear_later_are_found(v2: Host) -> None:
+def test_files_that_appear_later_are_read(v2: CgroupFiles) -> None:
     v2.files("", "/pod/a", cpu__stat="usage_usec 1\n")
     v2.join(10, "/pod/a")
     pressures = Pressures(v2.root)
@@ -226,7 +228,7 @@ def test_files_that_appear_later_are_found(v2: Host) -> None:
     assert looks[-1] == 0.5
 
 
-def test_a_process_that_moves_is_followed(v2: Host) -> None:
+def test_a_process_that_moves_is_followed(v2: CgroupFiles) -> None:
     v2.unified("/pod/a", cpu__max="100000 100000\n")
     v2.unified("/pod/b", cpu__max="200000 100000\n")
     v2.join(10, "/pod/a")
@@ -236,7 +238,7 @@ def test_a_process_that_moves_is_followed(v2: Host) -> None:
     assert [look(pressures).cpu_quota for _ in range(6)][-1] == 2.0
 
 
-def test_whose_a_block_cgroup_is(v1: Host) -> None:
+def test_a_block_cgroup_belongs_to_its_tenant(v1: CgroupFiles) -> None:
     for name in "ab":
         v1.files("blkio", f"/docker/{name}", tasks="")
         v1.join(10 if name == "a" else 11, f"/docker/{name}")
@@ -246,7 +248,7 @@ def test_whose_a_block_cgroup_is(v1: Host) -> None:
     blkio = v1.root / "sys/fs/cgroup/blkio/docker"
     assert pressures.tenant_of_block_cgroup((blkio / "a").stat().st_ino) == "a"
     assert pressures.tenant_of_block_cgroup((blkio / "b").stat().st_ino) == "b"
-    assert pressures.tenant_of_block_cgroup(blkio.stat().st_ino) is None, "both are in it"
+    assert pressures.tenant_of_block_cgroup(blkio.stat().st_ino) is None, "both tenants are in it"
     assert pressures.tenant_of_block_cgroup(1) is None
 
 
@@ -259,11 +261,11 @@ def test_whose_a_block_cgroup_is(v1: Host) -> None:
         (IoLimit(None, None), 500, 20, 0),
     ],
 )
-def test_the_least_time_that_a_limit_allows(limit: IoLimit, moved: int, requests: int, least_ns: int) -> None:
+def test_a_limit_takes_at_least_this_time(limit: IoLimit, moved: int, requests: int, least_ns: int) -> None:
     assert limit.least_ns(moved, requests) == least_ns
 
 
-def test_files_read_again_and_hits_of_the_limit(v2: Host) -> None:
+def test_refaults_and_limit_hits_are_counted(v2: CgroupFiles) -> None:
     def memory(path: str, refaults: int, hits: int, own_hits: int) -> None:
         v2.unified(
             path,
@@ -281,8 +283,8 @@ def test_files_read_again_and_hits_of_the_limit(v2: Host) -> None:
     memory("/pod/a", 17, 6, 6)
     second = look(pressures)
     assert (first.refaults, first.limit_hits) == (0, 0)
-    assert second.refaults == 7, "its own, not those of others at the same ancestor"
-    assert second.limit_hits == 5, "what met a limit that binds it, not what met that of another child"
+    assert second.refaults == 7, "those of others below the same ancestor must not count"
+    assert second.limit_hits == 5, "hits of a limit above this cgroup count, those of a sibling do not"
 
 
 @pytest.mark.parametrize(
@@ -293,8 +295,8 @@ def test_files_read_again_and_hits_of_the_limit(v2: Host) -> None:
         ("max 9\noom 3\n", "max 9\noom 0\n", 0),  # the host had no memory left
     ],
 )
-def test_a_kill_by_a_limit_is_told_from_one_by_the_host(
-    v2: Host, own: str, above: str, limit_kills: int
+def test_a_kill_by_a_limit_differs_from_one_by_the_host(
+    v2: CgroupFiles, own: str, above: str, limit_kills: int
 ) -> None:
     v2.unified("/pod", memory__events__local="max 0\noom 0\n")
     v2.unified("/pod/a", memory__events__local="max 0\noom 3\n")
@@ -307,7 +309,7 @@ def test_a_kill_by_a_limit_is_told_from_one_by_the_host(
     assert (pressed.oom_kills, pressed.limit_kills) == (1, limit_kills)
 
 
-def test_with_cgroup_v1_a_kill_is_the_limit_s_where_that_was_met(v1: Host) -> None:
+def test_with_cgroup_v1_a_kill_counts_for_the_limit_if_that_was_hit(v1: CgroupFiles) -> None:
     def memory(refaults: int, hits: int, kills: int) -> None:
         v1.files(
             "memory",
@@ -327,7 +329,7 @@ def test_with_cgroup_v1_a_kill_is_the_limit_s_where_that_was_met(v1: Host) -> No
     assert told == [(0, 0, 0, 0), (5, 0, 1, 0), (0, 5, 1, 1)]
 
 
-def test_where_limits_are_set(v2: Host, tmp_path: Path) -> None:
+def test_the_folder_of_each_limit_is_found(v2: CgroupFiles, tmp_path: Path) -> None:
     v2.unified("/pod", cpu__max="150000 100000\n")
     v2.unified("/pod/a")
     v2.unified("/pod/a/inner")
@@ -339,8 +341,8 @@ def test_where_limits_are_set(v2: Host, tmp_path: Path) -> None:
     assert pressed.quota_cgroup == "/pod"
 
 
-def test_where_limits_are_set_with_both_versions(tmp_path: Path) -> None:
-    host = Host(tmp_path, "", "cpu,cpuacct", "cpuset", "memory")
+def test_the_folders_of_limits_are_found_with_both_versions(tmp_path: Path) -> None:
+    host = CgroupFiles(tmp_path, "", "cpu,cpuacct", "cpuset", "memory")
     host.files("", "/docker/a", cgroup__procs="")
     host.files("cpu,cpuacct", "/docker/a", cpu__stat="")
     host.files("cpuset", "/docker/a", cpuset__effective_cpus="0-3,8\n")
@@ -353,14 +355,14 @@ def test_where_limits_are_set_with_both_versions(tmp_path: Path) -> None:
     assert pressed.cpuset == "0-3,8"
 
 
-def test_a_directory_that_cannot_be_typed_is_not_told(v2: Host) -> None:
+def test_a_folder_with_unprintable_characters_is_left_out(v2: CgroupFiles) -> None:
     v2.unified("/po\x1bd", cpu__max="150000 100000\n")
     v2.join(10, "/po\x1bd")
     pressed = look(Pressures(v2.root), own="/po\x1bd")
     assert (pressed.cpu_folder, pressed.cpu_version, pressed.quota_cgroup) == ("", 0, "/pod")
 
 
-def test_the_cpus_of_a_cgroup(v2: Host) -> None:
+def test_the_cpus_of_a_cgroup_are_read(v2: CgroupFiles) -> None:
     v2.unified("/pod", cpuset__cpus__effective="2-3\n")
     v2.unified("/pod/a", cpuset__cpus__effective="2\n")
     v2.unified("/pod/a/inner")
@@ -369,12 +371,12 @@ def test_the_cpus_of_a_cgroup(v2: Host) -> None:
     v2.join(11, "/other")
     pressures = Pressures(v2.root)
     assert look(pressures).cpuset == "2"
-    assert look(pressures, own="").cpuset == "2", "the next above that has the controller"
+    assert look(pressures, own="").cpuset == "2", "the nearest ancestor with the controller"
     assert look(pressures, own="/other", pids=(11,)).cpuset == ""
 
 
-def test_a_root_is_not_the_beginning_of_a_name(tmp_path: Path) -> None:
-    host = Host(tmp_path, "")
+def test_a_root_must_match_whole_folder_names(tmp_path: Path) -> None:
+    host = CgroupFiles(tmp_path, "")
     host.write(
         "proc/self/mountinfo", "30 25 0:30 /docker/ab /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
     )

@@ -1,4 +1,4 @@
-"""When text is printed in colours and beyond ASCII."""
+"""Tests the choice of colours and of characters beyond ASCII in printed text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from stalltop.cli.printing import style
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 
 
 class Stdout(io.TextIOWrapper):
@@ -30,7 +31,7 @@ class Stdout(io.TextIOWrapper):
         (False, {}, False),
     ],
 )
-def test_colours(
+def test_colours_need_a_terminal_that_allows_them(
     terminal: bool, environment: dict[str, str], colour: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -40,11 +41,13 @@ def test_colours(
     assert style().colour is colour
 
 
-@pytest.mark.parametrize(("encoding", "unicode"), [("utf-8", True), ("UTF8", True), ("latin-1", False)])
-def test_characters(encoding: str, unicode: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("encoding", "glyphs"), [("utf-8", UNICODE), ("UTF8", UNICODE), ("latin-1", ASCII)])
+def test_characters_beyond_ascii_need_utf_8(
+    encoding: str, glyphs: Glyphs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     monkeypatch.setattr(sys, "stdout", Stdout(terminal=True, encoding=encoding))
-    assert style().unicode is unicode
+    assert style().glyphs is glyphs
     monkeypatch.setenv("LC_ALL", "C")
-    assert not style().unicode
+    assert style().glyphs is ASCII

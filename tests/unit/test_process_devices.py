@@ -1,4 +1,4 @@
-"""Labels of the devices that processes ran on: the surest source first, and nothing that is not known."""
+"""Tests device labels of processes: the most reliable source decides, and unknown ones stay empty."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def devices(*found: Device) -> Devices:
 FOUR = devices(*map(device, range(4)))
 
 
-class Host:
-    """Files of a host with one process, and what the kernel saw of it."""
+class HostWithProcess:
+    """Writes files of a host with one process, and holds what the BPF programs saw of it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -65,47 +65,47 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
-    return Host(tmp_path)
+def host(tmp_path: Path) -> HostWithProcess:
+    return HostWithProcess(tmp_path)
 
 
-def test_ordinals_count_what_a_process_sees(host: Host) -> None:
+def test_ordinals_follow_the_visible_devices(host: HostWithProcess) -> None:
     host.start({"CUDA_VISIBLE_DEVICES": "3,1"})
     assert host.labels(FOUR, 1, 2, 3, NO_CHOICE, UNKNOWN_DEVICE) == ["3", "1", "", "3", ""]
 
 
-def test_a_process_that_sees_one_device_ran_all_its_calls_there(host: Host) -> None:
+def test_a_process_with_one_visible_device_made_all_calls_there(host: HostWithProcess) -> None:
     host.start({"CUDA_VISIBLE_DEVICES": "2"})
     host.program = CudaProgram(1, False, {})
     assert host.labels(FOUR, NO_CHOICE, 1, UNKNOWN_DEVICE) == ["2", "2", "2"]
 
 
-def test_a_process_that_is_older_than_the_probes_may_have_chosen_any(host: Host) -> None:
+def test_a_process_older_than_the_probes_may_have_chosen_any_device(host: HostWithProcess) -> None:
     host.program = CudaProgram(1, False, {})
     assert host.labels(FOUR, NO_CHOICE, 3) == ["", "2"]
-    host.watched = True  # the monitor saw it before it had a driver
+    host.watched = True  # the monitor saw the process before it loaded the driver
     assert host.labels(FOUR, NO_CHOICE, 3) == ["0", "2"]
 
 
-def test_the_uuids_that_a_program_asked_for_say_more_than_its_environment(host: Host) -> None:
+def test_uuids_read_by_the_program_override_its_environment(host: HostWithProcess) -> None:
     different = devices(device(0, name="Tesla T4"), device(1))
-    assert host.labels(different, 1, 2) == ["", ""], "which is the faster one is not known"
+    assert host.labels(different, 1, 2) == ["", ""], "which GPU is the faster one is unknown"
     host.program = CudaProgram(1, True, {0: uuid(1), 1: uuid(0)})
     assert host.labels(different, 1, 2) == ["1", "0"]
 
 
-def test_the_uuid_of_the_only_device_that_a_program_sees(host: Host) -> None:
+def test_the_uuid_of_the_only_visible_device_decides(host: HostWithProcess) -> None:
     host.start({"CUDA_VISIBLE_DEVICES": "1"})
     host.program = CudaProgram(1, True, {0: uuid(3)})
     assert host.labels(FOUR, 1, NO_CHOICE) == ["3", "3"]
 
 
-def test_a_uuid_of_nothing_here_says_nothing(host: Host) -> None:
+def test_an_unknown_uuid_is_ignored(host: HostWithProcess) -> None:
     host.program = CudaProgram(1, True, {0: uuid(9)})
     assert host.labels(FOUR, 1) == ["0"]
 
 
-def test_mig_devices_by_uuid(host: Host) -> None:
+def test_mig_devices_are_found_by_uuid(host: HostWithProcess) -> None:
     parts = tuple(MigInstance(0, number, f"MIG-{uuid(number)}") for number in range(7))
     whole = devices(Device(0, "GPU-ffff0000-aaaa-bbbb-cccc-dddd00000000", "A100", mig=True, instances=parts))
     for number in range(7):
@@ -118,13 +118,13 @@ def test_mig_devices_by_uuid(host: Host) -> None:
     assert host.labels(whole, 1) == ["0:5"]
 
 
-def test_a_container_sees_the_gpus_whose_device_files_it_has(host: Host) -> None:
+def test_a_container_sees_the_gpus_of_its_device_files(host: HostWithProcess) -> None:
     host.driver_tells(0, 1, 2, 3, minors=(3, 2, 1, 0))
     host.start({"NVIDIA_VISIBLE_DEVICES": "all"}, files=(0, 2))
     assert host.labels(FOUR, 1, 2, 3) == ["1", "3", ""]
 
 
-def test_nvml_contradicts_what_the_environment_says(host: Host) -> None:
+def test_nvml_can_contradict_the_environment(host: HostWithProcess) -> None:
     host.start({"CUDA_VISIBLE_DEVICES": "1"})
     assert host.labels(FOUR, 1) == ["1"]
     assert host.labels(devices(device(0), device(1), device(2, PID), device(3)), 1) == [""]
@@ -133,15 +133,15 @@ def test_nvml_contradicts_what_the_environment_says(host: Host) -> None:
 
 
 def listed_on(*indices: int) -> Devices:
-    """Four GPUs; the process is listed on these."""
+    """Returns four GPUs of which these list the process."""
     return devices(*(device(index, *((PID,) if index in indices else ())) for index in range(4)))
 
 
-def test_nvml_contradicts_a_single_ordinal(host: Host) -> None:
+def test_nvml_can_contradict_a_single_ordinal(host: HostWithProcess) -> None:
     assert host.labels(listed_on(1), 1, 2, 3) == ["", "1", ""]
 
 
-def test_a_process_that_begins_on_another_gpu_keeps_its_labels(host: Host) -> None:
+def test_a_process_that_starts_on_another_gpu_keeps_its_labels(host: HostWithProcess) -> None:
     assert host.labels(listed_on(0), 1) == ["0"]
     assert host.labels(listed_on(0), 1, 3) == ["0", "2"], "the list may be older than the call"
     assert host.labels(listed_on(0, 2), 1, 3) == ["0", "2"]
@@ -149,17 +149,17 @@ def test_a_process_that_begins_on_another_gpu_keeps_its_labels(host: Host) -> No
     assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", "3"]
     assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", "3"]
     old = devices(*(replace(each, ages=(("processes", 9.0),)) for each in listed_on(0, 2).devices))
-    assert host.labels(old, 1, 3, 4) == ["0", "2", "3"], "that look gave nothing new"
-    assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", ""], "it would be listed by now"
+    assert host.labels(old, 1, 3, 4) == ["0", "2", "3"], "an old list proves nothing"
+    assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", ""], "a new list would contain the process"
 
 
-def test_graphics_on_another_gpu_do_not_contradict(host: Host) -> None:
+def test_graphics_on_another_gpu_do_not_contradict(host: HostWithProcess) -> None:
     host.start({"CUDA_VISIBLE_DEVICES": "1,2"})
     display = replace(device(0), processes=(DeviceProcess(PID, "G"),))
     assert host.labels(devices(display, device(1, PID), device(2), device(3)), 1) == ["1"]
 
 
-def test_a_list_in_other_numbers_says_nothing(host: Host) -> None:
+def test_a_list_with_other_pids_is_ignored(host: HostWithProcess) -> None:
     host.places.begin(listed_on(1), same_numbers=False)
     assert host.places.label(PID, 1) == "0"
 
@@ -167,11 +167,11 @@ def test_a_list_in_other_numbers_says_nothing(host: Host) -> None:
 @pytest.mark.parametrize(
     ("given", "chosen", "listed", "expected"),
     [
-        pytest.param("1,2", "0,1", (1,), ["1", ""], id="its own count"),
+        pytest.param("1,2", "0,1", (1,), ["1", ""], id="counts its own"),
         pytest.param("1,2", "0,1", (1, 2), ["1", "2"], id="both listed"),
         pytest.param("1,2", "1,2", (1, 2), ["1", "2"], id="counts all"),
         pytest.param("1,2", "1,2", (), ["1", "2"], id="counts all, not listed"),
-        pytest.param("2", "0", (), ["2", "2"], id="one of its own count"),
+        pytest.param("2", "0", (), ["2", "2"], id="one, counts its own"),
         pytest.param("0,1", "0", (), ["", ""], id="a task of a step"),
         pytest.param("0,1,2,3", "3,1", (), ["3", "1"], id="the whole host"),
         pytest.param("1,2", None, (), ["", ""], id="without a choice"),
@@ -179,8 +179,8 @@ def test_a_list_in_other_numbers_says_nothing(host: Host) -> None:
         pytest.param("9", "0", (), ["", ""], id="no such GPU"),
     ],
 )
-def test_jobs_of_slurm_may_count_what_they_were_given(
-    host: Host, given: str, chosen: str | None, listed: tuple[int, ...], expected: list[str]
+def test_slurm_jobs_may_count_all_gpus_or_their_own(
+    host: HostWithProcess, given: str, chosen: str | None, listed: tuple[int, ...], expected: list[str]
 ) -> None:
     variables = {"SLURM_JOB_GPUS": given} | ({} if chosen is None else {"CUDA_VISIBLE_DEVICES": chosen})
     host.start(variables, files=(0, 1, 2, 3))
@@ -188,7 +188,7 @@ def test_jobs_of_slurm_may_count_what_they_were_given(
     assert host.labels(listed_on(*listed), 1, 2) == expected
 
 
-def test_where_gpus_are_exclusive_the_first_one_may_be_any(host: Host) -> None:
+def test_on_exclusive_gpus_the_first_ordinal_is_uncertain(host: HostWithProcess) -> None:
     def exclusive(*indices: int) -> Devices:
         found = listed_on(*indices).devices
         return devices(*(replace(each, compute_mode="exclusive process") for each in found))
@@ -198,33 +198,33 @@ def test_where_gpus_are_exclusive_the_first_one_may_be_any(host: Host) -> None:
     assert host.labels(exclusive(0), 1) == ["0"]
 
 
-def test_a_program_that_is_seen_first_when_a_gpu_is_lost(host: Host) -> None:
+def test_with_a_lost_gpu_a_new_programs_ordinals_are_unknown(host: HostWithProcess) -> None:
     lost = devices(*(replace(each, lost=each.index == 0) for each in FOUR.devices))
     assert host.labels(lost, 1, 2) == ["", ""]
     host.start({"CUDA_VISIBLE_DEVICES": f"GPU-{uuid(2)}"})
     host.places.forget(PID)
-    assert host.labels(lost, 1) == ["2"], "which it is does not depend on the lost one"
+    assert host.labels(lost, 1) == ["2"], "a UUID does not depend on the lost GPU"
 
 
-def test_gpus_that_go_while_a_program_runs_keep_their_ordinals(host: Host) -> None:
+def test_gpus_lost_during_a_program_keep_their_ordinals(host: HostWithProcess) -> None:
     assert host.labels(FOUR, 1, 2) == ["0", "1"]
     lost = devices(*(replace(each, lost=each.index == 0) for each in FOUR.devices))
     assert host.labels(lost, 1, 2) == ["0", "1"]
 
 
-def test_device_files_of_which_it_is_not_known_whose_they_are(host: Host) -> None:
+def test_device_files_without_known_minors_prove_nothing(host: HostWithProcess) -> None:
     host.start({}, files=(2,))
     assert host.labels(FOUR, 1) == [""]
     host.places.forget(PID)
     told = devices(*(replace(each, minor=3 - each.index) for each in FOUR.devices))
-    assert host.labels(told, 1) == ["1"], "NVML tells"
+    assert host.labels(told, 1) == ["1"], "NVML gives the minors"
     host.places.forget(PID)
     fewer = devices(*told.devices[2:])
     host.start({}, files=(0, 1, 2, 3))
-    assert host.labels(fewer, 1) == [""], "GPUs that cannot be seen from here count too"
+    assert host.labels(fewer, 1) == [""], "device files of unknown GPUs count, too"
 
 
-def test_a_client_of_mps_counts_what_its_server_lets_it_see(host: Host) -> None:
+def test_an_mps_client_counts_the_devices_of_its_server(host: HostWithProcess) -> None:
     control = host.root / f"proc/{PID}/root/tmp/nvidia-mps/control"
     control.parent.mkdir(parents=True)
     control.touch()
@@ -232,39 +232,39 @@ def test_a_client_of_mps_counts_what_its_server_lets_it_see(host: Host) -> None:
     host.program = CudaProgram(1, True, {0: uuid(2)})
     assert host.labels(FOUR, 1) == ["2"]
     host.program = CudaProgram(2, True, {})
-    assert host.labels(devices(device(0)), 1) == ["0"], "there is no other"
+    assert host.labels(devices(device(0)), 1) == ["0"], "there is only one GPU"
 
 
-def test_labels_outlive_a_look_without_answer_and_the_process(host: Host) -> None:
+def test_labels_survive_a_failed_reading_and_the_end_of_the_process(host: HostWithProcess) -> None:
     host.start({"CUDA_VISIBLE_DEVICES": "2"})
     assert host.labels(FOUR, 1) == ["2"]
     (host.root / f"proc/{PID}/environ").unlink()
     assert host.labels(Devices(unavailable="NVML does not answer"), 1) == ["2"]
     host.places.forget(PID)
-    assert host.labels(FOUR, 1) == [""], "another process with its number"
+    assert host.labels(FOUR, 1) == [""], "after forget, the PID is another process"
 
 
-def test_the_only_gpu_is_where_a_process_was_that_is_gone(host: Host) -> None:
+def test_an_ended_process_ran_on_the_only_gpu(host: HostWithProcess) -> None:
     (host.root / f"proc/{PID}/environ").unlink()
     assert host.labels(devices(device(0)), 1, NO_CHOICE) == ["0", "0"]
     host.places.forget(PID)
     assert host.labels(FOUR, 1) == [""]
 
 
-def test_a_process_without_a_device(host: Host) -> None:
+def test_a_process_without_visible_devices_has_no_label(host: HostWithProcess) -> None:
     host.start({"CUDA_VISIBLE_DEVICES": ""})
     assert host.labels(devices(device(0)), 1) == [""]
 
 
-def test_without_nvml_nothing_is_known(host: Host) -> None:
+def test_without_nvml_no_label_is_known(host: HostWithProcess) -> None:
     assert host.labels(Devices(unavailable="no driver"), 1) == [""]
 
 
-def test_another_program_of_the_process_is_looked_at_anew(host: Host) -> None:
+def test_another_program_of_the_process_is_read_anew(host: HostWithProcess) -> None:
     host.start({"CUDA_VISIBLE_DEVICES": "2"})
     assert host.labels(FOUR, 1) == ["2"]
     host.start({"CUDA_VISIBLE_DEVICES": "3"})
-    assert host.labels(FOUR, 1) == ["2"], "it has read its environment by now"
+    assert host.labels(FOUR, 1) == ["2"], "the program has already read its environment"
     host.program = CudaProgram(2, True, {})
     assert host.labels(FOUR, 1) == ["3"]
 
@@ -274,14 +274,14 @@ def test_another_program_of_the_process_is_looked_at_anew(host: Host) -> None:
     ("started", "set_since", "listed", "expected"),
     [
         ({"CUDA_VISIBLE_DEVICES": "2"}, "3", (), ["", "", ""]),
-        ({}, "3", (0,), ["0", "", ""]),  # set too late: CUDA had read what was there before
+        ({}, "3", (0,), ["0", "", ""]),  # set too late: CUDA had already read the first value
         ({}, "3", (3,), ["3", "", ""]),
         ({}, "3", (), ["", "1", "2"]),
         ({"CUDA_VISIBLE_DEVICES": "2"}, "2,3", (), ["2", "3", ""]),
     ],
 )
-def test_nobody_knows_whether_what_a_program_sets_itself_is_set_in_time(
-    host: Host,
+def test_a_variable_set_by_the_program_may_come_too_late(
+    host: HostWithProcess,
     monkeypatch: pytest.MonkeyPatch,
     watched: bool,
     started: dict[str, str],
@@ -295,8 +295,8 @@ def test_nobody_knows_whether_what_a_program_sets_itself_is_set_in_time(
     assert host.labels(listed_on(*listed), 1, 2, 3) == expected
 
 
-def test_a_program_goes_on_with_what_it_saw_when_gpus_come_and_go(host: Host) -> None:
+def test_ordinals_stay_when_gpus_go_and_return(host: HostWithProcess) -> None:
     assert host.labels(FOUR, 1, 2, 3) == ["0", "1", "2"]
     fewer = devices(*(replace(device(index), index=index - 1) for index in (1, 2, 3)))
-    assert host.labels(fewer, 1, 2, 3) == ["", "0", "1"], "the driver counts those that are left anew"
+    assert host.labels(fewer, 1, 2, 3) == ["", "0", "1"], "the driver numbers the remaining GPUs anew"
     assert host.labels(FOUR, 1, 2, 3) == ["0", "1", "2"]

@@ -1,4 +1,4 @@
-"""Looks at processes whose file systems hang: nobody waits for long, and others are still looked at."""
+"""Tests reading processes whose file systems may hang: nobody waits long, and others are still read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def released() -> Iterator[threading.Event]:
 
 @pytest.fixture
 def sights(released: threading.Event, monkeypatch: pytest.MonkeyPatch) -> Sights:
-    """Processes from 100 on hang."""
+    """Returns Sights for which processes from 100 on hang."""
 
     def look(pid: int, root: Path, environments: Environments) -> Sight:
         if pid >= 100:
@@ -49,19 +49,17 @@ def impatient(sights: Sights) -> Sights:
 def test_each_program_is_read_once(sights: Sights, monkeypatch: pytest.MonkeyPatch) -> None:
     found = sights.of((1, 5))
     assert found == Sight(({"PID": "1"},))
-    assert sights.of((0, 5)) is None, "it has ended"
+    assert sights.of((0, 5)) is None, "the process has ended"
     monkeypatch.setattr(process_sight, "sight_of", lambda pid, root, environments: Sight(()))
     assert sights.of((1, 5)) is found
-    assert sights.of((1, 6)) == Sight(()), "another program"
+    assert sights.of((1, 6)) == Sight(()), "another program of the process"
     sights.forget(1)
     assert sights.of((1, 5)) == Sight(())
     sights.close()
     sights.close()
 
 
-def test_a_look_that_comes_late_is_there_for_the_next_window(
-    sights: Sights, released: threading.Event
-) -> None:
+def test_a_late_answer_is_used_in_the_next_window(sights: Sights, released: threading.Event) -> None:
     with pytest.raises(ProcessNotVisibleError):
         impatient(sights).of((100, 1))
     with pytest.raises(ProcessNotVisibleError):
@@ -73,7 +71,7 @@ def test_a_look_that_comes_late_is_there_for_the_next_window(
     assert sights.of((1, 1)) == Sight(({"PID": "1"},))
 
 
-def test_looks_that_hang_are_given_up(sights: Sights, released: threading.Event) -> None:
+def test_hanging_reads_are_given_up(sights: Sights, released: threading.Event) -> None:
     now = 0.0
     sights._clock = lambda: now
     for number in range(MOST_HANGING + 1):
@@ -82,18 +80,18 @@ def test_looks_that_hang_are_given_up(sights: Sights, released: threading.Event)
             impatient(sights).of((100 + number, 1))
         sights.begin()
         with pytest.raises(ProcessNotVisibleError):
-            sights.of((1 + number, 1))  # it may still come
+            sights.of((1 + number, 1))  # it may still finish
         now += HANG_SECONDS
         sights.begin()
         with pytest.raises(ProcessNotVisibleError):
             sights.of((100 + number, 1))
         if number < MOST_HANGING:
-            assert sights.of((1 + number, 1)) is not None, "others are looked at"
+            assert sights.of((1 + number, 1)) is not None, "other processes must still be read"
     with pytest.raises(ProcessNotVisibleError):
         sights.of((50, 1))
 
 
-def test_links_in_a_container_stay_in_it(tmp_path: Path) -> None:
+def test_links_in_a_container_resolve_inside_it(tmp_path: Path) -> None:
     own = tmp_path / "proc/7/root"
     for folder in ("dev", "run/pipes", "tmp"):
         (own / folder).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What processes use, of real ones; what the host swaps, of a file made for it."""
+"""Tests use of CPU and memory by real processes, and the host's swapping from a fake file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEADLINE_SECONDS = 60.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def test_a_process_that_computes() -> None:
+def test_a_computing_process_uses_cpu_time() -> None:
     cpu = min(os.sched_getaffinity(0))
     program = "import os; os.nice(3); print(flush=True)\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
@@ -27,7 +27,7 @@ def test_a_process_that_computes() -> None:
             uses = ProcessUses()
             before = time.clock_gettime_ns(~process.pid << 3 | 2)
             first = uses.look({process.pid})[process.pid]
-            assert first.cpu_ns == 0, "what it did before is no news"
+            assert first.cpu_ns == 0, "use before the first reading must not count"
             total, deadline = 0, time.monotonic() + DEADLINE_SECONDS
             while total < 50_000_000:
                 assert time.monotonic() < deadline
@@ -51,9 +51,9 @@ def test_page_faults_are_counted() -> None:
     uses = ProcessUses()
     own = os.getpid()
     uses.look({own})
-    # Not from the heap, which may have room that was touched before; page by page.
+    # New pages, as the heap may hold pages that were touched before.
     with mmap.mmap(-1, 200 * PAGE) as memory:
-        with contextlib.suppress(OSError):  # a kernel without huge pages
+        with contextlib.suppress(OSError):  # a Linux kernel without huge pages
             memory.madvise(mmap.MADV_NOHUGEPAGE)
         for at in range(0, len(memory), PAGE):
             memory[at] = 1
@@ -62,7 +62,7 @@ def test_page_faults_are_counted() -> None:
     uses.close()
 
 
-def test_a_process_that_has_ended_is_left_out_and_forgotten() -> None:
+def test_an_ended_process_is_left_out_and_forgotten() -> None:
     uses = ProcessUses()
     before = len(os.listdir("/proc/self/fd"))
     with subprocess.Popen(["sleep", "60"]) as process:
@@ -73,7 +73,7 @@ def test_a_process_that_has_ended_is_left_out_and_forgotten() -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_number_that_another_process_has_now_begins_anew(tmp_path: Path) -> None:
+def test_a_reused_pid_starts_anew(tmp_path: Path) -> None:
     def stat(ticks: int) -> str:
         return f"7 (a) b) R 1 0 0 0 0 0 10 0 20 0 {ticks} 0 0 0 20 0 4 0 99 0 25 0\n"
 
@@ -86,13 +86,13 @@ def test_a_number_that_another_process_has_now_begins_anew(tmp_path: Path) -> No
     use = uses.look({7})[7]
     assert use.cpu_ns == 50 * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     assert (use.threads, use.rss_bytes, use.major_faults) == (4, 25 * PAGE, 0)
-    file.write_text("")  # what an open file of a process that is gone gives
+    file.write_text("")  # what reading an open file of an ended process returns
     assert uses.look({7}) == {}
     file.write_text(stat(9000))
     assert uses.look({7})[7].cpu_ns == 0
 
 
-def test_swapped_bytes_are_told_once(tmp_path: Path) -> None:
+def test_swapped_bytes_are_counted_once(tmp_path: Path) -> None:
     file = tmp_path / "proc/vmstat"
     file.parent.mkdir()
     file.write_text("nr_free_pages 1\npswpin 5\npswpout 7\n")

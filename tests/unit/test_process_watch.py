@@ -14,7 +14,7 @@ def wait_ended(watch: ProcessWatch, wanted: set[int]) -> set[int]:
     return gone
 
 
-def test_an_ending_process_is_told_once() -> None:
+def test_an_ending_process_is_reported_once() -> None:
     watch = ProcessWatch()
     with (
         subprocess.Popen(["sleep", "60"]) as living,
@@ -31,7 +31,7 @@ def test_an_ending_process_is_told_once() -> None:
     watch.close()
 
 
-def test_a_process_gone_before_it_was_watched_is_told() -> None:
+def test_a_process_that_ended_before_the_watch_is_reported() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
     watch = ProcessWatch()
@@ -52,7 +52,7 @@ def test_a_zombie_is_not_alive() -> None:
     assert is_alive(os.getpid())
 
 
-def test_closing_gives_the_descriptors_back() -> None:
+def test_close_closes_all_descriptors() -> None:
     watch = ProcessWatch()
     before = len(os.listdir("/proc/self/fd"))
     watch.watch([os.getpid(), os.getppid()])

@@ -1,4 +1,4 @@
-"""Files of compiled programs are used only where nobody else can have written them, and whole."""
+"""Tests that cached BPF programs are used only if they are intact and nobody else could write them."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ COMPILED = Compiled(
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder for them."""
+    """Sets an empty cache folder."""
     place = tmp_path / "kept"
     monkeypatch.setenv("STALLTOP_CACHE_DIR", str(place))
     return place
 
 
-def test_what_is_kept_is_found_again(folder: Path) -> None:
+def test_a_cached_program_is_found(folder: Path) -> None:
     assert find(RECIPE) is None
     keep(RECIPE, COMPILED)
     assert find(RECIPE) == COMPILED
     assert find(Recipe("other", {"program": KPROBE})) is None
 
 
-def test_descriptors_and_numbers_are_filled_in() -> None:
+def test_map_descriptors_and_offsets_are_filled_in() -> None:
     code = COMPILED.programs[0].filled({"slots": 7}, {"TASK_PID": 0x1_0000_0002})
     assert code[:16].hex() == "1811000007000000" + "0" * 16
     assert code[16:32].hex() == "1801000002000000" + "0000000001000000"
@@ -51,7 +51,7 @@ def test_descriptors_and_numbers_are_filled_in() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("what", ["folder", "file"])
-def test_another_users_files_are_not_used(folder: Path, what: str) -> None:
+def test_files_of_another_user_are_not_used(folder: Path, what: str) -> None:
     keep(RECIPE, COMPILED)
     (path,) = folder.glob("*.programs")
     os.chown(folder if what == "folder" else path, 65534, 65534)
@@ -60,7 +60,7 @@ def test_another_users_files_are_not_used(folder: Path, what: str) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
-def test_what_others_can_write_is_not_used(folder: Path, mode: int) -> None:
+def test_files_that_others_can_write_are_not_used(folder: Path, mode: int) -> None:
     keep(RECIPE, COMPILED)
     folder.chmod(mode)
     with pytest.raises(CacheFileError, match="others may write"):
@@ -74,7 +74,7 @@ def test_what_others_can_write_is_not_used(folder: Path, mode: int) -> None:
         find(RECIPE)
 
 
-def test_links_and_other_things_are_not_followed(folder: Path, tmp_path: Path) -> None:
+def test_links_and_special_files_are_not_followed(folder: Path, tmp_path: Path) -> None:
     keep(RECIPE, COMPILED)
     (path,) = folder.glob("*.programs")
     path.rename(tmp_path / "elsewhere")
@@ -91,7 +91,7 @@ def test_links_and_other_things_are_not_followed(folder: Path, tmp_path: Path) -
         find(RECIPE)
 
 
-def test_the_oldest_files_go(folder: Path) -> None:
+def test_the_oldest_files_are_removed(folder: Path) -> None:
     recipes = [Recipe(str(number), {}) for number in range(40)]
     for age, recipe in enumerate(recipes):
         keep(recipe, COMPILED)
@@ -103,7 +103,7 @@ def test_the_oldest_files_go(folder: Path) -> None:
 
 
 @given(some.integers(0, 2**32), some.integers(1, 40))
-def test_damage_is_always_seen(seed: int, places: int) -> None:
+def test_damage_is_always_detected(seed: int, places: int) -> None:
     source = random.Random(seed)
     data = bytearray(COMPILED.to_bytes("key"))
     for _ in range(places):
@@ -114,7 +114,7 @@ def test_damage_is_always_seen(seed: int, places: int) -> None:
         Compiled.from_bytes(bytes(data), "key")
 
 
-def test_the_key_is_of_all_that_goes_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_depends_on_every_input(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [
         tracing(["TASK_PID"], []).key(),
         tracing(["TASK_PID", "TASK_TGID"], []).key(),
@@ -126,7 +126,9 @@ def test_the_key_is_of_all_that_goes_in(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(set(keys)) == len(keys)
 
 
-def test_files_of_a_package_are_found(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_shipped_with_the_package_are_found(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shipped = tmp_path / "shipped"
     monkeypatch.setattr(program_cache, "SHIPPED", shipped)
     shipped.mkdir()
@@ -137,7 +139,7 @@ def test_files_of_a_package_are_found(folder: Path, tmp_path: Path, monkeypatch:
     assert find(RECIPE) is None
 
 
-def test_what_was_compiled_from_something_else_is_not_used(folder: Path) -> None:
+def test_a_file_compiled_from_other_source_is_not_used(folder: Path) -> None:
     keep(RECIPE, COMPILED)
     other = Recipe("other", {"program": KPROBE})
     (path,) = folder.glob("*.programs")
@@ -146,7 +148,9 @@ def test_what_was_compiled_from_something_else_is_not_used(folder: Path) -> None
         find(other)
 
 
-def test_a_refusal_is_remembered_for_one_release(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_remembered_for_one_kernel_release(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not program_cache.is_refused(RECIPE)
     program_cache.note_refused(RECIPE)
     assert program_cache.is_refused(RECIPE)
@@ -155,13 +159,13 @@ def test_a_refusal_is_remembered_for_one_release(folder: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("name", ["seconds", "a.programs"])
-def test_nothing_is_read_that_could_hang(folder: Path, name: str) -> None:
+def test_special_files_are_not_opened(folder: Path, name: str) -> None:
     folder.mkdir(mode=0o700)
     os.mkfifo(folder / name, 0o600)
     assert program_cache.usual_seconds() == 3.0
 
 
-def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_gets_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STALLTOP_CACHE_DIR", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
@@ -177,12 +181,12 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     assert program_cache.usual_seconds() == 3.0
 
 
-def test_what_a_killed_start_has_left_goes(folder: Path) -> None:
+def test_leftovers_of_a_killed_start_are_removed(folder: Path) -> None:
     keep(RECIPE, COMPILED)
     left = folder / ".new-1-2"
     left.write_text("half of it")
     keep(RECIPE, COMPILED)
-    assert left.exists()  # it may be under way
+    assert left.exists()  # another start may still be writing it
     os.utime(left, (1, 1))
     keep(RECIPE, COMPILED)
     assert not left.exists()

@@ -1,4 +1,4 @@
-"""Where nothing can be traced, the reason and the remedy are said."""
+"""Tests that the error for a host that cannot be traced has a reason and a remedy."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from stalltop.probes.programs.bpf_calls import BpfError
 
 @pytest.fixture
 def able(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A host on which everything is as it should be."""
+    """Simulates a host that can be traced."""
     monkeypatch.setattr(programs, "_capabilities", lambda: (1 << 41) - 1)
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(platform, "release", lambda: "6.1.0-13-amd64")
     return monkeypatch
 
 
-def test_a_host_that_can_trace(able: pytest.MonkeyPatch) -> None:
+def test_a_capable_host_passes_the_check(able: pytest.MonkeyPatch) -> None:
     programs.check_host()
     able.setattr(programs, "_capabilities", lambda: 1 << 38 | 1 << 39)
     able.setattr(platform, "release", lambda: "5.15.0")
     programs.check_host()
 
 
-def test_a_machine_that_cannot(able: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_machine_is_refused(able: pytest.MonkeyPatch) -> None:
     able.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(TracingError) as told:
         programs.check_host()
@@ -38,7 +38,7 @@ def test_a_machine_that_cannot(able: pytest.MonkeyPatch) -> None:
     assert told.value.exit_code == 3
 
 
-def test_a_kernel_is_too_old_only_where_it_failed(able: pytest.MonkeyPatch) -> None:
+def test_an_old_linux_kernel_is_blamed_only_after_a_failure(able: pytest.MonkeyPatch) -> None:
     failed = TracingError("the kernel refused a probe: Invalid argument")
     assert programs.explained(failed) is failed
     able.setattr(platform, "release", lambda: "5.14.21-150500-default")
@@ -51,7 +51,7 @@ def test_a_kernel_is_too_old_only_where_it_failed(able: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("capabilities", [0, 1 << 39, 1 << 38, 1 << 12])
-def test_a_user_that_may_not(able: pytest.MonkeyPatch, capabilities: int) -> None:
+def test_a_user_without_the_capabilities_is_refused(able: pytest.MonkeyPatch, capabilities: int) -> None:
     able.setattr(programs, "_capabilities", lambda: capabilities)
     with pytest.raises(TracingError, match="needs root"):
         programs.check_host()
@@ -65,7 +65,7 @@ def test_a_user_that_may_not(able: pytest.MonkeyPatch, capabilities: int) -> Non
         (errno.E2BIG, "", "the kernel refused program call_begins: Argument list too long"),
     ],
 )
-def test_what_the_kernel_says_becomes_one_line(error: int, log: str, reason: str) -> None:
+def test_a_message_of_the_bpf_verifier_becomes_one_line(error: int, log: str, reason: str) -> None:
     refused = BpfError(OSError(error, os.strerror(error)), "program call_begins", log)
     message = programs.refusal(refused).reason
     assert reason in message

@@ -1,4 +1,4 @@
-"""What queries find, against calls that are known one by one; and in each form that calls can have."""
+"""Tests answers of queries against known single calls, in each form in which calls can be queried."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ def asked(path: Path, sql: str, least: int = Form.SUMS) -> list[tuple[Any, ...]]
 
 
 def expanded(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    """The answer from all single calls that there are, by the query as it was typed."""
+    """Returns the answer to the original query over all single calls."""
 
     def planned(sql: str, *_: object, **__: object) -> rewrite.Plan:
         plan = rewrite.unread(sql)
         for need in plan.needs:
-            need.kernels = "kernel_name" in sql  # which calls of a row failed is made up for each kernel
+            # which calls of a row failed is decided separately for each CUDA kernel
+            need.kernels = "kernel_name" in sql
         return plan
 
     with mock.patch.object(rewrite, "planned", planned):
@@ -65,7 +66,7 @@ def grouped(calls: Sequence[Call], *, layer: str) -> dict[tuple[str, str | None]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_launches_of_each_kernel_are_those_that_were_made(seed: int, tmp_path: Path) -> None:
+def test_launches_by_cuda_kernel_are_exact(seed: int, tmp_path: Path) -> None:
     calls = random_calls(seed)
     path = write_file(tmp_path / "file", windows_of(calls))
     found = {row[:2]: row[2:] for row in asked(path, LAUNCHES)}
@@ -80,7 +81,7 @@ def test_the_launches_of_each_kernel_are_those_that_were_made(seed: int, tmp_pat
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_calls_of_nccl_are_those_that_were_made(seed: int, tmp_path: Path) -> None:
+def test_nccl_calls_are_exact(seed: int, tmp_path: Path) -> None:
     calls = random_calls(seed)
     found = {row[:2]: row[2:] for row in asked(write_file(tmp_path / "file", windows_of(calls)), NCCL)}
     truth = grouped(calls, layer="nccl")
@@ -93,7 +94,7 @@ def test_the_calls_of_nccl_are_those_that_were_made(seed: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_calls_are_told_apart_by_their_device(seed: int, tmp_path: Path) -> None:
+def test_calls_are_separated_by_device(seed: int, tmp_path: Path) -> None:
     calls = [call for call in random_calls(seed) if call.layer == "nccl"]
     truth: defaultdict[str | None, list[int]] = defaultdict(list)
     for call in calls:
@@ -105,7 +106,7 @@ def test_calls_are_told_apart_by_their_device(seed: int, tmp_path: Path) -> None
     }
 
 
-def test_calls_that_were_kept_have_their_own_time(tmp_path: Path) -> None:
+def test_captured_calls_have_their_own_times(tmp_path: Path) -> None:
     calls = [call._replace(kept=True) for call in random_calls(3) if call.operation == "ncclAllReduce"]
     path = write_file(tmp_path / "file", windows_of(calls))
     rows = asked(path, "SELECT duration_ns, error, kept, tid, start_ns % 1000000000 FROM nccl_events")
@@ -114,7 +115,7 @@ def test_calls_that_were_kept_have_their_own_time(tmp_path: Path) -> None:
     assert {row[2:] for row in rows} == {(1, 7, 1_000)}
 
 
-# Queries whose answers must be the same whether sums, calls that are alike, or single calls are asked.
+# Queries whose answers must not depend on the form: sums, groups of equal calls, or single calls.
 _COARSE = (
     "op",
     "pid",
@@ -179,7 +180,7 @@ _JOIN = "FROM {view} e {join} JOIN containers c ON c.cgroup_id = e.cgroup_id"
 
 
 def generated(random: Random) -> str:
-    """A query that adds up calls of a view, by some of their columns."""
+    """Returns a random query that aggregates calls of a view by some of its columns."""
     keys = random.sample(_COARSE, random.randrange(4)) + (["error"] if random.random() < 0.1 else [])
     chosen = random.sample(_AGGREGATES, random.randint(1, 4))
     aggregates = [text.format(m=random.choice(_MEASURES), c=random.choice(_COARSE)) for text in chosen]
@@ -199,7 +200,7 @@ def generated(random: Random) -> str:
 
 
 def alike(first: list[tuple[Any, ...]], second: list[tuple[Any, ...]]) -> bool:
-    """Whether two answers have the same rows, in any order; floats may differ where they were added up."""
+    """Returns whether two answers have the same rows in any order; sums of floats may differ slightly."""
     if len(first) != len(second):
         return False
     return all(
@@ -222,7 +223,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_an_answer_is_the_same_from_sums_and_from_single_calls(seed: int, tmp_path: Path) -> None:
+def test_random_queries_have_one_answer_in_all_forms(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     path = write_file(tmp_path / "file", windows_of(random_calls(seed, most=60)))
     for _ in range(3):
@@ -281,7 +282,7 @@ def test_an_answer_is_the_same_from_sums_and_from_single_calls(seed: int, tmp_pa
         "SELECT sum(duration_ns) FROM cuda_events, containers USING (cgroup_id) WHERE real_cgroup_id = 0",
     ],
 )
-def test_other_queries_too(sql: str, tmp_path: Path) -> None:
+def test_selected_queries_have_one_answer_in_all_forms(sql: str, tmp_path: Path) -> None:
     path = write_file(tmp_path / "file", windows_of(random_calls(11, most=90)))
     truth = expanded(path, sql)
     for form in Form:
@@ -289,11 +290,11 @@ def test_other_queries_too(sql: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_many_windows_are_added_up_before_their_calls_are_looked_at(
+def test_many_windows_are_merged_before_their_calls_are_queried(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = random_calls(seed, most=200, windows=8)
-    # How long launches of unknown kernels took is made up within bounds, the more so the smaller a row is.
+    # Durations of launches without a known CUDA kernel are only estimated, and small rows more coarsely.
     calls = [call._replace(device="") for call in calls]
     path = write_file(tmp_path / "file", windows_of(calls))
     sql = (
@@ -308,7 +309,7 @@ def test_many_windows_are_added_up_before_their_calls_are_looked_at(
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_condition_on_windows_leaves_the_calls_of_these(
+def test_a_condition_on_windows_selects_their_calls(
     together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = random_calls(4, most=300, windows=8)
@@ -342,7 +343,7 @@ def test_percentiles_are_those_of_all_calls(tmp_path: Path) -> None:
     assert asked(path, "SELECT p(NULL, 50), p(hmerge(NULL), 50)") == [(None, None)]
 
 
-def test_a_file_without_calls_has_no_rows(tmp_path: Path) -> None:
+def test_a_file_without_calls_gives_no_rows(tmp_path: Path) -> None:
     path = write_file(tmp_path / "file", [])
     assert asked(path, "SELECT COUNT(*), SUM(duration_ns), MAX(duration_ns) FROM cuda_events") == [
         (0, None, None)
@@ -351,7 +352,7 @@ def test_a_file_without_calls_has_no_rows(tmp_path: Path) -> None:
     assert asked(path, "SELECT * FROM cuda_events") == []
 
 
-def test_every_view_has_the_columns_that_are_listed(tmp_path: Path) -> None:
+def test_every_view_has_its_documented_columns(tmp_path: Path) -> None:
     from stalltop.recordings.query.views import VIEWS
 
     path = write_file(tmp_path / "file", [full_window()])
@@ -362,7 +363,7 @@ def test_every_view_has_the_columns_that_are_listed(tmp_path: Path) -> None:
             assert list(found.rows) or view.name == "host_events"
 
 
-def test_a_query_sees_a_file_that_is_being_written(tmp_path: Path) -> None:
+def test_a_file_can_be_queried_while_it_is_written(tmp_path: Path) -> None:
     path = write_file(tmp_path / "file", windows_of(random_calls(1)))
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("PRAGMA journal_mode = WAL")
@@ -370,14 +371,14 @@ def test_a_query_sees_a_file_that_is_being_written(tmp_path: Path) -> None:
     try:
         with open_file(path) as file:
             found = answer(file, "SELECT COUNT(*) > 0 FROM cuda_events", 60)
-            # Nothing is held any more: the log can be taken into the file as a whole.
+            # The query holds no lock, so the whole log can be checkpointed.
             assert writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
             assert list(found.rows) == [(1,)]
     finally:
         writer.close()
 
 
-def test_names_of_results_are_as_they_were_typed(tmp_path: Path) -> None:
+def test_columns_of_results_are_named_as_typed(tmp_path: Path) -> None:
     with recorded(tmp_path / "file", random_calls(1)) as file:
         found = answer(
             file, "SELECT Op, COUNT(*), sum(duration_ns)/1e6, MAX(duration_ns) AS Most FROM cuda_events", 60
@@ -385,7 +386,7 @@ def test_names_of_results_are_as_they_were_typed(tmp_path: Path) -> None:
         assert found.columns == ("Op", "COUNT(*)", "sum(duration_ns)/1e6", "Most")
 
 
-def test_a_percentile_ends_at_the_longest_call_where_that_is_given(tmp_path: Path) -> None:
+def test_a_percentile_can_be_limited_to_the_longest_call(tmp_path: Path) -> None:
     path = write_file(tmp_path / "file", windows_of(random_calls(3)))
     above = "SELECT count(*) FROM operations WHERE p(histogram, 100{}) > max_ns"
     assert asked(path, above.format(""))[0][0] > 0
@@ -394,7 +395,7 @@ def test_a_percentile_ends_at_the_longest_call_where_that_is_given(tmp_path: Pat
     assert asked(path, "SELECT p(histogram, 50, NULL) = p(histogram, 50) FROM operations LIMIT 1") == [(1,)]
 
 
-def test_the_slowest_calls_are_there_whether_they_were_kept_or_not(tmp_path: Path) -> None:
+def test_the_slowest_calls_include_captured_and_counted_ones(tmp_path: Path) -> None:
     calls = [call for call in random_calls(4) if call.layer != "host" and not call.nested]
     path = write_file(tmp_path / "file", windows_of(calls))
     slowest = max(call.duration_ns for call in calls)
@@ -405,7 +406,7 @@ def test_the_slowest_calls_are_there_whether_they_were_kept_or_not(tmp_path: Pat
     assert [row[5] for row in found] == sorted((row[5] for row in found), reverse=True)
 
 
-def test_a_chain_that_has_ended_costs_nothing_any_more(tmp_path: Path) -> None:
+def test_an_ended_chain_costs_nothing(tmp_path: Path) -> None:
     path = write_file(tmp_path / "file", [full_window()])
     [(ended, costing)] = asked(path, "SELECT sum(NOT open), sum(NOT open AND lost_ms_per_s > 0) FROM chains")
     assert ended > 0
@@ -413,8 +414,8 @@ def test_a_chain_that_has_ended_costs_nothing_any_more(tmp_path: Path) -> None:
     assert asked(path, "SELECT count(*) = sum(lost_ms_per_s IS NOT NULL) FROM chains WHERE open") == [(1,)]
 
 
-def test_what_launches_several_kernels_is_no_launch_of_one(tmp_path: Path) -> None:
-    """As on the screen."""
+def test_a_call_that_launches_several_cuda_kernels_has_no_kernel_name(tmp_path: Path) -> None:
+    """The screen leaves it out in the same way."""
     calls = [
         Call(0, "docker:aa", 100, "runtime", operation, False, None, 1_000, False, 0, False)
         for operation in ("cudaLaunchKernel", "cudaLaunchCooperativeKernelMultiDevice")

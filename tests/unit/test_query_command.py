@@ -1,4 +1,4 @@
-"""``stalltop query``: what it prints, and what it exits with."""
+"""Tests ``stalltop query``: output and exit codes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.cli import main as cli
+from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.recordings.query import ready
 from stalltop.recordings.query.printing import write
 from stalltop.recordings.query.views import VIEWS
@@ -25,7 +26,7 @@ def file(tmp_path: Path) -> str:
     return str(write_file(tmp_path / "file.stalltop", windows_of(random_calls(2))))
 
 
-def test_a_table_by_default(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_output_is_a_table(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     sql = "SELECT 'a' AS text, 12 AS number, 0.5 AS half, NULL AS missing, x'00' AS bytes"
     sql += " UNION ALL SELECT 'bcd', 3, 20, 1, 2"
     assert cli.main(["query", file, sql]) == 0
@@ -36,7 +37,7 @@ def test_a_table_by_default(file: str, capsys: pytest.CaptureFixture[str]) -> No
     ]
 
 
-def test_json_and_csv_have_all_of_it(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_csv_have_all_columns_and_rows(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     sql = "SELECT container_id, COUNT(*) AS n, NULL AS missing, 9e999 AS much"
     sql += " FROM cuda_events JOIN containers USING (cgroup_id) GROUP BY 1"
     assert cli.main(["query", file, sql, "--format", "json"]) == 0
@@ -54,13 +55,15 @@ def test_json_and_csv_have_all_of_it(file: str, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("style", ["json", "jsonl", "csv", "table"])
-def test_no_rows_are_no_rows(file: str, style: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_answer_has_no_rows_in_any_format(
+    file: str, style: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["query", file, "SELECT 1 AS one WHERE 0", "--format", style]) == 0
     out = capsys.readouterr().out
     assert {"json": out == "[]\n", "jsonl": out == "", "csv": out == "one\n", "table": "one" in out}[style]
 
 
-def test_sql_from_stdin(
+def test_sql_can_come_from_stdin(
     file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 41 + 1 AS it; -- the answer\n"))
@@ -68,7 +71,7 @@ def test_sql_from_stdin(
     assert json.loads(capsys.readouterr().out) == {"it": 42}
 
 
-def test_sql_in_a_pipe_or_a_file_needs_no_word_for_it(file: str, tmp_path: Path) -> None:
+def test_sql_in_a_pipe_needs_no_dash(file: str, tmp_path: Path) -> None:
     typed = tmp_path / "query.sql"
     typed.write_text("SELECT 41 + 1 AS it")
     command = [sys.executable, "-m", "stalltop", "query", file, "--format", "jsonl"]
@@ -77,11 +80,11 @@ def test_sql_in_a_pipe_or_a_file_needs_no_word_for_it(file: str, tmp_path: Path)
     assert json.loads(ran.stdout) == {"it": 42}
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 2
-    assert "what is to be asked?" in ran.stderr
+    assert "no query given" in ran.stderr
 
 
 @pytest.mark.parametrize("name", ready.queries())
-def test_queries_that_are_ready_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_named_queries_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_file(tmp_path / "file", [full_window()])
     assert cli.main(["query", str(path), "--named", name, "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -94,7 +97,7 @@ def test_queries_that_are_ready_run(name: str, tmp_path: Path, capsys: pytest.Ca
     assert len(about) <= 65
 
 
-def test_what_there_is_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_queries_and_tables_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["query", "--list"]) == 0
     listed = capsys.readouterr().out
     assert all(f"\n{name} " in listed for name in ready.queries())
@@ -106,8 +109,8 @@ def test_what_there_is_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        ([], 2, "which file?"),
-        (["FILE", "SELECT 1", "--named", "nccl"], 2, "not both"),
+        ([], 2, "no file given"),
+        (["FILE", "SELECT 1", "--named", "nccl"], 2, "cannot be combined"),
         (["FILE", "--named", "launch"], 2, "did you mean launches"),
         (["FILE", "--named", "zzz"], 2, "there are: allocations, block-io"),
         (["FILE", "SELECT missing FROM containers"], 2, "there is no column"),
@@ -124,7 +127,7 @@ def test_what_there_is_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_what_goes_wrong_is_told(
+def test_errors_are_reported(
     arguments: list[str], code: int, told: str, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["query", *(file if word == "FILE" else word for word in arguments)]) == code
@@ -142,10 +145,10 @@ def test_another_database_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "no window" in capsys.readouterr().err
 
 
-def test_a_table_fits_and_is_never_markup() -> None:
+def test_a_table_fits_and_has_no_markup() -> None:
     out = io.StringIO()
     rows = [("[red]x\x1b[2J", "y" * 200, 1.0), ("short", "z", None)]
-    assert write(out, "table", ("a", "b", "c"), rows, width=60, unicode=False) == 2
+    assert write(out, "table", ("a", "b", "c"), rows, width=60, glyphs=ASCII) == 2
     lines = out.getvalue().splitlines()
     assert all(len(line) <= 60 for line in lines)
     assert "\x1b" not in out.getvalue()
@@ -153,7 +156,7 @@ def test_a_table_fits_and_is_never_markup() -> None:
     assert lines[3].split() == ["short", "z", "-"]
 
 
-def test_many_rows_are_written_as_they_come() -> None:
+def test_rows_are_written_while_they_arrive() -> None:
     out = io.StringIO()
-    assert write(out, "table", ("n",), ((n,) for n in range(2_000)), width=None, unicode=True) == 2_000
+    assert write(out, "table", ("n",), ((n,) for n in range(2_000)), width=None, glyphs=UNICODE) == 2_000
     assert out.getvalue().splitlines()[-1].strip() == "1999"

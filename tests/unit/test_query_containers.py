@@ -1,4 +1,4 @@
-"""Whose the calls are: each has a number and a short name that are its own."""
+"""Tests that each tenant in a query has a number and a short name of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.windows import Calls, key, window
 
 
 def told(path: Path, windows: Sequence[Window]) -> dict[str, tuple[str, int, int]]:
-    """By tenant and host: its short name, its number, and the calls that a join finds of it."""
+    """Returns, by tenant and host: the short name, the number, and the calls that a join finds."""
     write_file(path, windows)
     with open_file(path) as file:
         found = answer(
@@ -28,12 +28,12 @@ def told(path: Path, windows: Sequence[Window]) -> dict[str, tuple[str, int, int
 
 
 def of(*tenants: Tenant, host: str = "gpu7", start: float = 1_000.0) -> Window:
-    """A window in which each tenant makes one call more than the one before."""
+    """Returns a window in which each tenant makes one call more than the previous one."""
     calls = [Calls(key(tenant=one.id, host=host), [9] * (at + 1)) for at, one in enumerate(tenants)]
     return replace(window(calls, host=host, start=start), tenants={one.id: one for one in tenants})
 
 
-def test_a_name_is_enough_where_nobody_else_has_it(tmp_path: Path) -> None:
+def test_a_unique_name_gets_no_suffix(tmp_path: Path) -> None:
     found = told(
         tmp_path / "file",
         [
@@ -54,8 +54,8 @@ def test_a_name_is_enough_where_nobody_else_has_it(tmp_path: Path) -> None:
     assert [row[1:] for row in found.values()] == [(10, 4), (7, 1), (8, 2), (9, 3)]
 
 
-def test_no_two_have_one_number(tmp_path: Path) -> None:
-    """Without cgroup v2 nobody's is known; on two hosts two may have the same."""
+def test_no_two_tenants_share_a_number(tmp_path: Path) -> None:
+    """Without cgroup v2 no number is known, and two hosts may use the same one."""
     found = told(
         tmp_path / "file",
         [
@@ -76,7 +76,7 @@ def test_no_two_have_one_number(tmp_path: Path) -> None:
     assert len({row for row, *_ in found.values()}) == 5
 
 
-def test_a_name_that_became_known_later_is_that_of_all_calls(tmp_path: Path) -> None:
+def test_a_later_name_applies_to_all_calls(tmp_path: Path) -> None:
     found = told(
         tmp_path / "file",
         [
@@ -87,7 +87,7 @@ def test_a_name_that_became_known_later_is_that_of_all_calls(tmp_path: Path) -> 
     assert found == {"docker:aa gpu7": ("train", 7, 2)}
 
 
-def test_calls_of_somebody_that_no_window_describes_are_there(tmp_path: Path) -> None:
+def test_calls_of_an_undescribed_tenant_are_listed(tmp_path: Path) -> None:
     made = replace(window([Calls(key(tenant="docker:zz"), [5, 6])]), tenants={})
     found = told(tmp_path / "file", [made])
     assert found["docker:zz gpu7"][2] == 2

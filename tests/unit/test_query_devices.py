@@ -1,4 +1,4 @@
-"""What queries see of devices: who is on them, who was given them, and who worked there at the same time."""
+"""Tests devices in queries: processes, allocations, activity and overlaps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def asked(path: Path, sql: str) -> list[tuple[Any, ...]]:
         return list(answer(recorded, sql, 60).rows)
 
 
-def test_an_allocation_finds_its_device_and_who_runs_in_it(file: Path) -> None:
+def test_an_allocation_joins_its_device_and_tenant(file: Path) -> None:
     found = asked(
         file,
         "SELECT DISTINCT a.pod, a.pod_container, uuid, replica, device, name FROM allocations a"
@@ -41,7 +41,7 @@ def test_an_allocation_finds_its_device_and_who_runs_in_it(file: Path) -> None:
     ]
 
 
-def test_an_overlap_is_seen_from_both_sides(file: Path) -> None:
+def test_an_overlap_is_listed_for_both_tenants(file: Path) -> None:
     sides = asked(
         file,
         "SELECT c.name, o.name, device, SUM(overlap_ns) FROM overlaps v"
@@ -68,7 +68,7 @@ def test_processes_and_mig_devices_are_listed(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("compute", "device"), [(0, "0:3"), (None, "0:3"), (1, "0")])
-def test_a_process_that_is_listed_with_its_gpu_is_on_its_mig_device(
+def test_a_process_listed_with_its_gpu_is_on_its_mig_device(
     compute: int | None, device: str, tmp_path: Path
 ) -> None:
     window = full_window()
@@ -82,7 +82,7 @@ def test_a_process_that_is_listed_with_its_gpu_is_on_its_mig_device(
     assert placement(made).by_process == {("docker:aa", 100): (device,)}
 
 
-def test_calls_are_counted_on_each_gpu_that_was_given(tmp_path: Path) -> None:
+def test_calls_are_counted_on_each_allocated_gpu(tmp_path: Path) -> None:
     window = full_window()
     keys = tuple(
         key._replace(device="0" if key.tenant == "cri:bb" else key.device) for key in window.rows.keys
@@ -102,16 +102,14 @@ READY = {
 
 
 @pytest.mark.parametrize("name", READY)
-def test_ready_queries_say_who_shares_a_gpu(name: str, file: Path) -> None:
+def test_named_queries_show_who_shares_a_gpu(name: str, file: Path) -> None:
     first = asked(file, ready.query(name))[0]
     for found, expected in zip(first, READY[name], strict=False):
         assert found == pytest.approx(expected) if isinstance(expected, float) else found == expected
 
 
 @pytest.mark.parametrize("name", READY)
-def test_a_file_in_which_nothing_of_devices_was_measured_answers_the_same_queries(
-    name: str, tmp_path: Path
-) -> None:
+def test_named_queries_run_on_a_file_without_device_figures(name: str, tmp_path: Path) -> None:
     one = full_window()
     unplaced = replace(
         one,
@@ -127,17 +125,17 @@ def test_a_file_in_which_nothing_of_devices_was_measured_answers_the_same_querie
     ("tenant", "labels", "expected"),
     [
         ("cri:bb", ("0", "0"), [4.2]),
-        # Where it was active was not measured, or not of anybody: that is no zero.
+        # Unknown activity, or activity of an unknown tenant, is not zero.
         ("cri:bb", ("0", ""), [None]),
         ("cri:bb", ("", ""), [None]),
-        ("", ("0", "0"), [None]),  # which tenant it is was not seen
-        ("cri:cc", ("0", "0"), [0.0]),  # it is known, and was not active
+        ("", ("0", "0"), [None]),  # the tenant is unknown
+        ("cri:cc", ("0", "0"), [0.0]),  # the tenant is known and was not active
     ],
 )
-def test_what_was_not_measured_of_a_given_gpu_is_null(
+def test_unknown_activity_on_an_allocated_gpu_is_null(
     tenant: str, labels: tuple[str, str], expected: list[float | None], tmp_path: Path
 ) -> None:
-    """``labels``: where the tenants docker:aa and cri:bb were active, as far as that was measured."""
+    """``labels`` are the devices on which docker:aa and cri:bb were active; '' if unknown."""
     made = []
     activity = DeviceActivity(labels[0], "docker:aa", 10**9), DeviceActivity(labels[1], "cri:bb", 14 * 10**8)
     for window in following(3):

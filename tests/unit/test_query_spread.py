@@ -1,4 +1,4 @@
-"""Single calls made from what was counted: their number, sum and maximum are the counted ones."""
+"""Tests single calls derived from counts: their number, sum and maximum equal the counted ones."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from stalltop.model.cuda_kernels import bucket_of
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, index_of
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.recordings.query.divide import REST, Divided, Part, Row, Single, divide
+from stalltop.recordings.query.divide import REST, Divided, KernelPart, SeriesCounts, Single, divide
 
 _DURATIONS = st.one_of(st.integers(0, 300), st.integers(0, 50_000), st.integers(0, HIGHEST_NS))
 _CALL = st.tuples(
-    st.sampled_from((REST, REST, 1, 2)),  # kernel
+    st.sampled_from((REST, REST, 1, 2)),  # CUDA kernel
     _DURATIONS,
     st.booleans(),  # error
     st.integers(0, 5_000),  # bytes
-    st.booleans(),  # kept
+    st.booleans(),  # captured
 )
 _ROWS = st.lists(st.lists(_CALL, max_size=25), min_size=1, max_size=4)
 
-Counted = tuple[list[Row], Histograms, list[Part], list[Single]]
+Counted = tuple[list[SeriesCounts], Histograms, list[KernelPart], list[Single]]
 
 
 def counted(rows: list[list[tuple[int, int, bool, int, bool]]]) -> Counted:
@@ -40,18 +40,18 @@ def counted(rows: list[list[tuple[int, int, bool, int, bool]]]) -> Counted:
                 singles.append(Single(number, kernel, duration, moved, int(error)))
         durations = [duration for _, duration, *_ in calls]
         errors, moved = sum(call[2] for call in calls), sum(call[3] for call in calls)
-        sums.append(Row(len(calls), errors, moved, sum(durations), max(durations, default=0)))
+        sums.append(SeriesCounts(len(calls), errors, moved, sum(durations), max(durations, default=0)))
         for kernel, found in by_kernel.items():
             if kernel != REST:
                 buckets = sorted(Counter(bucket_of(duration) for duration, _ in found).items())
                 total, longest = sum(one for one, _ in found), max(one for one, _ in found)
                 failed = sum(error for _, error in found)
-                parts.append(Part(number, kernel, len(found), failed, total, longest, buckets))
+                parts.append(KernelPart(number, kernel, len(found), failed, total, longest, buckets))
     return sums, Histograms.from_dense(dense), parts, singles
 
 
 def all_of(divided: Divided, singles: list[Single]) -> list[tuple[int, int, int, int, int, int]]:
-    """(row, kernel, duration, bytes, error, weight) of everything."""
+    """Returns (row, CUDA kernel, duration, bytes, error, weight) of all calls."""
     alike = divided.alike
     columns = (divided.row, divided.kernel, alike.duration_ns, alike.bytes, alike.errors, alike.weight)
     found = list(zip(*(column.tolist() for column in columns), strict=True))
@@ -63,7 +63,7 @@ def all_of(divided: Divided, singles: list[Single]) -> list[tuple[int, int, int,
 
 @settings(max_examples=150, deadline=None)
 @given(_ROWS)
-def test_all_sums_are_the_counted_ones(rows: list[list[tuple[int, int, bool, int, bool]]]) -> None:
+def test_number_sum_and_maximum_are_exact(rows: list[list[tuple[int, int, bool, int, bool]]]) -> None:
     sums, histograms, parts, singles = counted(rows)
     found = all_of(divide(sums, histograms, parts, singles), singles)
     assert all(weight > 0 and duration >= 0 for _, _, duration, _, _, weight in found)
@@ -87,7 +87,7 @@ def test_all_sums_are_the_counted_ones(rows: list[list[tuple[int, int, bool, int
 
 @settings(max_examples=100, deadline=None)
 @given(_ROWS)
-def test_every_call_stays_in_its_counter_where_kernels_are_not_told_apart(
+def test_without_cuda_kernels_every_call_stays_in_its_counter(
     rows: list[list[tuple[int, int, bool, int, bool]]],
 ) -> None:
     rows = [[(REST, *call[1:]) for call in calls] for calls in rows]
@@ -102,7 +102,7 @@ def test_every_call_stays_in_its_counter_where_kernels_are_not_told_apart(
 
 @settings(max_examples=100, deadline=None)
 @given(_ROWS, st.integers(-3, 3), st.integers(0, HIGHEST_NS))
-def test_the_number_of_calls_is_believed_where_counts_contradict_each_other(
+def test_the_number_of_calls_wins_over_contradicting_sums(
     rows: list[list[tuple[int, int, bool, int, bool]]], more: int, total: int
 ) -> None:
     sums, histograms, parts, singles = counted(rows)

@@ -1,4 +1,4 @@
-"""What the readiness check says of who tells names, pods and allocations."""
+"""Tests findings about the sources of names, pods and allocations."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def node(host: FakeHost, *sockets: str) -> Node:
     return Node(host.root, host.root / "pods.toml", sockets)
 
 
-def test_no_node(host: FakeHost) -> None:
+def test_a_host_without_a_kubelet_passes(host: FakeHost) -> None:
     assert pods(surroundings(host)) == Finding("pods", "ok", "no kubelet on this host")
     assert allocations(surroundings(host)).verdict == "ok"
 
 
 @pytest.mark.parametrize("kind", ["nobody listens", "a plain file", "a link to nowhere"])
-def test_a_kubelet_that_does_not_answer_is_told(host: FakeHost, kind: str) -> None:
+def test_a_kubelet_that_does_not_answer_is_reported(host: FakeHost, kind: str) -> None:
     path = host.write(f"{FOLDER}/{SOCKET}", "")
     if kind != "a plain file":
         path.unlink()
@@ -68,14 +68,14 @@ def test_a_kubelet_that_does_not_answer_is_told(host: FakeHost, kind: str) -> No
         assert (found.verdict, bool(found.remedy)) == ("warn", True)
 
 
-def test_a_root_of_the_host_s_files_that_is_not_there_is_told(host: FakeHost) -> None:
+def test_a_missing_host_root_is_reported(host: FakeHost) -> None:
     found = runtimes(replace(surroundings(host), host_root=host.root / "nowhere"))
     assert (found.verdict, bool(found.remedy)) == ("warn", True)
     assert "STALLTOP_HOST_ROOT" in found.seen
     assert runtimes(replace(surroundings(host), host_root=host.root)).verdict == "ok"
 
 
-def test_who_tells_the_pods(host: FakeHost) -> None:
+def test_the_source_of_the_pods_is_named(host: FakeHost) -> None:
     with node(host, EVERY_SOCKET[1]):
         assert pods(surroundings(host)).seen == "1, listed by the kubelet"
     with node(host, EVERY_SOCKET[2]):
@@ -83,12 +83,12 @@ def test_who_tells_the_pods(host: FakeHost) -> None:
         assert pods(surroundings(host)).seen == "1, listed by containerd (the kubelet: Connection refused)"
     found = pods(surroundings(host))
     assert (found.verdict, bool(found.remedy)) == ("warn", True)
-    assert "containerd: Connection refused" not in found.seen  # a stand-in takes its socket away
+    assert "containerd: Connection refused" not in found.seen  # the stand-in removes its socket when it ends
     host.write("var/log/pods/research_trainer-0_uid-1/x", "")
     assert pods(surroundings(host)).verdict == "ok"
 
 
-def test_how_gpus_are_shared(host: FakeHost) -> None:
+def test_sharing_labels_of_the_node_are_shown(host: FakeHost) -> None:
     labels = "nvidia.com/gpu.replicas=4\nnvidia.com/gpu.sharing-strategy=time-slicing\nother=1\nbroken\n"
     host.write(FILE, labels)
     assert node_labels(host.root) == {"gpu.replicas": "4", "gpu.sharing-strategy": "time-slicing"}
@@ -110,11 +110,11 @@ def test_how_gpus_are_shared(host: FakeHost) -> None:
         ({"mig.capable": "false", "mig.strategy": "single"}, ""),
     ],
 )
-def test_labels_in_words(labels: dict[str, str], said: str) -> None:
+def test_labels_become_text(labels: dict[str, str], said: str) -> None:
     assert sharing(labels) == said
 
 
-def test_a_docker_whose_files_are_hidden_is_asked(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_docker_with_hidden_files_is_asked(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     with listening_at(host.write("run/x", "").parent / "docker.sock") as listening:
 
         def answer() -> None:

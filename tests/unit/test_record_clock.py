@@ -1,4 +1,4 @@
-"""What a clock that was set, and a host that slept, leave in a recording."""
+"""Tests events in a recording for a clock that was set and a host that slept."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def told(after: Clocks) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_events(after: Clocks, events: list[tuple[str, str]]) -> None:
+def test_clock_steps_and_suspends_become_events(after: Clocks, events: list[tuple[str, str]]) -> None:
     assert told(after) == events
 
 
-def test_clocks_are_read_together() -> None:
+def test_clocks_are_read_at_the_same_time() -> None:
     first, second = read_clocks(), read_clocks()
     assert second.running >= first.running
     assert second.always >= second.running - 1e-3
@@ -56,5 +56,5 @@ def test_clocks_are_read_together() -> None:
         (12 * 86_400.0 + 3 * 3_600, "12 d 3 h"),
     ],
 )
-def test_lengths(seconds: float, text: str) -> None:
+def test_lengths_become_text(seconds: float, text: str) -> None:
     assert length_text(seconds) == text

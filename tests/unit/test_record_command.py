@@ -1,4 +1,4 @@
-"""``stalltop record``: its options, how it ends, and the unit that runs it from boot on."""
+"""Tests ``stalltop record``: options, how it ends, and the systemd unit that starts it at boot."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ DEADLINE = 90.0
     ("text", "value"),
     [("4MiB", 4 << 20), ("1GiB", 1 << 30), ("1.5G", 3 << 29), ("500m", 500 << 20), ("67108864", 64 << 20)],
 )
-def test_sizes(text: str, value: int) -> None:
+def test_sizes_are_parsed(text: str, value: int) -> None:
     assert size(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", "1KiB", "-1G", "1 furlong", "9999999T", "1e9", "٣G"])
-def test_what_is_no_size(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         size(text)
 
@@ -54,29 +54,29 @@ def test_what_is_no_size(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("90m", 5_400.0), ("36h", 129_600.0), ("14d", 1_209_600.0), ("2w", 1_209_600.0)]
 )
-def test_ages(text: str, value: float) -> None:
+def test_ages_are_parsed(text: str, value: float) -> None:
     assert age(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "14", "d", "1s", "-1d", "9999999d", "1y", "nan d"])
-def test_what_is_no_age(text: str) -> None:
+def test_invalid_ages_are_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         age(text)
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", 1.0), ("2.5", 2.5), ("90s", 90.0), ("1h", 3_600.0)])
-def test_lengths_of_time(text: str, value: float) -> None:
+def test_durations_are_parsed(text: str, value: float) -> None:
     assert duration(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "0", "0.5", "x", "1 year", "-1", "nan", "1e3", "99999d"])
-def test_what_is_no_length_of_time(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         duration(text)
 
 
-class AskedWhileRead:
-    """A source that is told to end while its first window is read, and then one window more."""
+class EndDuringRead:
+    """Returns windows; during every read the recorder is asked to end."""
 
     def __init__(self, ended: threading.Event) -> None:
         self._ended = ended
@@ -90,8 +90,8 @@ class AskedWhileRead:
     def close(self) -> None: ...
 
 
-class Kept:
-    """What a recorder is given."""
+class CollectedWindows:
+    """Stands for a recorder and keeps the windows that it is given."""
 
     def __init__(self) -> None:
         self.windows: list[Window] = []
@@ -100,14 +100,16 @@ class Kept:
         self.windows.append(window)
 
 
-def test_the_last_window_is_read_after_the_end_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_more_window_is_read_after_the_request_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "INTERVAL", 0.01)
-    ended, kept = threading.Event(), Kept()
-    source = AskedWhileRead(ended)
+    ended, kept = threading.Event(), CollectedWindows()
+    source = EndDuringRead(ended)
     command._record(source, cast(Recorder, kept), None, ended)
     assert source.reads == len(kept.windows) == 2
     command._record(source, cast(Recorder, kept), None, ended)
-    assert len(kept.windows) == 3, "what was counted before it was told to end at once"
+    assert len(kept.windows) == 3, (
+        "a recorder asked to end before its first read must still record what was counted"
+    )
     command._record(source, cast(Recorder, kept), 0.03, threading.Event())
     assert 4 <= len(kept.windows) <= 7
 
@@ -120,23 +122,23 @@ def test_a_recording_of_another_host_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a recording of gpu7, not of simulated-host") as told:
         command.run(parsed(["record", "--simulated", "--to", str(path)]))
     assert "--to" in told.value.remedy
-    Recording(path).close()  # nobody has it
+    Recording(path).close()  # raises nothing: the lock was released
 
 
-def test_folders_that_are_made_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_folders_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "new" / "er" / "r.stalltop"
     for told in (True, False):
         assert command.run(parsed(["record", "--simulated", "--to", str(path), "--seconds", "1"])) == 0
-        assert (f"made the folder {tmp_path / 'new'}\n" in capsys.readouterr().err) == told
+        assert (f"created the folder {tmp_path / 'new'}\n" in capsys.readouterr().err) == told
 
 
-def test_a_demo_is_not_recorded_to_the_file_of_this_host() -> None:
+def test_a_demo_is_recorded_to_a_file_of_its_own() -> None:
     options = parsed(["demo", "--simulated"])
     assert recorded(SimulatedSource(), options, "demo")._path == recording_path("demo")
     assert recorded(SimulatedSource(), options)._path == recording_path()
 
 
-def test_the_bounds_that_hold_where_none_are_given_are_those_of_the_documents() -> None:
+def test_the_default_bounds_are_documented() -> None:
     found = bounds(parsed(["record"]))
     assert (found.bytes, found.seconds) == (1 << 30, 14 * 86_400.0)
     text = (ROOT / "docs" / "recordings.md").read_text()
@@ -145,7 +147,7 @@ def test_the_bounds_that_hold_where_none_are_given_are_those_of_the_documents() 
 
 
 def begun(path: Path) -> subprocess.Popen[str]:
-    """A recorder of simulated tenants that has written its first window."""
+    """Starts a recorder of simulated tenants and waits until it has written its first window."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "stalltop", "record", "--simulated", "--to", str(path)],
         cwd=ROOT,
@@ -170,7 +172,7 @@ def windows(path: Path) -> int:
 
 
 @pytest.mark.parametrize("request_", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_request_to_end_ends_it_in_order(tmp_path: Path, request_: signal.Signals) -> None:
+def test_a_signal_ends_the_recorder_in_order(tmp_path: Path, request_: signal.Signals) -> None:
     path = tmp_path / "recording.stalltop"
     process = begun(path)
     os.kill(process.pid, request_)
@@ -178,14 +180,14 @@ def test_a_request_to_end_ends_it_in_order(tmp_path: Path, request_: signal.Sign
     assert process.returncode == 0, told
     assert said == ""
     lines = told.splitlines()
-    assert lines[0] == f"stalltop: recording to {path}: at most 1,024 MiB; Ctrl-C ends it"
+    assert lines[0] == f"stalltop: recording to {path}, at most 1,024 MiB; press Ctrl-C to stop"
     assert "recorded" in lines[1]
     assert f"{path} takes" in lines[1]
     assert os.listdir(tmp_path) == [path.name]
     assert load(path).simulated
 
 
-def test_it_ends_after_its_time_and_goes_on_at_the_next_start(tmp_path: Path) -> None:
+def test_recording_ends_after_its_time_and_continues_at_the_next_start(tmp_path: Path) -> None:
     path = tmp_path / "recording.stalltop"
     for _ in range(2):
         done = run("record", "--simulated", "--to", str(path), "--seconds", "2")
@@ -197,7 +199,7 @@ def test_it_ends_after_its_time_and_goes_on_at_the_next_start(tmp_path: Path) ->
         assert float(np.sum(moments.seconds)) >= 3.5
 
 
-def test_a_second_recorder_and_what_is_no_recording_are_refused(tmp_path: Path) -> None:
+def test_a_second_recorder_and_a_file_that_is_no_recording_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "recording.stalltop"
     first = begun(path)
     try:
@@ -227,7 +229,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_unit_runs_a_command_that_there_is() -> None:
+def test_the_unit_runs_an_existing_command() -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(UNIT)
@@ -239,14 +241,14 @@ def test_the_unit_runs_a_command_that_there_is() -> None:
     assert unit["Service"]["StateDirectory"] == "stalltop"
 
 
-def test_the_daemon_set_gives_arguments_that_are_taken() -> None:
+def test_the_daemon_set_has_valid_arguments() -> None:
     [arguments] = re.findall(r"args: (\[.*\])", (UNIT.parent / "stalltop-daemonset.yaml").read_text())
     options = parsed(json.loads(arguments))
     assert (options.command, options.to) == ("record", Path("/var/lib/stalltop/recording.stalltop"))
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text().replace("/opt/stalltop/stalltop", "/bin/true"))
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Recorders that are killed at any moment, and logs that a loss of power cut off."""
+"""Tests recorders killed at any moment, and logs cut off by a power loss."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ from tests.unit.record_until_killed import ROWS
 from tests.unit.recorded_windows import START, second
 from tests.unit.windows import row_table
 
-KILLS = int(os.environ.get("STALLTOP_KILLS", "200"))
+KILLS = int(os.environ.get("STALLTOP_KILLS", "100"))
 ROUNDS = 8
-"""Files that these kills are spread over."""
+"""Number of files among which the kills are divided."""
 MOST_WINDOWS = 8
-"""What a recorder may write before it is killed; where it is nothing, it may not even have made the file."""
+"""Largest number of windows that a recorder writes before it is killed; with none, the file may not even
+exist."""
 LONGEST = 0.03
-"""Seconds that it may live after that."""
+"""Seconds that it may live at most after the last of these windows."""
 
 
 @contextmanager
 def recorders() -> Iterator[tuple[IO[str], IO[str]]]:
-    """What is written to it, and read from it: see ``record_until_killed``."""
+    """Starts ``record_until_killed`` and yields its input and output."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.unit.record_until_killed"],
         cwd=Path(__file__).resolve().parents[2],
@@ -56,8 +57,8 @@ def recorders() -> Iterator[tuple[IO[str], IO[str]]]:
 
 
 def killed(commands: IO[str], said: IO[str], path: Path, windows: int, seconds: float) -> int | None:
-    """Let one record, kill it so many seconds after so many windows; gives the last one that it said it had
-    written."""
+    """Kills a recorder ``seconds`` after it has written ``windows``; returns the number of the last window
+    that it reported."""
     commands.write(f"{path}\n")
     pid = int(said.readline())
     last = None
@@ -72,12 +73,12 @@ def killed(commands: IO[str], said: IO[str], path: Path, windows: int, seconds: 
 
 
 def begun(path: Path) -> bool:
-    """Whether a recorder came as far as to make the tables."""
+    """Returns whether a recorder has created the tables."""
     return path.exists() and path.stat().st_size > 0 and not Path(f"{path}-journal").exists()
 
 
 def check(windows: list[Window], numbers: int) -> None:
-    """``windows`` are all seconds from the first to ``numbers``, each equal to what was sent."""
+    """Checks that ``windows`` cover all seconds from the first to ``numbers``, with the recorded content."""
     at = 0
     for one in windows:
         assert one.start == START + at
@@ -88,7 +89,7 @@ def check(windows: list[Window], numbers: int) -> None:
     assert at == numbers
 
 
-def test_killed_at_any_moment_nothing_that_was_written_is_lost(tmp_path: Path) -> None:
+def test_a_killed_recorder_loses_no_written_window(tmp_path: Path) -> None:
     chance = random.Random(1)
     with recorders() as (commands, said):
         for round_ in range(ROUNDS):
@@ -102,7 +103,8 @@ def test_killed_at_any_moment_nothing_that_was_written_is_lost(tmp_path: Path) -
                 written = written if last is None else last
                 if written < 0 and not begun(path):
                     continue
-                # What was being written may be there, too: never less, and never in part.
+                # The window being written may be complete, or missing; never less than reported, never a
+                # part.
                 with open_file(path) as recorded:
                     moments = recorded.moments
                     seconds = round(float(np.sum(moments.seconds)))
@@ -113,8 +115,8 @@ def test_killed_at_any_moment_nothing_that_was_written_is_lost(tmp_path: Path) -
                 assert not recorded.warnings
 
 
-def test_a_loss_of_power_costs_only_what_was_not_flushed(tmp_path: Path) -> None:
-    # The log as it may be found: cut off, or with other bytes, anywhere after what was flushed.
+def test_a_power_loss_costs_only_what_was_not_flushed(tmp_path: Path) -> None:
+    # The log after a power loss: cut off or overwritten anywhere behind the flushed part.
     path = tmp_path / "recording.stalltop"
     recording = Recording(path)
     connection = recording._db
@@ -126,7 +128,7 @@ def test_a_loss_of_power_costs_only_what_was_not_flushed(tmp_path: Path) -> None
     chance = random.Random(2)
     found = tmp_path / "found.stalltop"
     for case in range(30):
-        at = case % 5  # the windows to this one were flushed
+        at = case % 5  # windows up to this one were flushed
         shutil.copy(path, found)
         log = bytearray(Path(f"{path}-wal").read_bytes())
         cut = chance.randrange(lengths[at], lengths[at + 1])
@@ -144,7 +146,7 @@ def test_a_loss_of_power_costs_only_what_was_not_flushed(tmp_path: Path) -> None
     recording.close()
 
 
-def test_a_recorder_that_died_while_it_began_leaves_no_wreck(tmp_path: Path) -> None:
+def test_a_recorder_killed_while_it_created_the_file_leaves_a_usable_one(tmp_path: Path) -> None:
     path = tmp_path / "recording.stalltop"
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")

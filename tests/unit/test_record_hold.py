@@ -1,4 +1,4 @@
-"""One recorder at a time, by a lock that ends with its owner."""
+"""Tests the lock on a recording: one recorder at a time, released when its owner ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stalltop.model.errors import StalltopError, UsageError
 from stalltop.recordings.write.hold import FileInUseError, Hold
 
 
-def test_the_file_is_made_for_its_user_only(tmp_path: Path) -> None:
+def test_the_file_is_private(tmp_path: Path) -> None:
     hold = Hold(tmp_path / "new" / "folder" / "a.stalltop")
     assert stat.S_IMODE(hold.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(hold.path.parent.stat().st_mode) == 0o700
@@ -23,7 +23,7 @@ def test_the_file_is_made_for_its_user_only(tmp_path: Path) -> None:
     hold.release()
 
 
-def test_a_second_one_is_told_who_has_it_and_the_lock_ends_with_its_owner(tmp_path: Path) -> None:
+def test_a_second_recorder_is_told_the_owner_and_the_lock_ends_with_it(tmp_path: Path) -> None:
     path = tmp_path / "a.stalltop"
     script = (
         "import sys, pathlib; from stalltop.recordings.write.hold import Hold;"
@@ -41,7 +41,7 @@ def test_a_second_one_is_told_who_has_it_and_the_lock_ends_with_its_owner(tmp_pa
             assert owner.stdout.readline() == "held\n"
             with pytest.raises(FileInUseError, match="another stalltop records to") as told:
                 Hold(path)
-            # Who that is cannot be told on every file system.
+            # Not every file system can name the owner.
             assert "(process" not in str(told.value) or f"(process {owner.pid})" in str(told.value)
         finally:
             owner.kill()
@@ -55,14 +55,14 @@ def test_another_name_of_the_file_is_locked_too(tmp_path: Path) -> None:
     with pytest.raises(FileInUseError):
         Hold(tmp_path / "b.stalltop")
     hold.release()
-    # And the log of one name is not that of the other.
+    # A file with two names is refused: each name would have a log of its own.
     with pytest.raises(UsageError, match="another name"):
         Hold(tmp_path / "b.stalltop")
     (tmp_path / "a.stalltop").unlink()
     Hold(tmp_path / "b.stalltop").release()
 
 
-def test_it_notices_that_the_file_is_gone_or_another(tmp_path: Path) -> None:
+def test_a_moved_or_replaced_file_is_noticed(tmp_path: Path) -> None:
     hold = Hold(tmp_path / "a.stalltop")
     os.rename(hold.path, tmp_path / "b.stalltop")
     assert not hold.in_place
@@ -71,7 +71,7 @@ def test_it_notices_that_the_file_is_gone_or_another(tmp_path: Path) -> None:
     hold.release()
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
     os.symlink(tmp_path / "target", tmp_path / "link")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
@@ -84,7 +84,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         Hold(tmp_path / "file" / "a.stalltop")
 
 
-def test_room_is_reserved_beyond_the_end_and_given_back(tmp_path: Path) -> None:
+def test_reserved_space_is_released(tmp_path: Path) -> None:
     hold = Hold(tmp_path / "a.stalltop")
     hold.path.write_bytes(b"x" * 5_000)
     assert hold.reserve(1 << 20)

@@ -1,4 +1,4 @@
-"""Which windows of a recording give way to which."""
+"""Tests the order in which a recording merges and drops its windows."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ TIERS = (Tier(0, 60.0), Tier(10, 600.0), Tier(60, float("inf")))
 FOR_EVER = 1e12
 
 
-class Simulated:
-    """What a recorder does with its windows, without a file: ids stand for windows of a second."""
+class SimulatedRecording:
+    """Keeps a recording without a file: lists of numbers stand for windows of one second."""
 
     def __init__(self, most_seconds: float = FOR_EVER) -> None:
         self.kepts = Kepts(TIERS)
         self.most_seconds = most_seconds
         self.held: dict[int, tuple[int, ...]] = {}
-        """By the id of a window, the seconds that it stands for."""
+        """Seconds that a window stands for, by its id."""
         self.number = 0
 
     def add(self, start: float, seconds: float = 1.0, host: str = "gpu7") -> None:
@@ -53,12 +53,12 @@ class Simulated:
         self.kepts.done(step, merged)
 
     def lengths(self) -> list[int]:
-        """Seconds of each window, oldest first."""
+        """Returns the seconds of each window, oldest first."""
         return [len(self.held[number]) for number in sorted(self.held)]
 
 
-def test_windows_thin_with_age_and_nothing_is_lost_nor_out_of_order() -> None:
-    made = Simulated()
+def test_windows_get_coarser_with_age_and_none_is_lost_or_misplaced() -> None:
+    made = SimulatedRecording()
     for second in range(2_000):
         made.add(1_000.0 + second)
     assert [second for number in sorted(made.held) for second in made.held[number]] == [*range(1, 2_001)]
@@ -70,8 +70,8 @@ def test_windows_thin_with_age_and_nothing_is_lost_nor_out_of_order() -> None:
     assert made.kepts.seconds == 2_000
 
 
-def test_what_is_too_old_goes() -> None:
-    made = Simulated(most_seconds=300.0)
+def test_windows_older_than_the_bound_are_dropped() -> None:
+    made = SimulatedRecording(most_seconds=300.0)
     for second in range(1_000):
         made.add(1_000.0 + second)
     assert 290 <= sum(made.lengths()) <= 310
@@ -81,8 +81,8 @@ def test_what_is_too_old_goes() -> None:
 @pytest.mark.parametrize(
     "step", [-86_400.0 * 400, -50.0, -30.0, -3.0, -0.6, 0.6, 3.0, 8.0, 30.0, 86_400.0 * 400]
 )
-def test_no_window_spans_a_step_of_the_clock_and_none_is_dropped_for_it(step: float) -> None:
-    made = Simulated(most_seconds=7 * 86_400.0)
+def test_no_window_spans_a_clock_step_and_none_is_dropped_for_it(step: float) -> None:
+    made = SimulatedRecording(most_seconds=7 * 86_400.0)
     for second in range(1_500):
         made.add(1e9 + second + (step if second >= 205 else 0.0))
         parts = made.held.values()
@@ -92,8 +92,8 @@ def test_no_window_spans_a_step_of_the_clock_and_none_is_dropped_for_it(step: fl
     assert set(map(len, seconds)) > {60, 10, 1}
 
 
-def test_a_clock_that_is_corrected_in_small_steps_does_not_add_up() -> None:
-    made = Simulated()
+def test_small_clock_corrections_do_not_accumulate_in_a_window() -> None:
+    made = SimulatedRecording()
     starts: dict[int, float] = {}
     for second in range(1_500):
         starts[second + 1] = 1e9 + second * 1.02
@@ -103,10 +103,10 @@ def test_a_clock_that_is_corrected_in_small_steps_does_not_add_up() -> None:
     assert max(map(len, made.held.values())) >= 20
 
 
-def test_there_are_never_more_windows_than_a_reader_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_windows_stays_below_the_readers_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert thinning.MOST_WINDOWS < moments._MOST_WINDOWS
     monkeypatch.setattr(thinning, "MOST_WINDOWS", 100)
-    made = Simulated()
+    made = SimulatedRecording()
     for second in range(2_000):
         made.add(1e9 + second)
         assert len(made.kepts) <= 100
@@ -114,22 +114,22 @@ def test_there_are_never_more_windows_than_a_reader_takes(monkeypatch: pytest.Mo
     assert made.held[max(made.held)] == (2_000,)
 
 
-def test_a_pause_counts_as_a_day_of_age_at_most() -> None:
-    made = Simulated(most_seconds=2 * 86_400.0)
+def test_a_pause_ages_windows_by_at_most_a_day() -> None:
+    made = SimulatedRecording(most_seconds=2 * 86_400.0)
     for start in (0.0, 1e6, 1e9):
         made.add(start)
-    assert len(made.held) == 2  # the first is two pauses old
+    assert len(made.held) == 2  # the first one is two pauses old
 
 
 def test_no_window_spans_two_hosts() -> None:
-    made = Simulated()
+    made = SimulatedRecording()
     for second in range(200):
         made.add(1_000.0 + second, host="gpu7" if second < 103 else "gpu8")
     assert not [part for part in made.held.values() if 103 in part and 104 in part]
 
 
-def test_where_room_is_short_detail_goes_first_and_the_newest_stay() -> None:
-    made = Simulated()
+def test_a_short_disk_costs_detail_first_and_the_newest_windows_stay() -> None:
+    made = SimulatedRecording()
     for second in range(1_500):
         made.add(1_000.0 + second)
     dropping = False
@@ -140,13 +140,13 @@ def test_where_room_is_short_detail_goes_first_and_the_newest_stay() -> None:
             assert sum(lengths) == 1_500
             assert LEFT_ALONE <= lengths.count(1) < LEFT_ALONE + 10
             assert LEFT_ALONE <= lengths.count(10) < LEFT_ALONE + 6
-        assert dropping == (step.to is None)  # nothing goes as long as anything can be thinned
+        assert dropping == (step.to is None)  # nothing is dropped while anything can be merged
         made.take(step)
     assert made.lengths() == [1]
     assert sum(made.held[max(made.held)]) == 1_500
 
 
-def test_several_of_the_oldest_go_at_once_but_never_the_newest() -> None:
+def test_several_of_the_oldest_are_dropped_at_once_but_never_the_newest() -> None:
     kepts = Kepts(TIERS)
     for number in range(5):
         kepts.add(KeptWindow(number, 10.0 * number, 1.0, "gpu7"))
@@ -162,7 +162,7 @@ def test_several_of_the_oldest_go_at_once_but_never_the_newest() -> None:
     assert kepts.oldest == kepts.newest
 
 
-def test_windows_put_together_add_up_and_keep_what_ended_within() -> None:
+def test_merged_windows_add_up_and_keep_chains_that_ended() -> None:
     calls = [Row(key("cudaLaunchKernel"), [4_000, 5_000])]
     note = replace(CHAINS[0], id="gpu_bound", severity="info")
     parts = [
@@ -178,7 +178,7 @@ def test_windows_put_together_add_up_and_keep_what_ended_within() -> None:
     assert put_together(parts[:1]) is parts[0]
 
 
-def test_few_calls_stay_one_by_one_and_the_others_are_counted() -> None:
+def test_of_many_captured_calls_the_slowest_stay_and_the_rest_are_counted() -> None:
     who = ("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, 101)
     slow = [KeptCall(*who, 10**18 + number, number + 1, None, 0, 0, "", "", "slow") for number in range(100)]
     parts = [

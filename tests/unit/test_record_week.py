@@ -1,4 +1,7 @@
-"""A long recording: of the right windows, and within its bound. ``bench/recording.py`` measures a week."""
+"""Tests that a long recording has the right windows and stays within its bound.
+
+``bench/recording.py`` measures a whole week.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.week import Host, lengths, make
+from bench.week import InventedHost, lengths, make
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
 from stalltop.recordings.write.recording import Recording
@@ -19,7 +22,7 @@ SECONDS = 4_800
 SHORT = (Tier(0, 300.0), Tier(10, 1_200.0), Tier(60, float("inf")))
 
 
-def test_the_windows_of_a_week_are_those_that_a_recorder_leaves() -> None:
+def test_the_generated_week_has_the_windows_of_a_recorder() -> None:
     made = lengths(7 * 86_400)
     assert sum(seconds for seconds, _ in made) == 7 * 86_400
     for tier, following in pairwise(TIERS):
@@ -28,9 +31,9 @@ def test_the_windows_of_a_week_are_those_that_a_recorder_leaves() -> None:
     assert [level for _, level in made] == sorted((level for _, level in made), reverse=True)
 
 
-def test_a_long_recording_goes_on_within_its_bound(tmp_path: Path) -> None:
+def test_a_long_recording_continues_within_its_bound(tmp_path: Path) -> None:
     path = tmp_path / "recording.stalltop"
-    host = Host(rows=20)
+    host = InventedHost(rows=20)
     number = make(path, host, SECONDS, END, SHORT)
     with open_file(path) as recorded:
         moments = recorded.moments
@@ -39,7 +42,7 @@ def test_a_long_recording_goes_on_within_its_bound(tmp_path: Path) -> None:
         assert float(np.sum(moments.seconds)) == SECONDS
         assert moments.end[-1] == END
         assert any(window.chains for window in recorded.windows())
-    # Nothing changes by opening it to go on; then a bound below its size makes detail give way.
+    # Opening it again changes nothing; a bound below its size makes it merge windows.
     recording = Recording(path, tiers=SHORT)
     assert (recording.windows, recording.seconds) == (number, SECONDS)
     recording.close()
@@ -53,7 +56,7 @@ def test_a_long_recording_goes_on_within_its_bound(tmp_path: Path) -> None:
         second += 1
         assert time.monotonic() < end
     recording.close()
-    # Detail went first, then the oldest time; what is there counts what was counted.
+    # Detail was lost first, then the oldest windows; the rest has its exact counts.
     with open_file(path) as recorded:
         moments = recorded.moments
         assert len(moments) < number

@@ -1,4 +1,4 @@
-"""Recording beside whatever reads: it goes on by itself, and what it could not write is counted and told."""
+"""Tests recording in a thread: it never delays the reader, and windows that it cannot write are reported."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "recording.stalltop"
 
 
-def test_what_is_added_is_written_also_at_the_end(path: Path) -> None:
+def test_windows_are_written_including_the_last(path: Path) -> None:
     with recording(path) as (recorder, told):
         for number in range(20):
             recorder.add(second(number, rows=3))
@@ -78,7 +78,7 @@ def test_what_is_added_is_written_also_at_the_end(path: Path) -> None:
     assert told == []
 
 
-def test_opening_tells_at_once_what_is_wrong(path: Path) -> None:
+def test_open_reports_errors_at_once(path: Path) -> None:
     path.write_bytes(b"a letter")
     with pytest.raises(UsageError):
         Recorder(path).open()
@@ -89,28 +89,28 @@ def test_opening_tells_at_once_what_is_wrong(path: Path) -> None:
     first.close()
 
 
-class Faulty(Recording):
-    """A recording whose disk a test decides."""
+class FaultyRecording(Recording):
+    """Fails or hangs when the test says so, as its disk would."""
 
     reason = ""
     held = threading.Event()
     held.set()
 
     def add(self, window: Window) -> None:
-        Faulty.held.wait(DEADLINE)
-        if Faulty.reason:
-            raise WriteError(Faulty.reason)
+        FaultyRecording.held.wait(DEADLINE)
+        if FaultyRecording.reason:
+            raise WriteError(FaultyRecording.reason)
         super().add(window)
 
 
 @pytest.fixture
-def disk() -> Iterator[type[Faulty]]:
-    yield Faulty
-    Faulty.reason = ""
-    Faulty.held.set()
+def disk() -> Iterator[type[FaultyRecording]]:
+    yield FaultyRecording
+    FaultyRecording.reason = ""
+    FaultyRecording.held.set()
 
 
-def test_a_disk_that_comes_back_gets_what_waited(path: Path, disk: type[Faulty]) -> None:
+def test_waiting_windows_are_written_when_the_disk_recovers(path: Path, disk: type[FaultyRecording]) -> None:
     with recording(path, opening=disk) as (recorder, told):
         recorder.add(second(0, rows=3))
         until(lambda: recorder.state.seconds == 1)
@@ -130,7 +130,9 @@ def test_a_disk_that_comes_back_gets_what_waited(path: Path, disk: type[Faulty])
     ]
 
 
-def test_what_is_given_up_is_counted_told_and_in_the_file(path: Path, disk: type[Faulty]) -> None:
+def test_dropped_windows_are_counted_reported_and_noted_in_the_file(
+    path: Path, disk: type[FaultyRecording]
+) -> None:
     with recording(path, opening=disk) as (recorder, told):
         disk.reason = "input/output error"
         for number in range(MOST_WAITING + 20):
@@ -145,14 +147,14 @@ def test_what_is_given_up_is_counted_told_and_in_the_file(path: Path, disk: type
     assert written == sorted(written)
     assert written[-1] == MOST_WAITING + 19
     assert len(written) + missed == MOST_WAITING + 20
-    assert missed >= 19  # one more may be at work
+    assert missed >= 19  # one more may be being written
     told_of = [text.partition(" s before this could not be recorded") for _, text in events(path)]
     assert sum(float(seconds) for seconds, _, _ in told_of) == missed
     assert told[-1] == f"recording to {path} goes on; {missed:.0f} s in all could not be written"
     assert f"{missed:.0f} s could not be written" in recorder.summary
 
 
-def test_a_disk_that_hangs_holds_nobody_up(path: Path, disk: type[Faulty]) -> None:
+def test_a_hanging_disk_delays_nobody(path: Path, disk: type[FaultyRecording]) -> None:
     with recording(path, opening=disk) as (recorder, _):
         disk.held.clear()
         for number in range(2 * MOST_WAITING):
@@ -163,7 +165,9 @@ def test_a_disk_that_hangs_holds_nobody_up(path: Path, disk: type[Faulty]) -> No
     assert recorder.state.missed_seconds >= MOST_WAITING - 1
 
 
-def test_what_cannot_be_written_at_the_end_is_counted(path: Path, disk: type[Faulty]) -> None:
+def test_windows_that_cannot_be_written_at_the_end_are_counted(
+    path: Path, disk: type[FaultyRecording]
+) -> None:
     with recording(path, opening=disk) as (recorder, _):
         disk.reason = "no space left on the device"
         for number in range(5):
@@ -184,7 +188,7 @@ def test_a_window_that_cannot_be_stored_is_left_out(path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["moved", "removed", "replaced"])
-def test_a_file_that_is_gone_is_begun_anew(path: Path, way: str) -> None:
+def test_a_missing_file_is_created_anew(path: Path, way: str) -> None:
     old = path.with_name("old.stalltop")
     with recording(path) as (recorder, told):
         recorder.add(second(0, rows=1))
@@ -208,7 +212,7 @@ def test_a_file_that_is_gone_is_begun_anew(path: Path, way: str) -> None:
         assert f"it is now {other}, and a new one is begun" in told[1]
 
 
-def test_a_folder_in_the_place_of_the_file_is_left_alone(path: Path) -> None:
+def test_a_folder_in_place_of_the_file_is_left_alone(path: Path) -> None:
     with recording(path) as (recorder, _):
         recorder.add(second(0, rows=1))
         until(lambda: recorder.state.seconds == 1)
@@ -222,7 +226,7 @@ def test_a_folder_in_the_place_of_the_file_is_left_alone(path: Path) -> None:
     assert starts(path) == [1.0]
 
 
-def test_a_damaged_file_is_put_aside_but_not_without_end(path: Path) -> None:
+def test_damaged_files_are_put_aside_up_to_a_limit(path: Path) -> None:
     with recording(path) as (recorder, told):
         recorder.add(second(0, rows=30))
         until(lambda: recorder.state.seconds == 1)
@@ -241,7 +245,7 @@ def test_a_damaged_file_is_put_aside_but_not_without_end(path: Path) -> None:
 
 
 OTHERS = {
-    "saved": ("UPDATE about SET value = 'window' WHERE name = 'kind'", "no recording to go on with"),
+    "saved": ("UPDATE about SET value = 'window' WHERE name = 'kind'", "saved or merged file"),
     "newer": (f"PRAGMA user_version = {schema.VERSION + 1}", "newer stalltop"),
     "no version": ("PRAGMA user_version = 0", "no recording of stalltop"),
 }
@@ -262,7 +266,7 @@ def test_other_files_are_left_alone(path: Path, kind: str) -> None:
     assert [one.name for one in path.parent.iterdir() if one.suffix == ".stalltop"] == [path.name]
 
 
-def test_what_the_clock_did_is_in_the_file(path: Path) -> None:
+def test_clock_events_are_written_to_the_file(path: Path) -> None:
     readings = iter(
         (
             Clocks(1e9, 0.0, 0.0),
@@ -282,11 +286,11 @@ def test_what_the_clock_did_is_in_the_file(path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MiB."""
+    """Mounts a file system of 4 MiB."""
     place = tmp_path / "disk"
     place.mkdir()
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, check=False
     )
     if done.returncode:
         pytest.skip("a file system of its own takes root, and a kernel that lets it mount")
@@ -299,45 +303,45 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_on_a_full_disk_the_newest_windows_stay(small_disk: Path) -> None:
     path = small_disk / "recording.stalltop"
     with recording(path, Bounds(64 << 20)) as (recorder, told):
-        for number in range(900):
+        for number in range(450):
             recorder.add(second(number, rows=150, entries=20))
             until(lambda: recorder.state.waiting < MOST_WAITING // 2)
             if number % 100 == 99:
                 until(lambda: not recorder.state.waiting and not recorder.state.failure)
     assert recorder.state.missed_seconds == 0, told
-    assert starts(path)[-1] == 899
+    assert starts(path)[-1] == 449
     assert "little room" in told[0]
     held = recorder.state.held_seconds
-    assert 10 < held < 899
+    assert 10 < held < 449
     assert "and holds the newest" in recorder.summary
     with open_file(path) as recorded:
         assert len(recorded.between(0, 1e18)) == len(recorded.moments)
         assert not recorded.warnings
 
 
-def test_nothing_gives_way_while_there_is_room(small_disk: Path) -> None:
-    """However much it would like to keep free."""
+def test_nothing_is_dropped_while_there_is_space(small_disk: Path) -> None:
+    """This holds even if the recorder would like to keep more space free."""
     path = small_disk / "recording.stalltop"
     with recording(path, Bounds(1 << 30)) as (recorder, told):
         for number in range(90):
-            recorder.add(second(number, rows=50))
+            recorder.add(second(number, rows=20))
             until(lambda: recorder.state.waiting < MOST_WAITING // 2)
         until(lambda: recorder.state.seconds == 90)
         taken = recorder.state.bytes
-    assert taken < 3 << 20
+    assert taken < 3 << 19
     assert starts(path) == list(range(90))
     assert not told
     assert "holds" not in recorder.summary
 
 
 def fill(path: Path) -> None:
-    """Write to ``path`` all that there is room for."""
+    """Fills the file system with a file at ``path``."""
     with suppress(OSError), open(path, "wb", buffering=0) as file:
         while True:
             file.write(bytes(65_536))
 
 
-def test_a_disk_that_others_fill_stops_nothing_for_good(small_disk: Path) -> None:
+def test_a_disk_filled_by_others_stops_recording_only_for_a_while(small_disk: Path) -> None:
     path, ballast = small_disk / "recording.stalltop", small_disk / "ballast"
     with recording(path, Bounds(LEAST_BYTES)) as (recorder, _):
         number = 0

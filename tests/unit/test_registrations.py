@@ -1,4 +1,4 @@
-"""Kernels that a stripped library registers are found in its code."""
+"""Tests finding the CUDA kernels that a stripped library registers, in its machine code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __attribute__((constructor)) static void tell_all(void)
 
 
 def library(folder: Path, level: str = "-O2") -> Path:
-    """A stripped library with kernels."""
+    """Compiles a stripped library with CUDA kernels."""
     if shutil.which("gcc") is None or platform.machine() != "x86_64":
         pytest.skip("no compiler for x86-64 here")
     source, path = folder / "kernels.c", folder / f"kernels{level}.so"
@@ -62,22 +62,22 @@ def found(path: Path) -> list[bytes]:
         os.close(fd)
 
 
-def test_functions_are_found_with_their_names(tmp_path: Path) -> None:
+def test_kernels_are_found_with_their_names(tmp_path: Path) -> None:
     assert found(library(tmp_path)) == NAMES
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O3", "-Os"])
-def test_no_level_of_optimisation_gives_a_wrong_name(tmp_path: Path, level: str) -> None:
+def test_no_optimization_level_gives_a_wrong_name(tmp_path: Path, level: str) -> None:
     names = found(library(tmp_path, level))
     assert names == [name for name in NAMES if name in names]
 
 
-def test_files_without_kernels_have_none(tmp_path: Path) -> None:
+def test_a_file_without_kernels_has_none(tmp_path: Path) -> None:
     path = Path(os.path.realpath("/proc/self/exe"))
     assert found(path) == []
 
 
-def test_damaged_files_are_refused_or_have_fewer(tmp_path: Path) -> None:
+def test_damaged_files_are_refused_or_give_fewer_kernels(tmp_path: Path) -> None:
     whole = library(tmp_path).read_bytes()
     part = tmp_path / "part"
     for size in range(0, len(whole), 997):

@@ -1,8 +1,11 @@
-"""Imports have no circles, and classes of the screen stay small."""
+"""Tests that imports are acyclic and that classes of the screen stay small."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -12,8 +15,9 @@ OF_THE_PROGRAM = [folder for folder in FOLDERS if folder.name not in ("bench", "
 MOST_METHODS = 25
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
-    """Every module of the program, by its name."""
+    """Returns every module of the program by its name."""
     found = {}
     for folder in OF_THE_PROGRAM:
         for path in folder.rglob("*.py"):
@@ -23,7 +27,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def imported(tree: ast.Module, known: set[str]) -> set[str]:
-    """The modules that one imports, for types only and in functions too."""
+    """Returns the modules that ``tree`` imports, including imports for types only and inside functions."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -35,7 +39,7 @@ def imported(tree: ast.Module, known: set[str]) -> set[str]:
     return found & known
 
 
-def test_imports_have_no_circles() -> None:
+def test_imports_are_acyclic() -> None:
     trees = modules()
     graph = {name: imported(tree, set(trees)) - {name} for name, tree in trees.items()}
     try:
@@ -44,7 +48,7 @@ def test_imports_have_no_circles() -> None:
         raise AssertionError(" -> ".join(error.args[1])) from None
 
 
-def test_no_class_of_the_screen_does_everything() -> None:
+def test_classes_of_the_screen_are_small() -> None:
     large = {
         f"{name}.{one.name}"
         for name, tree in modules().items()
@@ -54,3 +58,14 @@ def test_no_class_of_the_screen_does_everything() -> None:
         and sum(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in one.body) > MOST_METHODS
     }
     assert large == set()
+
+
+def test_a_start_imports_no_page_that_a_key_opens() -> None:
+    opened = {
+        name for name in imported(modules()["stalltop.tui.opens"], set(modules())) if name.endswith("screen")
+    }
+    assert len(opened) > 6
+    later = opened | {"stalltop.tui.palette", "stalltop.tui.saving.formats", "stalltop.formats.registry"}
+    script = f"import stalltop.cli.commands.demo, stalltop.tui.app, sys; print(*{later} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True)
+    assert done.stdout == "\n", done.stdout + done.stderr

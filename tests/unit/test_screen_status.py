@@ -1,4 +1,4 @@
-"""What the first line of the screen says of a window's state."""
+"""Tests the state in the header line of the screen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.unit.windows import window
         (True, True, True, 5.0, "FROZEN SIMULATED NO DATA 5s", "bad"),
     ],
 )
-def test_what_was_made_up_is_called_so_whatever_else_is_said(
+def test_simulated_windows_and_demos_are_always_marked(
     simulated: bool, demo: bool, frozen: bool, silent: float, state: str, level: str
 ) -> None:
     one = replace(window(), simulated=simulated)
@@ -43,7 +43,7 @@ def test_what_was_made_up_is_called_so_whatever_else_is_said(
 
 
 @pytest.mark.parametrize(("simulated", "end"), [(False, ""), (True, " SIMULATED")])
-def test_a_file_of_simulated_tenants_says_so(simulated: bool, end: str) -> None:
+def test_a_file_of_simulated_tenants_is_marked(simulated: bool, end: str) -> None:
     said = header_state(
         replace(window(), simulated=simulated), None, frozen_at=None, silent=9.0, still=True
     ).state
@@ -56,12 +56,12 @@ def test_a_file_of_simulated_tenants_says_so(simulated: bool, end: str) -> None:
     ("seconds", "said"),
     [(9.0, "last 10s"), (11.0, "last 10s"), (10.3, "last 10s"), (4.2, "last 4s of 10s"), (13.0, "last 13s")],
 )
-def test_readings_that_are_not_quite_in_time_change_no_word(seconds: float, said: str) -> None:
+def test_small_delays_of_windows_do_not_change_the_text(seconds: float, said: str) -> None:
     one = replace(window(), seconds=seconds)
     assert window_text(one, 10.0) == said
 
 
-def test_what_is_not_known_is_no_untraced_process() -> None:
+def test_an_unknown_name_does_not_count_as_an_untraced_process() -> None:
     gaps = Missing("/lib", "broken"), Missing("a program", "no symbols", pid=7), Missing("names", "no answer")
     one = replace(window(), coverage=Coverage(processes=3, missing=gaps))
     said = header_state(one, 10.0, frozen_at=None, silent=0.0, still=False, demo=False)

@@ -1,4 +1,4 @@
-"""Who is let in: tokens, names, origins and addresses."""
+"""Tests access to the served page: tokens, host names, origins and addresses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from stalltop.serving.access import Access, host_name, is_loopback, is_same_origin, known_hosts
 
 
-def test_a_token_is_random_and_never_shown() -> None:
+def test_a_token_is_random_and_not_in_repr() -> None:
     one, other = Access(known_hosts(())), Access(known_hosts(()))
     secrets = {one.token, one.cookie, other.token, other.cookie}
     assert len(secrets) == 4
@@ -16,7 +16,7 @@ def test_a_token_is_random_and_never_shown() -> None:
 
 
 @pytest.mark.parametrize("given", ["", "x", "ä", "\udcff", "\0", "x" * 10_000])
-def test_what_is_not_the_token_is_refused(given: str) -> None:
+def test_any_other_token_is_refused(given: str) -> None:
     access = Access(known_hosts(()))
     assert not access.is_token(given)
     assert not access.is_cookie(given)
@@ -38,7 +38,7 @@ def test_what_is_not_the_token_is_refused(given: str) -> None:
         ("", ""),
     ],
 )
-def test_names_in_host_headers(header: str, name: str) -> None:
+def test_the_name_is_taken_from_a_host_header(header: str, name: str) -> None:
     assert host_name(header) == name
 
 
@@ -59,7 +59,7 @@ def test_names_in_host_headers(header: str, name: str) -> None:
         (".", False),
     ],
 )
-def test_hosts(header: str | None, right: bool) -> None:
+def test_only_known_hosts_and_addresses_are_accepted(header: str | None, right: bool) -> None:
     assert Access(known_hosts(["GPU7", ""])).is_host(header) is right
 
 
@@ -81,7 +81,7 @@ def test_hosts(header: str | None, right: bool) -> None:
         (None, None, False),
     ],
 )
-def test_origins(origin: str | None, host: str | None, same: bool) -> None:
+def test_only_the_same_origin_is_accepted(origin: str | None, host: str | None, same: bool) -> None:
     assert is_same_origin(origin, host) is same
 
 
@@ -97,5 +97,5 @@ def test_origins(origin: str | None, host: str | None, same: bool) -> None:
         ("fe80::1%eth0", False),
     ],
 )
-def test_loopback(address: str, loopback: bool) -> None:
+def test_loopback_addresses_are_recognised(address: str, loopback: bool) -> None:
     assert is_loopback(address) is loopback

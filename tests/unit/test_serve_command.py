@@ -1,4 +1,4 @@
-"""``stalltop serve`` as a command: what it refuses, and what it says."""
+"""Tests refusals and messages of ``stalltop serve``."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ def _no_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--host", "0.0.0.0"], "reached from other hosts"),
-        (["--host", "::"], "reached from other hosts"),
-        (["--host", ""], "reached from other hosts"),
+        (["--host", "0.0.0.0"], "reachable from other hosts"),
+        (["--host", "::"], "reachable from other hosts"),
+        (["--host", ""], "reachable from other hosts"),
         (["--host", "192.0.2.7"], "--cert and --key"),
-        (["--cert", "/no/such"], "go together"),
-        (["--key", "/no/such"], "go together"),
+        (["--cert", "/no/such"], "must be given together"),
+        (["--key", "/no/such"], "must be given together"),
         (["--cert", "/no/such", "--key", "/no/such"], "No such file"),
         (["--cert", __file__, "--key", __file__], "--cert"),
-        (["--simulated"], "goes with --demo"),
+        (["--simulated"], "needs --demo"),
         (["--demo", "no-such-scenario"], "no-such-scenario"),
         (["--port", "65536"], "--port"),
         (["--sessions", "0"], "--sessions"),
         (["--theme", "pink"], "pink"),
     ],
 )
-def test_bad_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_ends_with_exit_code_2(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         code = cli.main(["serve", *arguments])
     except SystemExit as exit_:
@@ -54,17 +56,17 @@ def test_bad_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", ["textual_serve", "aiohttp"])
-def test_a_missing_package_is_told_with_the_remedy(
+def test_a_missing_package_is_reported_with_a_remedy(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     assert cli.main(["serve", "--demo", "--simulated", "--port", "0"]) == 1
     told = capsys.readouterr().err
-    assert f"({name})" in told
+    assert f"Python package {name}" in told
     assert "./stalltop serve" in told
 
 
-def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_taken_port_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert cli.main(["serve", "--demo", "--simulated", "--port", str(port)]) == 1
@@ -84,7 +86,7 @@ def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> Non
         ("0.0.0.0", True, False),
     ],
 )
-def test_what_others_reach_needs_tls_or_consent(address: str, plain: bool, refused: bool) -> None:
+def test_an_open_address_needs_tls_or_consent(address: str, plain: bool, refused: bool) -> None:
     expected = pytest.raises(UsageError, match="--insecure-plain") if refused else contextlib.nullcontext()
     with expected:
         refuse_what_is_open(address, None, plain=plain)
@@ -99,7 +101,9 @@ def test_what_others_reach_needs_tls_or_consent(address: str, plain: bool, refus
         ("192.0.2.7", "http://192.0.2.7:81/"),
     ],
 )
-def test_the_address_is_told(address: str, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_address_is_printed_once_with_the_token(
+    address: str, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     announce(ServeOptions(address), 81, "secret")
     told = capsys.readouterr()
     assert told.out == ""
@@ -108,7 +112,7 @@ def test_the_address_is_told(address: str, place: str, capsys: pytest.CaptureFix
     assert ("ssh -L" in told.err) is (address in ("127.0.0.1", "::1"))
 
 
-def test_names_become_addresses() -> None:
+def test_host_names_are_resolved() -> None:
     assert resolved("127.0.0.1") == "127.0.0.1"
     assert resolved("") == "0.0.0.0"
     assert tls_of(None, None) is None
@@ -124,7 +128,7 @@ def test_names_become_addresses() -> None:
         (["--no-mouse", "--no-config", "--demo"], ["--interval=1", "--no-mouse", "--no-config", "--demo"]),
     ],
 )
-def test_screens_get_the_options_that_are_for_them(arguments: list[str], flags: list[str]) -> None:
+def test_screens_get_their_options(arguments: list[str], flags: list[str]) -> None:
     options = cli.parsed(["serve", *arguments])
     assert screen_flags(options, getattr(options, "interval", 1.0)) == flags
     read = parser().parse_args([*flags, "7"], argparse.Namespace(state=False))
@@ -133,10 +137,10 @@ def test_screens_get_the_options_that_are_for_them(arguments: list[str], flags: 
         assert getattr(read, name, None) == getattr(options, name, None)
 
 
-def test_every_setting_with_an_option_reaches_the_screens() -> None:
+def test_every_option_of_a_setting_reaches_the_screens() -> None:
     given = ["--interval=2", "--window=60", "--ascii", "--theme=light", "--no-mouse", "--low-bandwidth"]
     options = cli.parsed(["serve", *given])
-    assert set(FLAGS) <= set(vars(options)), "a new option: pass it on, and name it here"
+    assert set(FLAGS) <= set(vars(options)), "a new option: pass it on and add it here"
     assert screen_flags(options, 2.0) == [
         "--interval=2",
         "--window=60",

@@ -1,4 +1,4 @@
-"""What a confined process can still do."""
+"""Tests what a confined process can still do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stalltop.serving.confine import landlock_version
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Runs confined, tries each line, and prints which of them could be done.
+# The program confines itself, tries each action, and prints which ones worked.
 PROGRAM = """
 import os, resource, signal, socket, subprocess, sys
 from stalltop.serving.confine import confine
@@ -81,7 +81,7 @@ def status(said: str, name: str) -> str:
     return next(line.split()[1] for line in said.splitlines() if line.startswith(f"{name}:"))
 
 
-def test_a_confined_process_reads_and_no_more(tmp_path: Path) -> None:
+def test_a_confined_process_can_only_read(tmp_path: Path) -> None:
     said = run(tmp_path)
     left = {"read", "import"}
     version = landlock_version()
@@ -105,7 +105,7 @@ def test_a_confined_process_reads_and_no_more(tmp_path: Path) -> None:
     assert int(status(said, "CapPrm"), 16) in (0, 1 << 2)
 
 
-def test_a_confined_process_ends_with_the_one_that_started_it() -> None:
+def test_a_confined_process_ends_with_its_parent() -> None:
     child = (
         "import os, time; from stalltop.serving.confine import confine\n"
         "confine(parent=os.getppid()); time.sleep(600)"
@@ -137,7 +137,7 @@ def _status(pid: int) -> str:
         return "State:\tZ"
 
 
-def test_a_process_whose_parent_is_gone_already_ends() -> None:
+def test_a_process_whose_parent_has_ended_exits() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "from stalltop.serving.confine import confine; confine(parent=1)"],
         cwd=ROOT,

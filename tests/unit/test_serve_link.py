@@ -1,4 +1,4 @@
-"""One source for many: what the feed passes on, and what comes out of a link."""
+"""Tests one source for many screens: the feed that sends windows, and the link that receives them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stalltop.model.errors import StalltopError
 from stalltop.serving import feed as feeds
 from stalltop.serving.feed import Feed
 from stalltop.serving.link import LinkSource, frame
-from tests.tui.sources import Fed, numbered
+from tests.tui.sources import FedSource, numbered
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def link() -> Iterator[tuple[socket.socket, LinkSource]]:
     theirs.close()
 
 
-def test_a_window_comes_as_it_was_sent(link: tuple[socket.socket, LinkSource]) -> None:
+def test_a_window_arrives_unchanged(link: tuple[socket.socket, LinkSource]) -> None:
     ours, source = link
     sender = threading.Thread(target=ours.sendall, args=(frame(numbered(3)),))
     sender.start()
@@ -35,14 +35,14 @@ def test_a_window_comes_as_it_was_sent(link: tuple[socket.socket, LinkSource]) -
     sender.join()
 
 
-def test_windows_that_waited_are_added_up(link: tuple[socket.socket, LinkSource]) -> None:
+def test_waiting_windows_are_merged(link: tuple[socket.socket, LinkSource]) -> None:
     ours, source = link
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
     frames = b"".join(frame(numbered(number)) for number in range(3))
     sender = threading.Thread(target=ours.sendall, args=(frames,))
     sender.start()
     calls, start, end = 0, float("inf"), 0.0
-    while end < numbered(2).end:  # by one read or by several: as they came
+    while end < numbered(2).end:  # in one read or several, depending on their arrival
         window = source.read()
         calls += int(window.rows.calls.sum())
         start, end = min(start, window.start), window.end
@@ -57,11 +57,13 @@ def test_windows_that_waited_are_added_up(link: tuple[socket.socket, LinkSource]
         (b"", "the server has ended"),
         (b"\0\0", "the server has ended"),
         (struct.pack(">I", 100) + b"x", "the server has ended"),
-        (struct.pack(">I", 3) + b"xyz", "no window"),
-        (struct.pack(">I", 0xFFFFFFFF), "no window"),
+        (struct.pack(">I", 3) + b"xyz", "invalid data"),
+        (struct.pack(">I", 0xFFFFFFFF), "invalid data"),
     ],
 )
-def test_what_is_no_window_is_told(link: tuple[socket.socket, LinkSource], sent: bytes, said: str) -> None:
+def test_anything_but_a_window_is_reported(
+    link: tuple[socket.socket, LinkSource], sent: bytes, said: str
+) -> None:
     ours, source = link
     ours.sendall(sent)
     ours.close()
@@ -79,10 +81,10 @@ class Listener:
 
 
 @pytest.fixture
-def feeding() -> Iterator[Callable[[Fed], tuple[Feed, list[BaseException]]]]:
-    running: list[tuple[Feed, Fed]] = []
+def feeding() -> Iterator[Callable[[FedSource], tuple[Feed, list[BaseException]]]]:
+    running: list[tuple[Feed, FedSource]] = []
 
-    def start(source: Fed) -> tuple[Feed, list[BaseException]]:
+    def start(source: FedSource) -> tuple[Feed, list[BaseException]]:
         failures: list[BaseException] = []
         feed = Feed(source, 0.01, failures.append)
         feed.start()
@@ -96,16 +98,16 @@ def feeding() -> Iterator[Callable[[Fed], tuple[Feed, list[BaseException]]]]:
         assert source.closed.is_set()
 
 
-Feeding = Callable[[Fed], tuple[Feed, list[BaseException]]]
+Feeding = Callable[[FedSource], tuple[Feed, list[BaseException]]]
 
 
-def test_everybody_gets_every_window_once(feeding: Feeding) -> None:
-    source, one, other = Fed(), Listener(), Listener()
+def test_every_listener_gets_every_window_once(feeding: Feeding) -> None:
+    source, one, other = FedSource(), Listener(), Listener()
     feed, _ = feeding(source)
     feed.listen(one.frames.put)
     source.put(numbered(0))
     assert one.next() == frame(numbered(0))
-    feed.listen(other.frames.put)  # later: it gets what was, then what comes
+    feed.listen(other.frames.put)  # a later listener gets the earlier windows first
     source.put(numbered(1))
     assert [other.next(), other.next()] == [frame(numbered(0)), frame(numbered(1))]
     assert one.next() == frame(numbered(1))
@@ -115,8 +117,8 @@ def test_everybody_gets_every_window_once(feeding: Feeding) -> None:
     assert one.frames.empty()
 
 
-def test_who_leaves_before_anything_came_gets_nothing(feeding: Feeding) -> None:
-    source, one, other = Fed(), Listener(), Listener()
+def test_a_listener_that_left_gets_nothing(feeding: Feeding) -> None:
+    source, one, other = FedSource(), Listener(), Listener()
     feed, _ = feeding(source)
     feed.listen(one.frames.put)
     feed.leave(one.frames.put)
@@ -127,9 +129,9 @@ def test_who_leaves_before_anything_came_gets_nothing(feeding: Feeding) -> None:
     assert one.frames.empty()
 
 
-def test_who_is_new_gets_the_last_seconds_only(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_listener_gets_only_the_last_seconds(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "BACKLOG_SECONDS", 3.0)
-    source, first, late = Fed(), Listener(), Listener()
+    source, first, late = FedSource(), Listener(), Listener()
     feed, _ = feeding(source)
     feed.listen(first.frames.put)
     for number in range(6):
@@ -154,7 +156,7 @@ def test_a_window_that_is_too_large_is_left_out(feeding: Feeding, monkeypatch: p
 
     monkeypatch.setattr(feeds, "frame", refuse)
     numbers = [numbered(0), numbered(1)]
-    source, one = Fed(*numbers), Listener()
+    source, one = FedSource(*numbers), Listener()
     feed, failures = feeding(source)
     feed.listen(one.frames.put)
     found = [one.next()]
@@ -164,8 +166,8 @@ def test_a_window_that_is_too_large_is_left_out(feeding: Feeding, monkeypatch: p
     assert failures == []
 
 
-def test_a_source_that_fails_is_told_once(feeding: Feeding) -> None:
-    source = Fed()
+def test_a_failing_source_is_reported_once(feeding: Feeding) -> None:
+    source = FedSource()
     source.put(StalltopError("the probe broke"))
     _, failures = feeding(source)
     assert source.closed.wait(60)

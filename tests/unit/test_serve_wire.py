@@ -1,4 +1,4 @@
-"""Windows on the wire to a served screen: what is sent there, and what is refused."""
+"""Tests which encoded windows a served screen refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GOOD = encode(full_window())
 
 
 def rewritten(change: Callable[[dict[str, Any]], object]) -> bytes:
-    """An encoded window whose content was changed."""
+    """Returns the encoded window with its content changed."""
     found = json.loads(gzip.decompress(GOOD))
     change(found)
     return gzip.compress(json.dumps(found).encode())
@@ -44,7 +44,7 @@ BAD: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_window_is_refused(name: str) -> None:
+def test_anything_but_a_window_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode(BAD[name])
 

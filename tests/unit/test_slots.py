@@ -1,4 +1,4 @@
-"""What is read from the kernel's histograms, on memory that a test fills."""
+"""Tests reading the histograms of the BPF program, with memory in place of its maps."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
 
 
 @pytest.mark.parametrize("active", [1.0, 0.7, 0.05])
-def test_what_counters_rose_by_is_read_once(programs: Programs, active: float) -> None:
+def test_the_rise_of_each_counter_is_read_once(programs: Programs, active: float) -> None:
     random = np.random.default_rng(1)
-    # Counters of 32 bits begin anew at some time.
+    # 32-bit counters wrap around.
     programs.slots["counters"][:, ::7] = (1 << 32) - 3
     reader = Slots(programs, splits=True)
     reader._counters[:] = programs.slots["counters"]
@@ -58,7 +58,7 @@ def test_what_counters_rose_by_is_read_once(programs: Programs, active: float) -
     assert reader.read().keys == ()
 
 
-def test_a_call_that_is_not_in_its_histogram_yet_waits_for_the_next_read(programs: Programs) -> None:
+def test_a_call_that_is_not_in_its_histogram_yet_is_read_later(programs: Programs) -> None:
     reader = Slots(programs, splits=False)
     programs.slots["calls"][3] = 2
     programs.slots["total_ns"][3] = 300

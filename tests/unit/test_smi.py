@@ -1,4 +1,4 @@
-"""The comparison with nvidia-smi that tests/gpu makes, on what the stand-in and a made-up answer say."""
+"""Tests the comparison with nvidia-smi for tests/gpu, with the stand-in library and a made-up answer."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ ANSWER = """<?xml version="1.0" ?>
 </gpu></nvidia_smi_log>"""
 
 
-def test_both_agree() -> None:
+def test_equal_figures_agree() -> None:
     pairs = list(compare((FIRST,), ANSWER))
     assert [str(pair) for pair in pairs if not pair.agree] == []
-    assert len(pairs) == 16  # all that the answer knows
+    assert len(pairs) == 16  # all that the answer contains
     assert processes(ANSWER) == {"GPU-0": {100, 200}}
 
 
@@ -41,22 +41,22 @@ def test_both_agree() -> None:
         ("compute_mode", "default"),
         ("power_watts", 100.0),
         ("remap_pending", True),
-        ("pcie_width_max", None),  # what nvidia-smi knows must not be missing here
+        ("pcie_width_max", None),  # a figure that nvidia-smi has must not be missing
     ],
 )
-def test_what_differs_is_named(field: str, value: object) -> None:
+def test_differing_fields_are_named(field: str, value: object) -> None:
     pairs = compare((replace(FIRST, **{field: value}),), ANSWER)  # type: ignore[arg-type]
     assert [pair.field for pair in pairs if not pair.agree] == [field]
 
 
-def test_what_moves_may_lie_between_two_answers() -> None:
+def test_a_moving_figure_may_lie_between_two_answers() -> None:
     later = ANSWER.replace("640.25 W", "900.00 W")
     for watts, agrees in ((639.25, True), (700.0, True), (899.0, True), (448.2, False), (1100.0, False)):
         pairs = compare((replace(FIRST, power_watts=watts),), ANSWER, later)
         assert all(pair.agree for pair in pairs) is agrees
 
 
-def test_a_gpu_that_it_does_not_know() -> None:
+def test_a_gpu_missing_from_the_answer_raises_an_error() -> None:
     with pytest.raises(ValueError, match="GPU-x"):
         list(compare((replace(FIRST, uuid="GPU-x"),), ANSWER))
 
@@ -64,5 +64,5 @@ def test_a_gpu_that_it_does_not_know() -> None:
 @pytest.mark.parametrize(
     ("said", "value"), [("34 C", 34.0), ("16x", 16.0), ("P0", 0.0), ("N/A", None), ("", None)]
 )
-def test_numbers(said: str, value: float | None) -> None:
+def test_numbers_are_parsed_without_units(said: str, value: float | None) -> None:
     assert number(said) == value

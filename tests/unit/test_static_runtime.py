@@ -1,4 +1,4 @@
-"""Whether a program holds the runtime is told by a string in it, wherever that lies."""
+"""Tests that a statically linked CUDA runtime is detected by a string in the program."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pytest
 from stalltop.probes.libraries import static_runtime
 
 
-class Short(io.BytesIO):
-    """A file that gives less than it is asked for, as one on a server may."""
+class ShortReads(io.BytesIO):
+    """Returns less than requested, as files on a server may."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """At most five bytes."""
+        """Returns at most five bytes."""
         return super().read(min(size or 5, 5))
 
 
 @pytest.mark.parametrize("before", [0, 1, 50, 62, 63, 64, 65, 120, 128])
-@pytest.mark.parametrize("kind", [io.BytesIO, Short])
-def test_the_mark_is_found_across_pieces(
+@pytest.mark.parametrize("kind", [io.BytesIO, ShortReads])
+def test_the_string_is_found_across_chunks(
     monkeypatch: pytest.MonkeyPatch, before: int, kind: type[io.BytesIO]
 ) -> None:
     monkeypatch.setattr(static_runtime, "_PIECE_BYTES", 64)

@@ -1,4 +1,5 @@
-"""Damaged files: a clear message, or the windows that are whole with a warning; never a wrong figure."""
+"""Tests that a damaged file gives an error, or its intact windows with a warning, but never a wrong
+figure."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ DAMAGES: tuple[Damage, ...] = (flip, cut, zero, swap, double, scribble, large_nu
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_recording_never_says_anything_wrong(damage: Damage, tmp_path: Path) -> None:
+def test_a_damaged_recording_never_gives_wrong_figures(damage: Damage, tmp_path: Path) -> None:
     good = record(tmp_path / "good.stalltop", WINDOWS, page_bytes=PAGE).read_bytes()
     path = tmp_path / "bad.stalltop"
     by_start = {window.start: window for window in WINDOWS}
@@ -80,13 +81,13 @@ def test_a_damaged_recording_never_says_anything_wrong(damage: Damage, tmp_path:
             continue
         for window in found:
             same_window(window, by_start[window.start])
-        assert len(found) == len(WINDOWS) or warnings, f"windows are missing without a word: {seed}"
+        assert len(found) == len(WINDOWS) or warnings, f"windows are missing without a warning: seed {seed}"
         results["all" if len(found) == len(WINDOWS) else "some"] += 1
     assert results["told"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_window_is_whole_or_refused(damage: Damage, tmp_path: Path) -> None:
+def test_a_damaged_saved_window_is_exact_or_refused(damage: Damage, tmp_path: Path) -> None:
     good = save(full_window(), tmp_path / "good.stalltop").read_bytes()
     path = tmp_path / "bad.stalltop"
     for seed in range(60):

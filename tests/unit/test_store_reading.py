@@ -1,4 +1,4 @@
-"""Recordings: read as a whole or in part, also while they are written."""
+"""Tests reading recordings as a whole or in part, also while they are written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.recordings import changing, following, record
 from tests.unit.windows import Calls, key, same_window, window
 
 
-def test_windows_come_back_in_their_order(tmp_path: Path) -> None:
+def test_windows_are_read_in_order(tmp_path: Path) -> None:
     windows = following(5)
     with open_file(record(tmp_path / "r.stalltop", windows)) as recorded:
         assert recorded.kind == "recording"
@@ -40,7 +40,7 @@ def test_windows_come_back_in_their_order(tmp_path: Path) -> None:
         assert recorded.warnings == []
 
 
-def test_any_windows_of_many_hosts_come_back(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_windows_of_many_hosts_are_read_back(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("any")
 
     def of_host(one: Window, host: str) -> Window:
@@ -65,7 +65,7 @@ def test_any_windows_of_many_hosts_come_back(tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
-def test_figures_that_are_no_numbers_are_zero_or_unknown(wrong: float, tmp_path: Path) -> None:
+def test_nan_and_infinity_become_zero_or_unknown(wrong: float, tmp_path: Path) -> None:
     full = full_window()
     assert full.system is not None
     one = replace(
@@ -85,7 +85,7 @@ def test_figures_that_are_no_numbers_are_zero_or_unknown(wrong: float, tmp_path:
     assert found.evidence.events[0].time == 0.0
 
 
-def test_what_is_asked_for_by_time_and_host(tmp_path: Path) -> None:
+def test_windows_are_selected_by_time_and_host(tmp_path: Path) -> None:
     mine = following(3, window([Calls(key(), [5])], seconds=1.0))
     other = following(3, window([Calls(key(host="gpu8"), [5])], host="gpu8"))
     with open_file(record(tmp_path / "r.stalltop", [*mine, *other])) as recorded:
@@ -96,13 +96,13 @@ def test_what_is_asked_for_by_time_and_host(tmp_path: Path) -> None:
         assert recorded.between(0, 5_000.0, "nobody") == []
 
 
-def test_a_recording_adds_up_to_one_window(tmp_path: Path) -> None:
+def test_a_recording_is_loaded_as_one_merged_window(tmp_path: Path) -> None:
     windows = following(150, window([Calls(key(), [5, 7]), Calls(key("cudaFree"), [9])]))
     path = record(tmp_path / "r.stalltop", windows)
     same_window(load(path), merge(windows))
 
 
-def test_what_many_windows_say_alike_is_written_once(tmp_path: Path) -> None:
+def test_values_shared_by_windows_are_stored_once(tmp_path: Path) -> None:
     path = record(tmp_path / "r.stalltop", following(20))
     with changing(path) as connection:
         rows = {
@@ -115,7 +115,7 @@ def test_what_many_windows_say_alike_is_written_once(tmp_path: Path) -> None:
             assert connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] == n, name
 
 
-def test_how_bad_windows_were_is_in_their_list(tmp_path: Path) -> None:
+def test_the_list_of_moments_has_their_peaks(tmp_path: Path) -> None:
     path = tmp_path / "r.stalltop"
     with changing(path) as connection:
         create(connection, "recording")
@@ -153,7 +153,7 @@ def test_a_recording_is_read_while_it_is_written(tmp_path: Path) -> None:
             assert [one.start for one in recorded.windows()] == [one.start for one in windows[1:]]
 
 
-def test_windows_that_are_put_together_while_they_are_read_are_neither_lost_nor_counted_twice(
+def test_windows_merged_while_they_are_read_are_neither_lost_nor_counted_twice(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "r.stalltop"
@@ -178,7 +178,7 @@ def test_windows_that_are_put_together_while_they_are_read_are_neither_lost_nor_
             assert [one.seconds for one in recorded.windows()] == [1.0, 5.0]
 
 
-def test_the_list_is_followed_as_windows_come_go_and_are_put_together(tmp_path: Path) -> None:
+def test_the_list_of_moments_follows_every_change(tmp_path: Path) -> None:
     path = tmp_path / "r.stalltop"
     windows = following(8, window())
     with changing(path) as connection:
@@ -211,7 +211,7 @@ def test_the_list_is_followed_as_windows_come_go_and_are_put_together(tmp_path: 
             check(2, 4, 5)
 
 
-def test_numbers_of_what_is_gone_are_never_taken_for_others(tmp_path: Path) -> None:
+def test_reused_ids_are_not_confused_with_deleted_rows(tmp_path: Path) -> None:
     path = tmp_path / "r.stalltop"
     first, second = (window([Calls(key(name), [5])], start=at) for name, at in (("a", 1.0), ("b", 2.0)))
     with changing(path) as connection:
@@ -222,13 +222,13 @@ def test_numbers_of_what_is_gone_are_never_taken_for_others(tmp_path: Path) -> N
             assert [one.rows.keys for one in recorded.windows()] == [first.rows.keys]
             for name in ("windows", "counts", "histograms", "series"):
                 connection.execute(f"DELETE FROM {name}")
-            # A writer that knows nothing of what there was gives the same numbers again.
+            # A new writer does not know the deleted rows and reuses their ids.
             Writer(connection).add(second)
             assert recorded.changed()
             assert [one.rows.keys for one in recorded.windows()] == [second.rows.keys]
 
 
-def test_a_writer_gives_no_number_twice(tmp_path: Path) -> None:
+def test_a_writer_uses_no_id_twice(tmp_path: Path) -> None:
     with changing(tmp_path / "r.stalltop") as connection:
         create(connection, "recording")
         writer = Writer(connection)
@@ -239,7 +239,7 @@ def test_a_writer_gives_no_number_twice(tmp_path: Path) -> None:
         assert connection.execute("SELECT series_id, operation FROM series").fetchall() == [(2, "b")]
 
 
-def test_a_writer_trusts_nothing_that_is_damaged(tmp_path: Path) -> None:
+def test_a_writer_does_not_reuse_damaged_rows(tmp_path: Path) -> None:
     path = tmp_path / "r.stalltop"
     one = window([Calls(key("a"), [5])])
     with changing(path) as connection:
@@ -253,7 +253,7 @@ def test_a_writer_trusts_nothing_that_is_damaged(tmp_path: Path) -> None:
         assert "series" in recorded.warnings[0]
 
 
-def test_a_recording_that_is_taken_up_again_is_followed(tmp_path: Path) -> None:
+def test_a_continued_recording_is_followed(tmp_path: Path) -> None:
     windows = following(2)
     path = record(tmp_path / "r.stalltop", windows[:1])
     with open_file(path) as recorded:
@@ -266,7 +266,7 @@ def test_a_recording_that_is_taken_up_again_is_followed(tmp_path: Path) -> None:
             same_window(recorded.window(2), windows[1])
 
 
-def test_a_log_that_cannot_be_read_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_log_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = record(tmp_path / "r.stalltop", following(1))
     with changing(path) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -284,8 +284,8 @@ def test_a_log_that_cannot_be_read_is_told_of(tmp_path: Path, monkeypatch: pytes
         assert len(recorded.between(0, 1e12)) == 1
 
 
-def test_a_log_that_is_empty_is_one_of_a_file_that_is_written(tmp_path: Path) -> None:
-    """So it is until a recorder has its first window, and whenever the log was put into the file."""
+def test_a_file_with_an_empty_log_counts_as_being_written(tmp_path: Path) -> None:
+    """The log is empty until the first window is written, and after every checkpoint."""
     path = tmp_path / "r.stalltop"
     windows = following(40)
     with changing(path) as connection:
@@ -308,7 +308,7 @@ def test_a_log_that_is_empty_is_one_of_a_file_that_is_written(tmp_path: Path) ->
             assert not recorded.warnings
 
 
-def test_a_log_of_another_file_is_not_read(tmp_path: Path) -> None:
+def test_the_log_of_another_file_is_not_read(tmp_path: Path) -> None:
     windows = following(3)
     path, other = record(tmp_path / "a.stalltop", windows[:1]), tmp_path / "b.stalltop"
     with changing(other) as connection:
@@ -316,14 +316,14 @@ def test_a_log_of_another_file_is_not_read(tmp_path: Path) -> None:
         create(connection, "recording")
         for one in windows:
             Writer(connection).add(one)
-        os.replace(path, other)  # by hand, while the log is there
+        os.replace(path, other)  # a user replaces the file although its log exists
         assert (tmp_path / "b.stalltop-wal").stat().st_size
         with open_file(other) as recorded:
             (found,) = recorded.windows()
             same_window(found, windows[0])
 
 
-def test_a_file_that_is_taken_up_while_it_is_held_is_told_of(tmp_path: Path) -> None:
+def test_writing_to_a_file_while_it_is_held_is_detected(tmp_path: Path) -> None:
     windows = following(2)
     path = record(tmp_path / "r.stalltop", windows[:1])
     with open_file(path) as recorded:
@@ -333,5 +333,5 @@ def test_a_file_that_is_taken_up_while_it_is_held_is_told_of(tmp_path: Path) -> 
             changing(path) as connection,
         ):
             Writer(connection).add(windows[1])
-        with recorded.held():  # that of another name is no matter
+        with recorded.held():  # a log under another name does not matter
             path.unlink()

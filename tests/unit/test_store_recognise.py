@@ -1,4 +1,4 @@
-"""A file that is no window is called by what it is."""
+"""Tests that the message for a file that is no saved window names its kind."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from stalltop.formats.text.explain import explain_document
 from stalltop.formats.text.report import report
 from stalltop.formats.traces import trace
 from stalltop.model.errors import UsageError
+from stalltop.model.text.glyphs import UNICODE
 from stalltop.recordings.file.recognise import recognised
 from stalltop.recordings.read.reading import load
 from tests.unit.full_window import full_window
@@ -28,7 +29,7 @@ SHEET = sheet(ONE, ("operation", "layer"), "operations")
 FILES: dict[str, tuple[bytes, str]] = {
     "csv": (csv_table(SHEET, ONE).encode(), "a table (CSV)"),
     "html": (html_page(ONE, SHEET).encode(), "a page"),
-    "text": (report(ONE, SHEET, unicode=True).encode(), "a report"),
+    "text": (report(ONE, SHEET, glyphs=UNICODE).encode(), "a report"),
     "svg": (svg((), 80, "x").encode(), "a picture (SVG)"),
     "png": (b"\x89PNG\r\n\x1a\n....", "a picture (PNG)"),
     "once": (json.dumps(document(ONE)).encode(), "once --json"),
@@ -46,7 +47,7 @@ FILES: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_we_write_ourselves_is_known(name: str, tmp_path: Path) -> None:
+def test_files_written_by_stalltop_are_recognised(name: str, tmp_path: Path) -> None:
     content, what = FILES[name]
     path = tmp_path / "file"
     path.write_bytes(content)
@@ -56,11 +57,11 @@ def test_what_we_write_ourselves_is_known(name: str, tmp_path: Path) -> None:
     assert ".stalltop" in caught.value.remedy
 
 
-def test_what_was_learned_is_known(tmp_path: Path) -> None:
+def test_a_file_of_baselines_is_recognised(tmp_path: Path) -> None:
     write_normals(tmp_path / "normals.json", {"a": 1})
     assert "normal" in recognised((tmp_path / "normals.json").read_bytes())
 
 
 @pytest.mark.parametrize("content", [b"hello", b"\xff\xfe", b"S" * 100_000])
-def test_what_is_not_known_has_no_name(content: bytes) -> None:
+def test_unknown_files_have_no_kind(content: bytes) -> None:
     assert recognised(content) == ""

@@ -1,4 +1,4 @@
-"""A file in the place of a recording: what is left of the recording is never taken for a part of it."""
+"""Tests that a file that replaces a recording never gets the log of the old one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDINGS = ("", "-wal", "-shm")
 
 
 def killed(path: Path) -> Path:
-    """A recording whose recorder was killed: its newest windows are in its log."""
+    """Returns a recording whose recorder was killed, with its newest windows in the log."""
     live = path.with_name("live.stalltop")
     recording = Recording(live)
     for number in range(5):
@@ -47,7 +47,7 @@ def merged_over(path: Path) -> None:
 
 @pytest.mark.parametrize("write", [saved_over, merged_over])
 @pytest.mark.parametrize("removed", [False, True])
-def test_what_replaces_a_killed_recording_is_read_as_it_is(
+def test_a_file_that_replaces_a_killed_recording_has_only_its_own_windows(
     write: Callable[[Path], None], removed: bool, tmp_path: Path
 ) -> None:
     path = killed(tmp_path / "r.stalltop")
@@ -61,7 +61,7 @@ def test_what_replaces_a_killed_recording_is_read_as_it_is(
     assert not [name for name in os.listdir(tmp_path) if name.startswith("r.stalltop-")]
 
 
-def test_a_log_is_not_removed_unless_told(tmp_path: Path) -> None:
+def test_a_log_is_removed_only_on_request(tmp_path: Path) -> None:
     path = killed(tmp_path / "r.stalltop")
     path.unlink()
     assert free(path) == tmp_path / "r-2.stalltop"
@@ -72,7 +72,7 @@ def test_a_log_is_not_removed_unless_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [saved_over, merged_over])
-def test_what_is_recorded_to_is_not_replaced(write: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_recording_in_use_is_not_replaced(write: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "r.stalltop"
     recording = Recording(path)
     recording.add(second(0, rows=3))
@@ -87,12 +87,12 @@ def test_what_is_recorded_to_is_not_replaced(write: Callable[[Path], None], tmp_
         assert len(recorded.moments) == 1
 
 
-def test_a_recorder_reads_no_log_of_another_file(tmp_path: Path) -> None:
+def test_a_recorder_does_not_read_the_log_of_another_file(tmp_path: Path) -> None:
     path, copy = killed(tmp_path / "r.stalltop"), tmp_path / "copy.stalltop"
     recording = Recording(copy)
     recording.add(second(7, rows=3))
     recording.close()
-    os.replace(copy, path)  # by hand
+    os.replace(copy, path)  # a user replaces the file
     recording = Recording(path)
     recording.add(second(8, rows=3))
     recording.close()

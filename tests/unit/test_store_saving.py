@@ -1,4 +1,4 @@
-"""A window in a file of its own."""
+"""Tests saving a single window to a file."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.unit.windows import Calls, key, rows, same_window, window
 
 
 def again(one: Window, path: Path) -> Window:
-    """``one`` saved and opened."""
+    """Saves ``one`` and loads it."""
     return load(save(one, path, overwrite=True))
 
 
-def test_what_was_cleaned_on_saving_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_window_cleaned_on_saving_is_not_changed_again(tmp_path: Path) -> None:
     once = again(hostile_window(), tmp_path / "w.stalltop")
     same_window(again(once, tmp_path / "again.stalltop"), once)
     assert dump(once) == (tmp_path / "w.stalltop").read_bytes()
@@ -44,7 +44,7 @@ def test_any_name_can_be_saved(tmp_path: Path) -> None:
     assert found.rows.keys[5].operation == NAMES[5]
 
 
-def test_rows_that_differ_only_in_what_is_not_printable_are_added_up(tmp_path: Path) -> None:
+def test_rows_that_differ_only_in_unprintable_characters_add_up(tmp_path: Path) -> None:
     one = window([Calls(key("a"), [5], 1, 10), Calls(key("b"), [7]), Calls(key("a\x07"), [9, 9], 2, 20)])
     found = again(one, tmp_path / "w.stalltop").rows
     assert [row.operation for row in found.keys] == ["a", "b"]
@@ -53,7 +53,7 @@ def test_rows_that_differ_only_in_what_is_not_printable_are_added_up(tmp_path: P
     assert found.histograms.totals().tolist() == [3, 1]
 
 
-def test_counts_of_any_size_come_back(tmp_path: Path) -> None:
+def test_counts_of_any_size_are_read_back(tmp_path: Path) -> None:
     large = rows([Calls(key(), [10])], split=True)
     most = (1 << 64) - 1
     for name in ("calls", "bytes", "total_ns"):
@@ -64,7 +64,7 @@ def test_counts_of_any_size_come_back(tmp_path: Path) -> None:
     same_window(again(one, tmp_path / "w.stalltop"), one)
 
 
-def test_a_split_that_was_measured_of_no_rows_is_still_one(tmp_path: Path) -> None:
+def test_the_split_of_a_window_without_rows_is_kept(tmp_path: Path) -> None:
     none = Rows.empty()
     found = again(
         replace(window(), rows=replace(none, split_ns=np.zeros((0, 10), np.uint64))), tmp_path / "w"
@@ -73,7 +73,7 @@ def test_a_split_that_was_measured_of_no_rows_is_still_one(tmp_path: Path) -> No
     assert found.rows.split_ns.shape == (0, 10)
 
 
-def test_a_sqlite_that_cannot_give_its_bytes_saves_the_same(
+def test_an_old_sqlite_without_serialize_saves_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Older:
@@ -96,7 +96,7 @@ def test_the_file_is_one_plain_database(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["w.stalltop"]
 
 
-def test_only_the_user_may_read_the_file(tmp_path: Path) -> None:
+def test_the_file_is_private(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         path = save(window(), tmp_path / "new" / "folder" / "w.stalltop")
@@ -106,7 +106,7 @@ def test_only_the_user_may_read_the_file(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["w.stalltop"]
 
 
-def test_a_file_is_replaced_only_when_told(tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     path = save(window(), tmp_path / "w.stalltop")
     with pytest.raises(UsageError, match="exists"):
         save(full_window(), path)
@@ -128,7 +128,7 @@ def test_links_are_neither_followed_nor_replaced(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["target", "w.stalltop"]
 
 
-def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_hard_links_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -150,20 +150,20 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert os.listdir(tmp_path) == []
 
 
-def test_a_path_that_cannot_be_written_says_why(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StalltopError, match="cannot write"):
         save(window(), tmp_path / "file" / "w.stalltop")
 
 
-def test_a_window_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_that_is_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "MOST_ROWS", 2)
     with pytest.raises(StalltopError, match="too large"):
         save(full_window(), tmp_path / "w.stalltop")
     assert os.listdir(tmp_path) == []
 
 
-def test_places_follow_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_folder_follows_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert state_directory() == tmp_path / "stalltop"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
@@ -171,7 +171,7 @@ def test_places_follow_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert state_directory() == Path("/home/someone/.local/state/stalltop")
 
 
-def test_names_say_host_and_time_and_are_free(tmp_path: Path) -> None:
+def test_file_names_have_host_and_time_and_are_free(tmp_path: Path) -> None:
     one = replace(window(), host="../gpu 7/é")
     first = free(tmp_path / (window_name(one) + SUFFIX))
     assert first.parent == tmp_path

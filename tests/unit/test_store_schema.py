@@ -1,4 +1,4 @@
-"""The tables of a file fit what a window has, and the document says what is in them."""
+"""Tests that the tables of a file match the fields of a window, and that the document describes them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ELSEWHERE = {
     "host": "windows.host_id",
     "kernels": "kernel_counts",
 }
-"""Fields of a window that are no column or table of their own name."""
+"""Where the fields of a window are stored that have no column or table of their name."""
 
 
 def names_of(kind: type) -> set[str]:
@@ -50,7 +50,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connectio
         yield connection
 
 
-def test_every_field_of_a_window_has_a_place() -> None:
+def test_every_field_of_a_window_is_stored() -> None:
     tables = {table.name for table in schema.TABLES} | set(schema.WINDOWS.names)
     assert {name for name in names_of(Window) if name not in tables} <= set(ELSEWHERE)
 
@@ -74,7 +74,7 @@ def test_every_field_of_the_coverage_has_a_column() -> None:
     assert "cost_percent" in schema.WINDOWS.names
 
 
-def test_tables_that_share_fields_have_their_kinds() -> None:
+def test_shared_tables_have_their_types() -> None:
     kinds = {table.name: table.kind for table in schema.SHARED if table.kind is not None}
     assert kinds == {
         "coverage": Coverage,
@@ -86,7 +86,7 @@ def test_tables_that_share_fields_have_their_kinds() -> None:
 
 
 @pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
-def test_a_file_has_the_tables_and_every_column_says_what_it_is(
+def test_a_file_has_every_table_and_each_column_is_described(
     table: schema.SqlTable, file: sqlite3.Connection
 ) -> None:
     found = file.execute(f"PRAGMA table_info({table.name})").fetchall()
@@ -95,15 +95,15 @@ def test_a_file_has_the_tables_and_every_column_says_what_it_is(
     ]
     assert table.about
     assert all(column.about for column in table.columns)
-    # A window with something in every field fills all tables.
+    # A window with a value in every field fills every table.
     assert file.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0]
 
 
-def test_references_lead_somewhere(file: sqlite3.Connection) -> None:
+def test_foreign_keys_are_valid(file: sqlite3.Connection) -> None:
     assert file.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-def test_the_head_of_a_file_is_as_the_document_says(tmp_path: Path) -> None:
+def test_the_file_header_is_as_documented(tmp_path: Path) -> None:
     head = save(full_window(), tmp_path / "w.stalltop").read_bytes()
     assert head[68:72] == b"STLT"
     assert int.from_bytes(head[60:64], "big") == schema.VERSION
@@ -116,7 +116,7 @@ def crc(rows: Any, before: int = 0) -> int:
     return zlib.crc32(json.dumps(rows, separators=(",", ":"), ensure_ascii=True).encode(), before)
 
 
-def test_checksums_are_as_the_document_says(file: sqlite3.Connection) -> None:
+def test_checksums_are_as_documented(file: sqlite3.Connection) -> None:
     for table in schema.SHARED:
         for *values, checksum in file.execute(f"SELECT * FROM {table.name}"):
             assert crc([values]) == checksum
@@ -131,7 +131,7 @@ def test_checksums_are_as_the_document_says(file: sqlite3.Connection) -> None:
     assert found == checksum
 
 
-def test_the_library_of_hdr_histograms_reads_payloads(file: sqlite3.Connection) -> None:
+def test_hdrh_reads_the_payloads(file: sqlite3.Connection) -> None:
     query = "SELECT payload, calls FROM histograms JOIN counts USING (window_id, place)"
     for payload, calls in file.execute(query).fetchall():
         histogram = HdrHistogram.decode(base64.b64encode(payload))

@@ -1,4 +1,4 @@
-"""Files that somebody made on purpose, with checksums that are right: what opens can be shown everywhere."""
+"""Tests files that a stranger manipulated, with valid checksums: whatever opens can be shown everywhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALUES: tuple[Sql, ...] = (
 
 
 def seal(connection: sqlite3.Connection) -> None:
-    """Make all checksums right."""
+    """Recomputes all checksums."""
     for shared in schema.SHARED:
         key = shared.key[0]
         for *values, _ in connection.execute(f"SELECT * FROM {shared.name}").fetchall():

@@ -1,4 +1,4 @@
-"""Files of other versions, of strangers, and what is no such file."""
+"""Tests files of other versions, of other programs, and of other kinds."""
 
 from __future__ import annotations
 
@@ -19,19 +19,14 @@ from tests.unit.full_window import full_window
 from tests.unit.recordings import changing, following, record
 from tests.unit.windows import same_window
 
-# ---- other versions
 
-
-def test_a_file_of_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_version_is_refused_with_its_version(tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / "w.stalltop")
     with changing(path) as connection:
         connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
     with pytest.raises(UsageError, match=f"newer stalltop .version {schema.VERSION + 1}") as caught:
         open_file(path)
     assert caught.value.remedy == "update stalltop"
-
-
-# ---- strangers
 
 
 @pytest.mark.parametrize(
@@ -49,7 +44,7 @@ def test_a_file_of_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
         "PRAGMA user_version = -1",
     ],
 )
-def test_a_file_with_other_tables_is_refused(statement: str, tmp_path: Path) -> None:
+def test_a_file_with_another_schema_is_refused(statement: str, tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / "w.stalltop")
     with changing(path) as connection:
         connection.execute(statement)
@@ -57,7 +52,7 @@ def test_a_file_with_other_tables_is_refused(statement: str, tmp_path: Path) -> 
         load(path)
 
 
-def test_a_view_in_the_place_of_a_table_never_runs(tmp_path: Path) -> None:
+def test_a_view_in_place_of_a_table_never_runs(tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / "w.stalltop")
     with changing(path) as connection:
         connection.execute("DROP TABLE losses")
@@ -88,7 +83,7 @@ def test_a_view_in_the_place_of_a_table_never_runs(tmp_path: Path) -> None:
         "UPDATE chains SET lost_ms_per_s = 1",
     ],
 )
-def test_a_change_is_told_of(statement: str, tmp_path: Path) -> None:
+def test_any_change_is_detected(statement: str, tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / "w.stalltop")
     with changing(path) as connection:
         connection.execute(statement)
@@ -121,14 +116,14 @@ def test_damaged_windows_are_left_out_and_named(tmp_path: Path) -> None:
         (b"\x1f\x8b\x08", "compressed by gzip"),
     ],
 )
-def test_what_is_no_such_file_is_called_by_what_it_is(content: bytes, reason: str, tmp_path: Path) -> None:
+def test_another_kind_of_file_is_named(content: bytes, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "w.stalltop"
     path.write_bytes(content)
     with pytest.raises(UsageError, match=reason):
         load(path)
 
 
-def test_a_database_of_others_is_not_ours(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     with changing(tmp_path / "other.db") as connection:
         connection.execute("CREATE TABLE t (a)")
     with pytest.raises(UsageError, match="of another program"):
@@ -136,12 +131,12 @@ def test_a_database_of_others_is_not_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a?b#c%20d é", os.fsdecode(b"no \xff text")])
-def test_a_path_with_odd_characters_opens(name: str, tmp_path: Path) -> None:
+def test_a_path_with_odd_characters_can_be_opened(name: str, tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / name / "w.stalltop")
     same_window(load(path), full_window())
 
 
-def test_a_recording_without_windows_says_so(tmp_path: Path) -> None:
+def test_a_recording_without_windows_is_reported(tmp_path: Path) -> None:
     path = record(tmp_path / "r.stalltop", [])
     with open_file(path) as recorded:
         assert len(recorded.moments) == 0
@@ -159,11 +154,11 @@ def test_too_many_windows_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     path = record(tmp_path / "r.stalltop", following(4))
     monkeypatch.setattr(moments, "_MOST_WINDOWS", 2)
     monkeypatch.setattr(moments, "_LIST", moments._LIST.replace("1000001", "3"))
-    with pytest.raises(UnreadableFileError, match="too many"):
+    with pytest.raises(UnreadableFileError, match="more than 2 windows"):
         load(path)
 
 
-def test_a_file_that_takes_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_MOST_SECONDS", -1.0)
     monkeypatch.setattr(opening, "_STEPS", 1)
     with pytest.raises(UnreadableFileError, match="interrupted"):
@@ -171,7 +166,7 @@ def test_a_file_that_takes_without_end_is_given_up(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_what_would_take_too_much_is_refused(name: str, tmp_path: Path) -> None:
+def test_oversized_content_is_refused(name: str, tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / "w.stalltop")
     with changing(path) as connection:
         SLOW[name](connection)

@@ -1,4 +1,4 @@
-"""Offsets in the kernel's structs are read from its type information, and nothing else is taken for them."""
+"""Tests reading offsets in structs of the Linux kernel from its BTF, and refusing malformed BTF."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ INTEGER, STRUCT, UNION, FORWARD = 1, 4, 5, 7
 
 
 Member = tuple[str, int] | tuple[str, int, int]
-"""Name and offset (bits), and the number of its type where it matters: the first type has number 1."""
+"""Name, offset in bits and, if needed, the number of its type; the first type has number 1."""
 
 
 def btf(types: list[tuple[str, int, int, list[Member]]], *, bit_fields: bool = False) -> bytes:
-    """BTF of types: name, kind, size and members."""
+    """Returns BTF with these types: name, kind, size and members."""
     strings = b"\0"
     words: list[int] = []
 
@@ -44,6 +44,7 @@ def btf(types: list[tuple[str, int, int, list[Member]]], *, bit_fields: bool = F
 
 TASK: list[Member] = [
     *(("thread_info", 0), ("__state", 192), ("flags", 256), ("pid", 10112), ("tgid", 10144)),
+    *(("group_leader", 10240), ("start_time", 12800)),
     ("cgroups", 16000),
 ]
 CGROUP: list[tuple[str, int, int, list[Member]]] = [
@@ -51,7 +52,7 @@ CGROUP: list[tuple[str, int, int, list[Member]]] = [
     ("cgroup", STRUCT, 2048, [("self", 0), ("kn", 1728)]),
     ("kernfs_node", STRUCT, 128, [("count", 0), ("id", 640)]),
 ]
-"""What leads from a task to the id of its cgroup."""
+"""The structs that lead from a task to the id of its cgroup."""
 
 
 def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
@@ -71,24 +72,25 @@ def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
     found = task_offsets(file)
     assert (found.pid, found.state, found.tgid, found.flags) == (1264, 24, 1268, 32)
     assert (found.cgroups, found.default_cgroup, found.node, found.node_id) == (2000, 120, 216, 80)
+    assert (found.leader, found.start) == (1280, 1600)
     assert found.values()["TASK_STATE"] == 24
 
 
-def test_a_kernel_without_uprobe_multi_is_known(tmp_path: Path) -> None:
+def test_a_kernel_without_uprobe_multi_is_detected(tmp_path: Path) -> None:
     file = tmp_path / "vmlinux"
-    assert knows_uprobe_multi(file)  # nothing is known
+    assert knows_uprobe_multi(file)  # without BTF it is assumed
     file.write_bytes(btf([("task_struct", STRUCT, 9000, TASK)]))
     assert not knows_uprobe_multi(file)
     file.write_bytes(btf([("s", STRUCT, 4, [("BPF_TRACE_UPROBE_MULTI", 0)])]))
     assert knows_uprobe_multi(file)
 
 
-def test_offsets_of_a_struct_with_bit_fields() -> None:
+def test_offsets_in_a_struct_with_bit_fields_are_found() -> None:
     data = btf([("task_struct", STRUCT, 9000, [("a", 3 << 24 | 5), *TASK])], bit_fields=True)
     assert KernelTypes(data).offsets("task_struct", ("pid", "tgid")) == {"pid": 1264, "tgid": 1268}
 
 
-def test_members_of_nameless_structs_and_unions_within() -> None:
+def test_members_of_anonymous_structs_and_unions_are_found() -> None:
     data = btf(
         [
             ("int", INTEGER, 4, []),
@@ -114,13 +116,13 @@ def test_members_of_nameless_structs_and_unions_within() -> None:
         btf([("task_struct", STRUCT, 9000, TASK)])[:60],
     ],
 )
-def test_what_cannot_be_read_is_said(tmp_path: Path, data: bytes) -> None:
+def test_malformed_btf_is_refused(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "vmlinux"
     file.write_bytes(data)
     with pytest.raises(NoBtfError, match=r"."):
         task_offsets(file)
 
 
-def test_a_kernel_without_types(tmp_path: Path) -> None:
+def test_a_kernel_without_btf_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoBtfError, match="No such file"):
         task_offsets(tmp_path / "vmlinux")

@@ -1,4 +1,4 @@
-"""Names from the state files of each runtime, and from files that are not what they seem."""
+"""Tests container names from the state files of each runtime, and malformed files."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ def names(host: FakeHost, pod: str = "", uid: int | None = None) -> Names:
     return NameFiles(host.root).look_up(A, pod, uid)
 
 
-def test_nothing_is_known(host: FakeHost) -> None:
+def test_without_files_there_is_no_name(host: FakeHost) -> None:
     assert names(host, UID, 1000) == Names()
 
 
 @pytest.mark.parametrize("root", ["var/lib/docker", "var/snap/docker/common/var-lib-docker"])
-def test_docker(host: FakeHost, root: str) -> None:
+def test_docker_containers_are_named(host: FakeHost, root: str) -> None:
     host.write(f"{root}/containers/{A}/config.v2.json", {"Name": "/train-a", "Config": {"Labels": None}})
     assert names(host) == Names("train-a")
 
 
-def test_docker_whose_folder_is_a_link(host: FakeHost) -> None:
+def test_docker_in_a_linked_folder_is_found(host: FakeHost) -> None:
     host.write(f"data/docker/containers/{A}/config.v2.json", {"Name": "/train-b"})
     (host.root / "var/lib").mkdir(parents=True)
     (host.root / "var/lib/docker").symlink_to("/data/docker")
     assert names(host) == Names("train-b")
 
 
-def test_docker_with_another_data_root(host: FakeHost) -> None:
+def test_docker_with_another_data_root_is_found(host: FakeHost) -> None:
     host.write("etc/docker/daemon.json", {"data-root": "/data/docker"})
     host.write(f"data/docker/containers/{A}/config.v2.json", {"Name": "/train-b"})
     assert names(host) == Names("train-b")
 
 
-def test_rootless_docker(host: FakeHost) -> None:
+def test_rootless_docker_names_only_its_users_containers(host: FakeHost) -> None:
     host.write("etc/passwd", PASSWD)
     host.write(f"home/alice/.local/share/docker/containers/{A}/config.v2.json", {"Name": "/mine"})
     assert names(host) == Names()
     assert names(host, uid=1000) == Names("mine")
 
 
-def test_of_what_root_keeps_no_users_container_is_named(host: FakeHost) -> None:
+def test_files_of_root_name_no_users_container(host: FakeHost) -> None:
     host.write("etc/passwd", PASSWD)
     host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/roots"})
     host.write("var/lib/containers/storage/overlay-containers/containers.json", [{"id": A, "names": ["b"]}])
@@ -66,7 +66,7 @@ def test_of_what_root_keeps_no_users_container_is_named(host: FakeHost) -> None:
     assert names(host, UID, 1000) == names(host, UID, 1001) == Names()
 
 
-def test_kubernetes_on_docker(host: FakeHost) -> None:
+def test_kubernetes_on_docker_names_pod_and_namespace(host: FakeHost) -> None:
     labels = {
         "io.kubernetes.container.name": "main",
         "io.kubernetes.pod.name": "train-0",
@@ -80,7 +80,7 @@ def test_kubernetes_on_docker(host: FakeHost) -> None:
     assert names(host) == Names("c", "p", "ns")
 
 
-def test_ecs(host: FakeHost) -> None:
+def test_ecs_containers_are_named_by_their_labels(host: FakeHost) -> None:
     labels = {"container-name": "infer", "task-definition-family": "llm", "cluster": "prod"}
     labels = {f"com.amazonaws.ecs.{name}": value for name, value in labels.items()}
     config = {"Labels": labels}
@@ -89,7 +89,7 @@ def test_ecs(host: FakeHost) -> None:
 
 
 @pytest.mark.parametrize("state", ["run/containerd", "run/k3s/containerd"])
-def test_containerd(host: FakeHost, state: str) -> None:
+def test_containerd_containers_are_named(host: FakeHost, state: str) -> None:
     notes = {
         "io.kubernetes.cri.container-name": "main",
         "io.kubernetes.cri.sandbox-name": "train-0",
@@ -99,7 +99,7 @@ def test_containerd(host: FakeHost, state: str) -> None:
     assert names(host) == Names("main", "train-0", "vision")
 
 
-def test_nerdctl(host: FakeHost) -> None:
+def test_nerdctl_containers_are_named(host: FakeHost) -> None:
     host.write(
         f"run/containerd/io.containerd.runtime.v2.task/default/{A}/config.json",
         {"annotations": {"nerdctl/name": "box"}},
@@ -117,20 +117,20 @@ def test_nerdctl(host: FakeHost) -> None:
         ([7], Names()),
     ],
 )
-def test_podman_and_cri_o(host: FakeHost, given: object, found: Names) -> None:
+def test_podman_and_cri_o_containers_are_named(host: FakeHost, given: object, found: Names) -> None:
     listed: list[object] = [{"id": B, "names": ["other"]}, 5, {"id": A, "names": given}]
     host.write("var/lib/containers/storage/overlay-containers/containers.json", listed)
     assert names(host) == found
 
 
-def test_podman_containers_that_are_removed_when_they_end(host: FakeHost) -> None:
+def test_volatile_podman_containers_are_named(host: FakeHost) -> None:
     folder = "var/lib/containers/storage/overlay-containers"
     host.write(f"{folder}/containers.json", [{"id": B, "names": ["other"]}])
     host.write(f"{folder}/volatile-containers.json", [{"id": A, "names": ["passing"]}])
     assert names(host) == Names("passing")
 
 
-def test_rootless_podman(host: FakeHost) -> None:
+def test_rootless_podman_containers_are_named(host: FakeHost) -> None:
     host.write("etc/passwd", PASSWD)
     host.write(
         "home/alice/.local/share/containers/storage/overlay-containers/containers.json",
@@ -139,17 +139,17 @@ def test_rootless_podman(host: FakeHost) -> None:
     assert names(host, uid=1000) == Names("mine")
 
 
-def test_log_links_of_the_kubelet(host: FakeHost) -> None:
+def test_log_links_of_the_kubelet_name_containers(host: FakeHost) -> None:
     host.write(f"var/log/containers/train-0_vision_main-{A}.log", "")
     assert names(host) == Names("main", "train-0", "vision")
 
 
-def test_pod_alone(host: FakeHost) -> None:
+def test_a_pod_is_named_without_a_container(host: FakeHost) -> None:
     host.write(f"var/log/pods/vision_train-0_{UID}/main/0.log", "")
     assert NameFiles(host.root).look_up("", UID) == Names("", "train-0", "vision")
 
 
-def test_users(host: FakeHost) -> None:
+def test_users_are_named(host: FakeHost) -> None:
     host.write("etc/passwd", PASSWD)
     host.write("run/systemd/users/4711", "# private\nNAME=bob\nSTATE=active\n")
     files = NameFiles(host.root)
@@ -173,7 +173,7 @@ def test_users(host: FakeHost) -> None:
         b'{"Name": null}',
     ],
 )
-def test_files_that_hold_something_else(host: FakeHost, content: bytes) -> None:
+def test_malformed_files_give_no_name(host: FakeHost, content: bytes) -> None:
     host.write(f"var/lib/docker/containers/{A}/config.v2.json", content)
     host.write(f"run/containerd/io.containerd.runtime.v2.task/k8s.io/{A}/config.json", content)
     host.write("var/lib/containers/storage/overlay-containers/containers.json", content)
@@ -183,7 +183,7 @@ def test_files_that_hold_something_else(host: FakeHost, content: bytes) -> None:
     assert NameFiles(host.root).user(1000) == "uid 1000"
 
 
-def test_names_are_made_fit_to_show(host: FakeHost) -> None:
+def test_names_are_printable_and_bounded(host: FakeHost) -> None:
     host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/a\x1b[31mb\ud800" + "x" * 1000})
     found = names(host).container
     assert found.startswith("a[31mb")
@@ -193,7 +193,7 @@ def test_names_are_made_fit_to_show(host: FakeHost) -> None:
 
 def test_only_regular_files_of_bounded_size_are_read(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = host.root / "pipe"
-    os.mkfifo(pipe)  # opening it plainly would wait for a writer for ever
+    os.mkfifo(pipe)  # a plain open would wait for a writer forever
     assert read_regular(pipe) is None
     assert read_regular(host.root) is None
     assert read_regular(host.root / "missing") is None
@@ -201,11 +201,11 @@ def test_only_regular_files_of_bounded_size_are_read(host: FakeHost, monkeypatch
     file = host.write("file", "12345678")
     assert read_regular(file) == b"12345678"
     assert read_regular(file, 7) is None
-    endless = Path("/proc/self/maps")  # says size 0
+    endless = Path("/proc/self/maps")  # has size 0
     assert read_regular(endless, 10) is None
 
 
-def test_a_file_that_changed_is_read_again(host: FakeHost) -> None:
+def test_a_changed_file_is_read_again(host: FakeHost) -> None:
     files = NameFiles(host.root)
     path = "var/lib/containers/storage/overlay-containers/containers.json"
     host.write(path, [{"id": B, "names": ["other"]}])
@@ -214,7 +214,7 @@ def test_a_file_that_changed_is_read_again(host: FakeHost) -> None:
     assert files.look_up(A) == Names("new")
 
 
-def test_what_is_kept_of_files_is_bounded(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_files_is_bounded(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tenant_names, "MAX_BYTES", 1000)
     files = NameFiles(host.root)
     for number in range(20):

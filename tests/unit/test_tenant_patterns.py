@@ -1,4 +1,4 @@
-"""Every pattern of the table, on paths as the runtimes write them."""
+"""Tests every cgroup pattern on paths as the runtimes write them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ UID_ = UID.replace("-", "_")
 STATIC = "c3" * 16
 TASK = "d4" * 16
 POD_SLICE = f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID_}.slice"
-CASES: list[Case]
+CASES: list[PatternCase]
 
 
-class Case(NamedTuple):
+class PatternCase(NamedTuple):
     pattern: str
     path: str
     id: str
@@ -30,13 +30,15 @@ class Case(NamedTuple):
     pod: str = ""
     uid: int | None = None
     below: str = ""
-    """What of the path lies below the tenant's own cgroup."""
+    """The part of the path below the tenant's own cgroup."""
 
 
-def container(pattern: str, path: str, runtime: str, full: str = A, pod: str = "", below: str = "") -> Case:
+def container(
+    pattern: str, path: str, runtime: str, full: str = A, pod: str = "", below: str = ""
+) -> PatternCase:
     name = full[:12] if len(full) == 64 else full
     uid = 1000 if "user-1000" in path else None
-    return Case(
+    return PatternCase(
         pattern,
         path,
         f"{'user:1000/' if uid else ''}{runtime or 'container'}:{full}",
@@ -116,8 +118,8 @@ CASES = [
     ),
     container("Docker, cgroupfs driver", f"/kubepods/besteffort/pod{UID}/{B}/docker/{A}", "docker", pod=UID),
     container("container under a parent of its own", f"/teams/vision/{A}", ""),
-    Case("Kubernetes pod", POD_SLICE, f"kubernetes:{UID}", UID, "pod", "kubernetes", UID),
-    Case(
+    PatternCase("Kubernetes pod", POD_SLICE, f"kubernetes:{UID}", UID, "pod", "kubernetes", UID),
+    PatternCase(
         "Kubernetes pod",
         f"/kubepods.slice/kubepods-pod{UID_}.slice",
         f"kubernetes:{UID}",
@@ -126,10 +128,10 @@ CASES = [
         "kubernetes",
         UID,
     ),
-    Case(
+    PatternCase(
         "Kubernetes pod", f"/kubepods/besteffort/pod{UID}", f"kubernetes:{UID}", UID, "pod", "kubernetes", UID
     ),
-    Case(
+    PatternCase(
         "Kubernetes pod",
         f"{POD_SLICE}/crio-conmon-{A}.scope",
         f"kubernetes:{UID}",
@@ -158,7 +160,7 @@ CASES = [
         "build",
         below="/payload",
     ),
-    Case(
+    PatternCase(
         "Slurm",
         "/slurm/uid_1000/job_42/step_0/task_1",
         "slurm:job_42/step_0",
@@ -168,8 +170,8 @@ CASES = [
         uid=1000,
         below="/task_1",
     ),
-    Case("Slurm", "/slurm_node7/uid_5/job_42", "slurm:job_42", "job 42", "job", "slurm", uid=5),
-    Case(
+    PatternCase("Slurm", "/slurm_node7/uid_5/job_42", "slurm:job_42", "job 42", "job", "slurm", uid=5),
+    PatternCase(
         "Slurm",
         "/system.slice/slurmstepd.scope/job_42/step_batch/user/task_special",
         "slurm:job_42/step_batch",
@@ -178,7 +180,7 @@ CASES = [
         "slurm",
         below="/user/task_special",
     ),
-    Case(
+    PatternCase(
         "Slurm",
         "/system.slice/node7_slurmstepd.scope/job_42/step_extern",
         "slurm:job_42/step_extern",
@@ -186,7 +188,7 @@ CASES = [
         "job",
         "slurm",
     ),
-    Case(
+    PatternCase(
         "login session",
         "/user.slice/user-1000.slice/session-3.scope",
         "user:1000/session-3",
@@ -195,7 +197,7 @@ CASES = [
         "user",
         uid=1000,
     ),
-    Case(
+    PatternCase(
         "user manager",
         "/user.slice/user-1000.slice/user@1000.service/init.scope",
         "user:1000",
@@ -204,7 +206,7 @@ CASES = [
         "user",
         uid=1000,
     ),
-    Case(
+    PatternCase(
         "user's unit",
         "/user.slice/user-1000.slice/user@1000.service/app.slice/jupyter.service",
         "user:1000/jupyter.service",
@@ -213,7 +215,7 @@ CASES = [
         "user",
         uid=1000,
     ),
-    Case(
+    PatternCase(
         "user's unit",
         "/user.slice/user-1000.slice/user@1000.service/tmux-spawn-7.scope",
         "user:1000/tmux-spawn-7.scope",
@@ -222,10 +224,10 @@ CASES = [
         "user",
         uid=1000,
     ),
-    Case(
+    PatternCase(
         "systemd unit", "/system.slice/ollama.service", "systemd:ollama.service", "ollama", "unit", "systemd"
     ),
-    Case(
+    PatternCase(
         "systemd unit",
         "/system.slice/system-worker.slice/worker@gpu0.service",
         "systemd:worker@gpu0.service",
@@ -233,7 +235,7 @@ CASES = [
         "unit",
         "systemd",
     ),
-    Case(
+    PatternCase(
         "systemd unit",
         r"/gpu.slice/my\x2dtrain.service",
         "systemd:my-train.service",
@@ -241,7 +243,7 @@ CASES = [
         "unit",
         "systemd",
     ),
-    Case(
+    PatternCase(
         "systemd unit",
         "/system.slice/run-u7.scope",
         "systemd:run-u7.scope",
@@ -249,7 +251,7 @@ CASES = [
         "unit",
         "systemd",
     ),
-    Case(
+    PatternCase(
         "systemd unit",
         f"/machine.slice/libpod-conmon-{A}.scope",
         f"systemd:libpod-conmon-{A}.scope",
@@ -261,7 +263,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.pattern}: {case.path[:60]}")
-def test_path(case: Case) -> None:
+def test_a_path_gives_its_identity(case: PatternCase) -> None:
     found = parse(case.path)
     assert found is not None
     assert found == Identity(
@@ -276,7 +278,7 @@ def test_path(case: Case) -> None:
     )
 
 
-def test_every_pattern_has_a_case_that_needs_it() -> None:
+def test_every_pattern_has_a_case() -> None:
     assert {pattern.name for pattern in PATTERNS} == {case.pattern for case in CASES}
     for case in CASES:
         row = next(pattern for pattern in PATTERNS if pattern.name == case.pattern)
@@ -296,7 +298,7 @@ def test_every_pattern_has_a_case_that_needs_it() -> None:
         "/docker",
     ],
 )
-def test_nobody_is_named(path: str) -> None:
+def test_other_paths_give_no_identity(path: str) -> None:
     assert parse(path) is None
 
 
@@ -319,16 +321,16 @@ OWN = "/user.slice/user-1000.slice/user@1000.service"
         ("/anything/else", "user:1000", ""),
     ],
 )
-def test_a_user_takes_on_nobody_elses_id(below: str, id_: str, pod: str) -> None:
+def test_a_users_cgroup_cannot_take_anothers_id(below: str, id_: str, pod: str) -> None:
     found = parse(OWN + below)
     assert found is not None
     assert (found.id, found.pod, found.uid) == (id_, pod, 1000)
     roots = parse(f"{OWN.replace('1000', '0')}/docker-{A}.scope")
     assert roots is not None
-    assert (roots.id, roots.uid) == (f"docker:{A}", None)  # root may
+    assert (roots.id, roots.uid) == (f"docker:{A}", None)  # root may use any id
 
 
-def test_of_several_hierarchies_the_deepest_container_is_taken() -> None:
+def test_of_several_hierarchies_the_deepest_container_counts() -> None:
     found = parse_best(
         ["/", "/user.slice/user-0.slice/session-1.scope", f"/docker/{A}", f"/docker/{A}/docker/{B}", "/"]
     )
@@ -338,7 +340,7 @@ def test_of_several_hierarchies_the_deepest_container_is_taken() -> None:
 
 
 @given(st.one_of(st.text(), st.text("/.-_:aklmpoqcdr0123456789", max_size=200)))
-def test_any_path_is_survived(path: str) -> None:
+def test_any_path_can_be_parsed(path: str) -> None:
     found = parse(path)
     if found is not None:
         assert path.startswith(found.cgroup_path)

@@ -1,4 +1,4 @@
-"""Who a call belongs to, on made-up hosts of every cgroup layout, before and after processes end."""
+"""Tests the tenant of a call on fake hosts of every cgroup layout, before and after processes end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 PASSWD = "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n"
 
 
-class Clock:
+class ManualClock:
     def __init__(self) -> None:
         self.now = 1000.0
 
@@ -32,17 +32,17 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A slow machine must not turn a name that is there into a short id.
+    # A slow machine must not turn an available name into a short id.
     monkeypatch.setattr(tenants_module, "PATIENCE_SECONDS", 30.0)
 
 
-def test_container_by_its_cgroup_id(tmp_path: Path) -> None:
+def test_a_container_is_found_by_cgroup_id(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/train-a"})
     path = f"/system.slice/docker-{A}.scope"
@@ -56,12 +56,12 @@ def test_container_by_its_cgroup_id(tmp_path: Path) -> None:
         runtime="docker",
         container_id=A,
         container="train-a",
-        cgroup_id=host.cgroup(path),  # the container's own, not the one below it
+        cgroup_id=host.cgroup(path),  # that of the container, not of the cgroup below
         cgroup_path=path,
     )
 
 
-def test_pod_names(tmp_path: Path) -> None:
+def test_pods_are_named(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.write(f"var/log/containers/train-0_vision_main-{A}.log", "")
     host.write(f"var/log/pods/vision_train-1_{UID}/main/0.log", "")
@@ -78,7 +78,7 @@ def test_pod_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["hybrid", "legacy"])
-def test_container_by_the_process_where_the_id_says_nothing(tmp_path: Path, layout: str) -> None:
+def test_a_container_is_found_by_its_process_if_the_cgroup_id_is_useless(tmp_path: Path, layout: str) -> None:
     host = FakeHost(tmp_path, layout)
     host.process(7, f"9:name=systemd:/user.slice/user-0.slice/session-1.scope\n4:memory:/docker/{A}\n0::/\n")
     host.process(8, f"4:memory:/docker/{B}\n3:cpu:/\n")
@@ -138,7 +138,7 @@ def test_unknown_v1_paths_do_not_make_a_tenant(tmp_path: Path) -> None:
         ("/", 77, "process:77/train", "uid 77 train", "process"),
     ],
 )
-def test_those_without_a_container(
+def test_tenants_without_a_container_are_named(
     tmp_path: Path, path: str, uid: int, id_: str, name: str, kind: str
 ) -> None:
     host = FakeHost(tmp_path)
@@ -147,10 +147,10 @@ def test_those_without_a_container(
     cgroup = host.cgroup(path) if path != "/" else 1
     found = Tenants(tmp_path).find(7, cgroup)
     assert (found.id, found.name, found.kind) == (id_, name, kind)
-    assert Tenants(tmp_path).find(7, 0) == found  # as for a process that only the driver names
+    assert Tenants(tmp_path).find(7, 0) == found  # as for a process known only from the driver
 
 
-def test_a_cgroup_that_nobody_knows_is_a_tenant_of_its_own(tmp_path: Path) -> None:
+def test_an_unknown_cgroup_is_a_tenant_of_its_own(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     cgroup = host.cgroup("/my-jobs/train-a")
     host.process(7, "/my-jobs/train-a")
@@ -167,20 +167,20 @@ def test_names_outlive_processes_and_cgroups(tmp_path: Path) -> None:
     tenants = Tenants(tmp_path)
     shutil.rmtree(host.point / "docker")
     tenants.refresh()
-    found = tenants.find(7, cgroup)  # neither the process nor the cgroup is there any more
+    found = tenants.find(7, cgroup)  # neither the process nor the cgroup exists any more
     assert (found.id, found.cgroup_id, found.cgroup_path) == (f"docker:{A}", cgroup, path)
     tenants.forget(7)
     tenants.forget(7)
     assert tenants.find(8, cgroup) == found
 
 
-def test_a_cgroup_made_since_the_last_walk_is_found_without_its_process(tmp_path: Path) -> None:
+def test_a_new_cgroup_is_found_without_its_process(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     tenants = Tenants(tmp_path)
     assert tenants.find(7, host.cgroup(f"/docker/{A}")).id == f"docker:{A}"
 
 
-def test_nothing_left_to_tell_by(tmp_path: Path) -> None:
+def test_an_unknown_ended_process_has_a_placeholder_tenant(tmp_path: Path) -> None:
     tenants = Tenants(FakeHost(tmp_path).root)
     gone = tenants.find(7, 1 << 40)
     assert (gone.id, gone.name) == (f"cgroup:{1 << 40}", f"cgroup {1 << 40}")
@@ -188,22 +188,22 @@ def test_nothing_left_to_tell_by(tmp_path: Path) -> None:
     assert tenants.find(8, 1).name == "ended processes"
 
 
-def test_a_name_that_comes_later_is_taken_up(tmp_path: Path, clock: Clock) -> None:
+def test_a_name_that_appears_later_is_used(tmp_path: Path, clock: ManualClock) -> None:
     host = FakeHost(tmp_path)
     cgroup = host.cgroup(f"/docker/{A}")
     tenants = Tenants(tmp_path, clock)
     assert tenants.find(7, cgroup).name == A[:12]
     host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/late"})
     tenants.refresh()
-    assert tenants.find(7, cgroup).name == A[:12]  # not looked for at every tick
+    assert tenants.find(7, cgroup).name == A[:12]  # not looked up at every refresh
     clock.now += 1.1
     tenants.refresh()
     assert tenants.find(7, cgroup).name == "late"
     assert tenants.find(7, cgroup).id == f"docker:{A}"
 
 
-def test_a_name_that_never_comes_is_given_up(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+def test_a_name_that_never_appears_is_given_up(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[str] = []
 
@@ -222,8 +222,8 @@ def test_a_name_that_never_comes_is_given_up(
     assert len(looks) == NAME_TRIES
 
 
-def test_a_look_up_that_hangs_holds_up_nobody(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+def test_a_hanging_lookup_delays_nobody(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server_is_back = threading.Event()
 
@@ -237,7 +237,7 @@ def test_a_look_up_that_hangs_holds_up_nobody(
     tenants = Tenants(tmp_path, clock)
     a, b = host.cgroup(f"/docker/{A}"), host.cgroup(f"/docker/{B}")
     assert [tenants.find(7, a).name, tenants.find(8, b).name] == [A[:12], B[:12]]
-    for _ in range(20):  # as long as it hangs, nothing is given up
+    for _ in range(20):  # while it hangs, nothing is given up
         clock.now += 60
         tenants.refresh()
     server_is_back.set()
@@ -251,14 +251,14 @@ def test_a_look_up_that_hangs_holds_up_nobody(
     tenants.close()
 
 
-def test_a_process_that_changes_its_name_or_place_is_looked_at_again(tmp_path: Path, clock: Clock) -> None:
+def test_a_process_that_changes_name_or_cgroup_is_read_again(tmp_path: Path, clock: ManualClock) -> None:
     host = FakeHost(tmp_path, "hybrid")
     tenants = Tenants(tmp_path, clock)
     host.process(7, "4:memory:/\n0::/\n", comm="sh")
     host.process(8, "4:memory:/\n0::/\n", comm="sh")
     assert tenants.find(7, 1).name == tenants.find(8, 1).name == "sh"
     host.process(7, f"4:memory:/docker/{A}\n0::/\n", comm="train")
-    host.process(8, "4:memory:/\n0::/\n", comm="other", start=999)  # the number's next user
+    host.process(8, "4:memory:/\n0::/\n", comm="other", start=999)  # the PID was reused
     tenants.refresh()
     assert tenants.find(7, 1).name == "sh"
     clock.now += 6
@@ -269,7 +269,9 @@ def test_a_process_that_changes_its_name_or_place_is_looked_at_again(tmp_path: P
     assert tenants.find(8, 1).name == "other"
 
 
-def test_those_asked_for_without_a_cgroup_are_let_go_when_they_end(tmp_path: Path, clock: Clock) -> None:
+def test_processes_without_a_cgroup_id_are_forgotten_when_they_end(
+    tmp_path: Path, clock: ManualClock
+) -> None:
     host = FakeHost(tmp_path)
     tenants = Tenants(tmp_path, clock)
     for pid in range(100, 200):
@@ -282,7 +284,7 @@ def test_those_asked_for_without_a_cgroup_are_let_go_when_they_end(tmp_path: Pat
     assert len(tenants._owners) == 10
 
 
-def test_the_next_user_of_a_number_is_not_taken_for_the_first(tmp_path: Path, clock: Clock) -> None:
+def test_a_reused_pid_is_another_process(tmp_path: Path, clock: ManualClock) -> None:
     host = FakeHost(tmp_path)
     tenants = Tenants(tmp_path, clock)
     host.process(7, f"/docker/{A}", start=100)
@@ -294,7 +296,9 @@ def test_the_next_user_of_a_number_is_not_taken_for_the_first(tmp_path: Path, cl
     assert tenants.find(7, 0).id == f"docker:{B}"
 
 
-def test_memory_is_bounded(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_tenants_is_bounded(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tenants_module, "MAX_TENANTS", 10)
     host = FakeHost(tmp_path)
     tenants = Tenants(tmp_path, clock)
@@ -316,7 +320,7 @@ def test_memory_is_bounded(tmp_path: Path, clock: Clock, monkeypatch: pytest.Mon
     status=st.one_of(st.binary(max_size=40), st.just(b"Uid:\n"), st.just(b"Uid:\tx\n")),
     cgroup_id=st.integers(0, 2**64 - 1),
 )
-def test_whatever_proc_says_there_is_a_tenant(
+def test_any_content_of_proc_gives_a_tenant(
     tmp_path: Path, lines: bytes, comm: bytes, stat: bytes, status: bytes, cgroup_id: int
 ) -> None:
     host = FakeHost(tmp_path)
@@ -328,7 +332,7 @@ def test_whatever_proc_says_there_is_a_tenant(
     assert found.id.isprintable()
 
 
-def test_what_is_read_of_a_process(tmp_path: Path) -> None:
+def test_name_start_time_and_user_are_read_from_proc(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.process(7, comm="a) S 1 (b", uid=5, start=4711)
     assert process_name(7, tmp_path) == "a) S 1 (b"

@@ -1,4 +1,4 @@
-"""What a process may call itself, and what a terminal gets to see of it."""
+"""Tests cleaning of names for a terminal."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from stalltop.model.text.clean import clean
 
 ANY_TEXT = st.one_of(
-    st.text(st.characters(exclude_categories=())),  # surrogates and unassigned characters too
+    st.text(st.characters(exclude_categories=())),  # including surrogates and unassigned characters
     st.binary(),
     st.text(" \t\n\x1b[31m\u202e\u2066\u200b\ufe0fé漢", max_size=40),
 )
 
 
 @given(ANY_TEXT, st.integers(1, 60))
-def test_what_comes_out_is_printable_bounded_and_stable(text: str | bytes, limit: int) -> None:
+def test_cleaned_text_is_printable_bounded_and_stable(text: str | bytes, limit: int) -> None:
     shown = clean(text, limit)
     assert len(shown) <= limit
     assert shown.isprintable()
@@ -30,7 +30,7 @@ def test_what_comes_out_is_printable_bounded_and_stable(text: str | bytes, limit
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=60))
-def test_plain_words_pass_unchanged(text: str) -> None:
+def test_plain_words_stay_unchanged(text: str) -> None:
     assert clean(text, 60) == text
 
 
@@ -52,11 +52,11 @@ def test_plain_words_pass_unchanged(text: str) -> None:
         (b"\xe6\xbc\xa2\xe5\xad\x97", "漢字"),
     ],
 )
-def test_cases(given_text: str | bytes, shown: str) -> None:
+def test_special_characters_are_removed_or_replaced(given_text: str | bytes, shown: str) -> None:
     assert clean(given_text) == shown
 
 
-def test_what_is_cut_off_is_marked() -> None:
+def test_cut_text_is_marked() -> None:
     assert clean("abcdef", 4) == "abc…"
     assert clean("abcd", 4) == "abcd"
     assert clean("ab" + "\x00" * 1000 + "cd", 4) == "ab…"

@@ -1,4 +1,4 @@
-"""Cells of the line of time."""
+"""Tests the cells of the timeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ NONE = 5
 
 
 def stretch(*windows: tuple[float, float, float, int, int]) -> WindowTimes:
-    """Windows as (start, end, lost ms a second, worst, began)."""
+    """Returns windows given as (start, end, lost ms a second, worst severity, severity of a chain that
+    began)."""
     table = np.array(windows, np.float64).reshape(-1, 5)
     return WindowTimes(
         table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64), table[:, 4].astype(np.int64)
@@ -47,13 +48,13 @@ def test_a_long_window_fills_its_cells_and_begins_in_the_first() -> None:
     assert found.began.tolist() == [NONE, NONE, 0, *[NONE] * 7]
 
 
-def test_what_reaches_beyond_is_cut_and_gaps_stay_empty() -> None:
+def test_windows_are_cut_at_the_ends_and_gaps_stay_empty() -> None:
     assert known(cells((900, 1_015, 0, NONE, NONE), (1_090, 1_100, 0, NONE, NONE))) == [0, 1, 9]
     assert known(cells((900, 950, 0, NONE, NONE))) == []
     assert known(cells()) == []
 
 
-def test_the_picture_moves_by_whole_cells() -> None:
+def test_the_timeline_moves_by_whole_cells() -> None:
     windows = [(1_000.0 + at, 1_001.0 + at, float(at), 1, NONE) for at in range(95)]
     one, other = cells(*windows, end=1_091.0), cells(*windows, end=1_095.0)
     assert one.height.tolist() == other.height.tolist()
@@ -61,7 +62,7 @@ def test_the_picture_moves_by_whole_cells() -> None:
     assert moved.height[:-1].tolist() == one.height[1:].tolist()
 
 
-def test_times_and_cells() -> None:
+def test_times_and_cells_convert_both_ways() -> None:
     scale = Scale(span(stretch()), 10)
     assert [scale.cell(at) for at in (1_000.0, 1_000.5, 1_010.0, 1_010.5, 1_100.0, 1_100.5)] == [
         *(None, 0, 0, 1, 9, None)
@@ -70,10 +71,10 @@ def test_times_and_cells() -> None:
     assert scale.time(9) == pytest.approx(1_095)
 
 
-def test_heights_are_half_decades() -> None:
+def test_heights_are_half_decades_of_loss() -> None:
     lost = np.array([0, 0.5, 1, 3.1, 3.2, 10, 31, 100, 320, 999, 1_000, 1e6])
     assert heights(lost).tolist() == [0, 0, 1, 1, 2, 3, 3, 5, 6, 6, 7, 7]
 
 
-def test_how_far_back() -> None:
+def test_the_length_of_the_timeline_becomes_text() -> None:
     assert [span_text(seconds) for seconds in (300, 900, 3_600, 86_400)] == ["-5m", "-15m", "-1h", "-24h"]

@@ -1,4 +1,4 @@
-"""Which devices a program sees, by its environment: the rules of CUDA, and where they leave it open."""
+"""Tests which devices a program sees by its environment: CUDA's rules, and cases that they leave open."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ BY_BUS = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     ("gpus", "chosen", "more", "expected"),
     [
         pytest.param(FOUR, None, {}, ALL, id="all"),
-        pytest.param((), None, {}, (), id="none there"),
+        pytest.param((), None, {}, (), id="no GPU"),
         pytest.param(FOUR, "2", {}, ("2",), id="one"),
         pytest.param(FOUR, "3,0", {}, ("3", "0"), id="in the order of the list"),
         pytest.param(FOUR, " 1 , 2", {}, ("1", "2"), id="blanks"),
         pytest.param(FOUR, "", {}, (), id="none"),
         pytest.param(FOUR, "-1", {}, (), id="-1"),
         pytest.param(FOUR, "NoDevFiles", {}, (), id="a word"),
-        pytest.param(FOUR, "1,-1,2", {}, ("1",), id="up to what is none"),
-        pytest.param(FOUR, "1,7,2", {}, ("1",), id="up to one that is not there"),
-        pytest.param(FOUR, "1,1", {}, None, id="twice the same: what the driver does is not said"),
-        pytest.param(FOUR, "GPU-2bcd", {}, ("2",), id="the beginning of a UUID"),
-        pytest.param(FOUR, "gpu-3BCD0000-aaaa,GPU-0bcd", {}, ("3", "0"), id="whatever its case"),
-        pytest.param(FOUR, "GPU-", {}, (), id="one of several"),
-        pytest.param(FOUR, "GPU-9,1", {}, (), id="of no GPU here"),
-        pytest.param(FOUR, "GPU-1bcd,3", {}, ("1", "3"), id="UUID and number"),
-        pytest.param(MIXED, None, {}, None, id="the fastest first, of different models"),
-        pytest.param(MIXED, "1", {}, None, id="a number of these"),
-        pytest.param(MIXED, "1", BY_BUS, ("1",), id="numbers by bus"),
+        pytest.param(FOUR, "1,-1,2", {}, ("1",), id="stops at -1"),
+        pytest.param(FOUR, "1,7,2", {}, ("1",), id="stops at an unknown index"),
+        pytest.param(FOUR, "1,1", {}, None, id="a duplicate: undocumented"),
+        pytest.param(FOUR, "GPU-2bcd", {}, ("2",), id="a UUID prefix"),
+        pytest.param(FOUR, "gpu-3BCD0000-aaaa,GPU-0bcd", {}, ("3", "0"), id="in any case"),
+        pytest.param(FOUR, "GPU-", {}, (), id="an ambiguous UUID prefix"),
+        pytest.param(FOUR, "GPU-9,1", {}, (), id="an unknown UUID"),
+        pytest.param(FOUR, "GPU-1bcd,3", {}, ("1", "3"), id="UUID and index"),
+        pytest.param(MIXED, None, {}, None, id="different models, fastest first"),
+        pytest.param(MIXED, "1", {}, None, id="an index among different models"),
+        pytest.param(MIXED, "1", BY_BUS, ("1",), id="indices by bus"),
         pytest.param(MIXED, None, BY_BUS, ("0", "1", "2"), id="all by bus"),
         pytest.param(MIXED, "GPU-0bcd", {}, ("0",), id="a UUID needs no order"),
         pytest.param(ONE, "0", {}, ("0",), id="the only one"),
         pytest.param(MIG, None, {}, None, id="one of many MIG devices"),
-        pytest.param(MIG, "0", {}, None, id="a number among MIG devices"),
+        pytest.param(MIG, "0", {}, None, id="an index among MIG devices"),
         pytest.param(MIG, "MIG-03aa", {}, ("0:3",), id="a MIG device"),
         pytest.param(
             MIG, "MIG-GPU-0bcd0000-aaaa-bbbb-cccc-dddd00000000/7/0", {}, ("0:6",), id="by its old name"
@@ -61,10 +61,12 @@ BY_BUS = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         pytest.param(MIG, "GPU-0bcd", {}, None, id="a GPU with several"),
         pytest.param(MIG, "GPU-1bcd", {}, ("1:0",), id="a GPU with one"),
         pytest.param(gpus_of([gpu(0, instances=1)]), None, {}, ("0:0",), id="the only MIG device"),
-        pytest.param(ONE_MIG, None, {"NVIDIA_VISIBLE_DEVICES": "0:2"}, None, id="only said to containers"),
+        pytest.param(
+            ONE_MIG, None, {"NVIDIA_VISIBLE_DEVICES": "0:2"}, None, id="ignored outside a container"
+        ),
     ],
 )
-def test_what_a_program_sees(
+def test_the_environment_decides_the_visible_devices(
     gpus: tuple[VisibleGpu, ...], chosen: str | None, more: dict[str, str], expected: tuple[str, ...] | None
 ) -> None:
     environment = more if chosen is None else more | {"CUDA_VISIBLE_DEVICES": chosen}
@@ -84,7 +86,7 @@ def test_what_a_program_sees(
         ("", "MIG-00aa", ("0:0",)),
     ],
 )
-def test_a_container_that_was_given_a_mig_device(
+def test_a_container_sees_its_mig_device(
     given: str, chosen: str | None, expected: tuple[str, ...] | None
 ) -> None:
     environment = {"NVIDIA_VISIBLE_DEVICES": given}
@@ -93,8 +95,8 @@ def test_a_container_that_was_given_a_mig_device(
     assert visible_devices(environment, ONE_MIG, contained=True) == expected
 
 
-def test_what_a_container_was_given_says_nothing_of_whole_gpus() -> None:
-    """Images set the variable for all containers: only the device files tell."""
+def test_nvidia_visible_devices_does_not_decide_about_whole_gpus() -> None:
+    """Images set it for all containers, so only the device files prove anything."""
     assert visible_devices({"NVIDIA_VISIBLE_DEVICES": "3"}, FOUR, contained=True) == ALL
 
 
@@ -102,5 +104,5 @@ def test_seven_mig_devices_have_seven_labels() -> None:
     assert uuids_by_label(MIG) == {
         **{f"0:{number}": f"0{number}aa0000-1111-2222-3333-444455556666" for number in range(7)},
         "1:0": "10aa0000-1111-2222-3333-444455556666",
-    }, "a GPU with MIG runs nothing itself"
+    }, "a GPU in MIG mode runs nothing itself"
     assert uuids_by_label(FOUR)["2"] == "2bcd0000-aaaa-bbbb-cccc-dddd00000000"

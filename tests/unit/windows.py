@@ -1,4 +1,4 @@
-"""Windows for tests, by hand: rows of calls, and tables to compare by."""
+"""Makes windows by hand, and tables to compare them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stalltop.model.window import SPLITS, Coverage, Rows, Window
 
 
 class Calls(NamedTuple):
-    """The calls of one row, by duration in ns."""
+    """Describes one row: durations of its calls in ns, errors and bytes."""
 
     key: RowKey
     durations: Sequence[int]
@@ -40,7 +40,7 @@ def key(
 
 
 def rows(calls: Sequence[Calls], *, split: bool = False) -> Rows:
-    """Rows with the exact counts of ``calls``; a split gives all time to running and the rest nothing."""
+    """Returns rows with the exact counts of ``calls``; with ``split``, all time counts as running."""
     dense = np.zeros((len(calls), COUNTERS), np.uint64)
     for number, row in enumerate(calls):
         for duration in row.durations:
@@ -107,7 +107,7 @@ def window(
 
 
 def row_table(rows_: Rows) -> dict[RowKey, tuple[object, ...]]:
-    """Every count of every row, by key: equal exactly where the rows are."""
+    """Returns every count of every row by key; equal if and only if the rows are."""
     dense = rows_.histograms.dense()
     return {
         key_: (
@@ -124,7 +124,7 @@ def row_table(rows_: Rows) -> dict[RowKey, tuple[object, ...]]:
 
 
 def same_window(one: Window, other: Window) -> None:
-    """Both are equal in every field, their rows in the same order."""
+    """Checks that both are equal in every field, with their rows in the same order."""
     assert one.rows.keys == other.rows.keys
     assert row_table(one.rows) == row_table(other.rows)
     for field in fields(Window):
@@ -133,7 +133,7 @@ def same_window(one: Window, other: Window) -> None:
 
 
 def evidence_table(evidence: Evidence) -> tuple[object, ...]:
-    """All of ``evidence``, in an order of its own: equal exactly where it says the same."""
+    """Returns all of ``evidence`` in a fixed order; equal if and only if the evidence is."""
     lists = [
         records if name == "events" else sorted(records, key=repr)
         for name in RECORDS

@@ -1,1 +1,1 @@
-"""The page of one causal chain, and the list of all problems."""
+"""The page about one problem, and the list of all problems."""

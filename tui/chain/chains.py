@@ -1,4 +1,4 @@
-"""Chains and other warnings as one list, and which chain speaks of which row. Pure functions."""
+"""Makes one list of problems and warnings, and finds the rows that a problem names. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Final
 from stalltop.formats.text.chains import name_of, rate
 from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, worst_first
 from stalltop.model.row_key import RowKey
-from stalltop.model.rows.pivot import Dimension, Naming
+from stalltop.model.rows.pivot import Dimension, RowNaming
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.chain.warnings import Warn, warnings
 from stalltop.tui.tables.view import View
@@ -19,7 +20,7 @@ from stalltop.widgets.alerts import AlertRow
 from stalltop.widgets.table import Cell, Role
 
 MARK: dict[Severity, str] = {"critical": "C", "high": "H", "medium": "M", "low": "L", "info": "i"}
-"""Tells severities apart without a colour."""
+"""The letter of each severity, to tell severities apart without colours."""
 ROLE: dict[Severity, Role] = {
     "critical": "critical",
     "high": "bad",
@@ -29,47 +30,54 @@ ROLE: dict[Severity, Role] = {
 }
 _WARNING_MARK = {"bad": "!", "warn": "!", "dim": "-"}
 _WARNING_RANK = {"bad": 1.5, "warn": 2.5, "dim": 4.5}
-"""Where other warnings stand among chains: after those of the severity with the number below it."""
+"""The rank of warnings among problems, by role: a warning comes after the severities with smaller numbers."""
 _OVER, _STANDING, _NO_FAULT = 5.0, 6.0, 7.0
-"""Behind them: chains that are over, what was so from the start and stays so, and what is no fault."""
+"""The ranks of what comes last: problems that ended, conditions that hold since the start, and
+information."""
 
 STANDING: Final = "standing"
-"""First part of the key of a line that says what is so from the start and stays so."""
+"""First part of the keys of lines about conditions that hold since the start."""
 CLEARLY: Final = 2.0
-"""A loss so many times, or so few, as large as before is another one."""
+"""A loss counts as changed if it grows or shrinks by this factor."""
 HELD_SECONDS: Final = 30.0
-"""How long a chain that has become less severe is still called what it was."""
+"""Seconds for which a problem keeps its severity after it became less severe."""
 _NOT_SHOWN: Final[Mapping[str, float]] = {}
 _NOT_HELD: Final[Mapping[str, tuple[Severity, float]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The list of all that is wrong."""
+    """The list of problems and warnings."""
 
     rows: tuple[AlertRow, ...]
-    """Open faults and other warnings, the worst first, then chains that are over, then what is no fault. Of
-    chains of one kind that are over or no fault there is one line."""
+    """Open problems and warnings, the worst first; then problems that ended; then information.
+
+    Problems of one kind that ended, and information of one kind, share a line.
+    """
     chains: tuple[Chain, ...]
-    """The chains among them, the worst first, those that are over last."""
+    """The chains of the list, the worst first, those that ended last."""
     silenced: int
-    """Lines of what goes on that are left out, or would be."""
+    """The number of open lines that are silenced, whether shown or not."""
     aside: tuple[AlertRow, ...] = ()
-    """What is worth a line only where all is listed."""
+    """Lines that show only in the complete list."""
     sorted_by: Mapping[str, float] = field(default_factory=dict)
-    """By the id of each open chain, the loss that it is sorted by now, ms a second."""
+    """The loss (ms/s) by which each open chain is sorted, by the chain's id."""
     held: Mapping[str, tuple[Severity, float]] = field(default_factory=dict)
-    """By the id of each open chain, how severe it is called and when it last was, Unix time in seconds."""
+    """The severity with which each open chain is shown, and when it last had it (Unix seconds), by the
+    chain's id."""
 
     @property
     def open(self) -> tuple[Chain, ...]:
-        """The chains that still go on."""
+        """Return the chains that are still open."""
         return tuple(chain for chain in self.chains if chain.open)
 
 
 def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SHOWN) -> dict[str, float]:
-    """The loss that each open chain is sorted by, by id: as ``before`` until it is clearly another one. So a
-    loss at the edge of a step makes no line jump from window to window."""
+    """Return the loss by which each open chain is sorted, by id: the one in ``before`` until it changes by
+    ``CLEARLY``.
+
+    So no line jumps because a loss varies a little.
+    """
 
     def kept(chain: Chain) -> float:
         now, then = chain.lost_ms_per_s, before.get(chain.id, chain.lost_ms_per_s)
@@ -81,9 +89,11 @@ def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SH
 def steady_severities(
     chains: Iterable[Chain], now: float, before: Mapping[str, tuple[Severity, float]] = _NOT_HELD
 ) -> dict[str, tuple[Severity, float]]:
-    """How severe each open chain is called at ``now`` and when it last was that (Unix seconds), by id: as
-    ``before`` for some seconds after it became less. So what comes in bursts changes neither its colour nor
-    its place with each of them."""
+    """Return the severity of each open chain at ``now``, and when it last had it (Unix seconds), by id.
+
+    A chain keeps its severity from ``before`` for ``HELD_SECONDS`` after it became less severe. So a loss
+    that comes in bursts changes neither its colour nor its place each time.
+    """
 
     def kept(chain: Chain) -> tuple[Severity, float]:
         severity, at = before.get(chain.id, (chain.severity, now))
@@ -95,7 +105,8 @@ def steady_severities(
 
 
 def steady(chains: Iterable[Chain], losses: Mapping[str, float] = _NOT_SHOWN) -> tuple[Chain, ...]:
-    """``chains``, the worst first, sorted by ``losses`` where they have them: see ``steady_losses``."""
+    """Return ``chains``, the worst first. Those in ``losses`` are sorted by that loss; see
+    ``steady_losses``."""
 
     def rank(chain: Chain) -> tuple[bool, int, int, float, str]:
         return worst_first(replace(chain, lost_ms_per_s=losses.get(chain.id, chain.lost_ms_per_s)))
@@ -111,10 +122,13 @@ def listed(
     held: Mapping[str, tuple[Severity, float]] = _NOT_HELD,
     silenced: Collection[Hashable] = (),
     show_silenced: bool = False,
-    unicode: bool = True,
+    glyphs: Glyphs = UNICODE,
 ) -> Listed:
-    """All that is wrong in ``window``. ``before``, ``held``: what the list before this one was sorted by, and
-    how severe it called its chains; ``silenced``: keys of lines."""
+    """Return the list of problems and warnings of ``window``.
+
+    ``before`` and ``held`` are ``sorted_by`` and ``held`` of the previous list. ``silenced`` holds keys of
+    lines.
+    """
     found = window.chains if window is not None else ()
     severities = steady_severities(found, window.end, held) if window is not None else {}
     found = tuple(replace(one, severity=severities[one.id][0]) if one.open else one for one in found)
@@ -125,7 +139,7 @@ def listed(
     alike: dict[tuple[str, bool], list[tuple[Chain, AlertRow]]] = {}
     for chain in shown:
         assert window is not None
-        row = alert_row(chain, window, silenced=chain.id in silenced, unicode=unicode)
+        row = alert_row(chain, window, silenced=chain.id in silenced, glyphs=glyphs)
         if chain.open and chain.severity != "info":
             ranked.append((SEVERITIES.index(chain.severity), row))
         else:
@@ -134,8 +148,8 @@ def listed(
     standing_silenced = 0
     aside: list[AlertRow] = []
     keys: Counter[str] = Counter()
-    for warn in warnings(window, notes, unicode=unicode):
-        # Figures in it change; what it speaks of does not.
+    for warn in warnings(window, notes, glyphs):
+        # The key leaves out the figures of the text, because they change.
         about = warn.name or "".join(letter for letter in warn.text if not letter.isdigit())
         keys[about] += 1
         row = _sentence(warn, (STANDING if warn.standing else "warning", about, keys[about]))
@@ -160,12 +174,13 @@ def listed(
 
 
 def folded(alike: Sequence[tuple[Chain, AlertRow]]) -> AlertRow:
-    """One line for all chains of one kind, with what they have in common; Enter leads to the newest one."""
+    """Return one line for all chains of one kind, with what they have in common. Enter opens the newest
+    one."""
     newest, row = max(alike, key=lambda pair: pair[0].seen)
     if len(alike) == 1:
         return row
     if newest.open:
-        row = alike[0][1]  # all were seen just now: the worst
+        row = alike[0][1]  # all have just been seen: the worst one
 
     def common(values: set[str], otherwise: str = "") -> str:
         return values.pop() if len(values) == 1 else otherwise
@@ -187,15 +202,15 @@ def _sentence(warn: Warn, key: tuple[str, str, int]) -> AlertRow:
     return AlertRow(key=key, mark=mark, role=warn.level, text=warn.text, name=warn.name)
 
 
-def alert_row(chain: Chain, window: Window, *, silenced: bool = False, unicode: bool = True) -> AlertRow:
-    """A chain in one line."""
+def alert_row(chain: Chain, window: Window, *, silenced: bool = False, glyphs: Glyphs = UNICODE) -> AlertRow:
+    """Return the line of a chain."""
     return AlertRow(
         key=chain.id,
         mark=MARK[chain.severity],
         role=ROLE[chain.severity] if chain.open and not silenced else "dim",
         title=f"({chain.title})" if silenced else chain.title,
         who=name_of(chain.tenant, window) if chain.tenant else _devices(chain) or window.host,
-        lost=loss(chain, unicode=unicode),
+        lost=loss(chain, glyphs),
         where=chain.operation,
         culprit=culprit(chain, window),
         since=figures.clock(chain.since),
@@ -207,12 +222,12 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, unicode: 
 
 
 def _devices(chain: Chain) -> str:
-    """The GPUs that a chain speaks of."""
+    """Return the GPUs that a chain names."""
     return ", ".join(sorted({link.device for link in chain.links if link.device.startswith("GPU")}))
 
 
 def _several(chains: Sequence[Chain]) -> str:
-    """How many chains of one kind speak of what: tenants, or GPUs where no tenant is hit."""
+    """Return how many tenants chains of one kind have as victims, or how many GPUs if they have no victim."""
     tenants = {chain.tenant for chain in chains if chain.tenant}
     if len(tenants) > 1:
         return f"{len(tenants)} tenants"
@@ -221,17 +236,17 @@ def _several(chains: Sequence[Chain]) -> str:
 
 
 def _device_numbers(chain: Chain) -> list[str]:
-    """Their numbers, as text."""
+    """Return the numbers of the GPUs that a chain names."""
     return sorted({link.device[4:] for link in chain.links if link.device.startswith("GPU ")})
 
 
-def loss(chain: Chain, *, unicode: bool = True) -> str:
-    """What a chain costs, time a second; empty where nothing was lost yet."""
-    return rate(chain.lost_ms_per_s * 1e6, unicode=unicode) if chain.lost_ms_per_s > 0 else ""
+def loss(chain: Chain, glyphs: Glyphs = UNICODE) -> str:
+    """Return the time lost because of a chain; empty if none was lost yet."""
+    return rate(chain.lost_ms_per_s * 1e6, glyphs) if chain.lost_ms_per_s > 0 else ""
 
 
 def culprit(chain: Chain, window: Window) -> str:
-    """Who is to blame most; where nobody is, what the loss goes to."""
+    """Return the main culprit of a chain; if there is none, the mechanism that takes the time."""
     if chain.culprits:
         return subject(chain.culprits[0], chain.tenant, window) or chain.culprits[0].text
     roots = [link for link in chain.links if link.role in ("mechanism", "reason")]
@@ -239,14 +254,15 @@ def culprit(chain: Chain, window: Window) -> str:
 
 
 def subject(link: Link, victim: str, window: Window) -> str:
-    """Whom or what a step speaks of: the process, the tenant where that is another one, the device."""
+    """Return the name of the process, tenant or device of a link. It includes the tenant if that is not
+    ``victim``."""
     process = f"{link.process} {link.pid or ''}".strip()
     tenant = name_of(link.tenant, window) if link.tenant and link.tenant != victim else ""
     return ": ".join(part for part in (tenant, process or link.device) if part)
 
 
 def counts(chains: Iterable[Chain]) -> tuple[tuple[Severity, int], ...]:
-    """How many chains there are of each severity that is a fault and occurs, the worst first."""
+    """Return the number of chains of each severity that is a fault, the worst first, without zeros."""
     found = [chain.severity for chain in chains if chain.severity != "info"]
     return tuple((severity, found.count(severity)) for severity in SEVERITIES if severity in found)
 
@@ -255,15 +271,15 @@ def counts(chains: Iterable[Chain]) -> tuple[tuple[Severity, int], ...]:
 
 
 def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
-    """The rows a chain speaks of; where it names none, the one that it loses its time in."""
+    """Return the rows that a chain names, or else the row that loses time because of it."""
     own = RowKey(window.host, chain.tenant, chain.pid, chain.process, chain.layer, chain.operation)
     return chain.rows or (own,)
 
 
 def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Iterator[tuple[str, ...]]:
-    """Keys of the rows of a level of the tree of ``view`` that a chain speaks of."""
+    """Yield the keys of the rows that a chain names, on ``level`` of the tree of ``view``."""
     dimensions = view.levels()[level].by
-    naming = Naming(window)
+    naming = RowNaming(window)
     by_device = "device" in dimensions or any(step.dimension == "device" for step in view.path)
     if dimensions == ("device",) and not view.path and not chain.tenant:
         yield from ((f"{window.host}/{name}",) for name in _device_numbers(chain))
@@ -284,7 +300,8 @@ def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Itera
 
 
 def marks(chains: Iterable[Chain], window: Window, view: View) -> dict[tuple[str, ...], Cell]:
-    """The mark of each row of the table of ``view`` that one of ``chains``, worst first, speaks of."""
+    """Return the mark of each row of the table of ``view`` that one of ``chains`` names. The worst chain
+    comes first."""
     found: dict[tuple[str, ...], Cell] = {}
     levels = range(len(view.levels()) if view.is_tree else 1)
     for chain in chains:
@@ -296,6 +313,6 @@ def marks(chains: Iterable[Chain], window: Window, view: View) -> dict[tuple[str
 
 
 def chains_of(key: object, chains: Iterable[Chain], window: Window, view: View) -> list[Chain]:
-    """Those of ``chains`` that speak of the row ``key`` of the table of ``view``."""
+    """Return those of ``chains`` that name the row ``key`` of the table of ``view``."""
     level = view.level_of(key) if isinstance(key, tuple) else 0
     return [chain for chain in chains if key in set(groups_of(chain, window, view, level))]

@@ -1,4 +1,4 @@
-"""One chain in full: from what is slow to its root, with figures, and what to do. Pure functions."""
+"""The page about one problem: from what is slow to its root, with figures and fixes. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from stalltop.formats.text.chains import branches, name_of, rate, slowest, step
 from stalltop.model.chain import Chain
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.chain.chains import MARK, ROLE, keys_of, loss
 from stalltop.tui.tables.split import bar, legend
 from stalltop.widgets.page import PageLine
 
 MOST_ROWS = 12
-"""Rows of the window that the page lists."""
+"""The most rows of the window that the page lists."""
 
 
-def chain_page(chain: Chain, window: Window, *, unicode: bool, letters: bool) -> list[PageLine]:
-    """Everything about ``chain``, as it was known at the end of ``window``.
+def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> list[PageLine]:
+    """Return the page about ``chain`` as known at the end of ``window``.
 
-    ``letters``: parts of the time are told apart by letters, not by colours.
+    With ``letters`` the parts of the time are letters, for terminals without colours.
     """
-    lines = _summary(chain, window, unicode)
-    lines += _tree(chain, window, unicode)
+    lines = _summary(chain, window, glyphs)
+    lines += _tree(chain, window, glyphs)
     lines += _fixes(chain)
     factors = [link for link in chain.links if link.role == "factor"]
     lines += _listed("What makes it worse", [step(link, chain, window) for link in factors])
     lines += _listed("What is not known", chain.unknown)
-    return lines + _rows(chain, window, unicode=unicode, letters=letters)
+    return lines + _rows(chain, window, glyphs=glyphs, letters=letters)
 
 
 def _pair(name: str, text: str, role: str = "text") -> PageLine:
     return PageLine(((f"  {name.ljust(10)} ", "label"), (text, role)), indent=13)
 
 
-def _summary(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
+def _summary(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
     when = f"since {figures.clock(chain.since)}"
     when += (
         f", for {_span(window.end - chain.since)}" if chain.open else f", ended {figures.clock(chain.seen)}"
@@ -49,15 +50,14 @@ def _summary(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
         PageLine((("  " + chain.summary, "text"),), indent=2),
         PageLine(),
     ]
-    lost = loss(chain, unicode=unicode).strip()
+    lost = loss(chain, glyphs).strip()
     lines.append(_pair("lost", f"{lost}, all threads together" if lost else "no time yet"))
     place = [name_of(chain.tenant, window), f"{chain.process} {chain.pid or ''}".strip()]
     if chain.operation:
         place.append(f"{chain.operation} ({chain.layer})" if chain.layer else chain.operation)
-    arrow = " › " if unicode else " > "
-    lines.append(_pair("in", arrow.join(part for part in place if part)))
+    lines.append(_pair("in", glyphs.separator.join(part for part in place if part)))
     if chain.p99_ns is not None:
-        said = slowest(chain, "its normal is not learned yet", unicode=unicode)
+        said = slowest(chain, "its normal is not learned yet", glyphs)
         lines.append(_pair("p99", f"{said}{f'; {chain.calls:,} calls' if chain.calls else ''}"))
     lines.append(_pair("sure", f"{100 * chain.confidence:.0f}%"))
     return lines
@@ -68,8 +68,8 @@ def _span(seconds: float) -> str:
     return f"{whole}s" if whole < 60 else figures.duration(whole * 1e9).strip()
 
 
-def _tree(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
-    """The links as a tree; what each stands for in front of it."""
+def _tree(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
+    """Return the links as a tree, each with its share and its time."""
     links = [link for link in chain.links if link.role != "factor"]
     if not links:
         return []
@@ -77,9 +77,9 @@ def _tree(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
     lines = [PageLine(), PageLine((("Why", "head"), (about, "dim")))]
     roles = {"effect": "text", "mechanism": "text", "culprit": "warn", "reason": "text", "factor": "text"}
     for at, link in enumerate(links):
-        branch, below = branches(links, at, unicode=unicode)
-        share = figures.percent(100 * link.share, unicode=unicode) if link.share is not None else ""
-        front = f"  {share.rjust(5)} {rate(link.ns_per_s, unicode=unicode)} "
+        branch, below = branches(links, at, glyphs)
+        share = figures.percent(100 * link.share, glyphs) if link.share is not None else ""
+        front = f"  {share.rjust(5)} {rate(link.ns_per_s, glyphs)} "
         lines.append(
             PageLine(
                 ((front, "label"), (branch, "dim"), (step(link, chain, window), roles[link.role])),
@@ -111,8 +111,8 @@ def _fixes(chain: Chain) -> list[PageLine]:
     return lines
 
 
-def _rows(chain: Chain, window: Window, *, unicode: bool, letters: bool) -> list[PageLine]:
-    """The rows it speaks of, as they are in the window."""
+def _rows(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> list[PageLine]:
+    """Return the figures of the rows that the chain names."""
     place = {key: at for at, key in enumerate(window.rows.keys)}
     keys = [key for key in keys_of(chain, window) if key in place]
     if not keys:
@@ -125,9 +125,9 @@ def _rows(chain: Chain, window: Window, *, unicode: bool, letters: bool) -> list
     percentiles = bounded(rows.histograms.percentiles((50.0, 99.0)), rows.max_ns)
     for at, key in enumerate(rows.keys):
         durations = (percentiles[at, 0], percentiles[at, 1], int(rows.max_ns[at]))
-        numbers = [figures.rate(int(rows.calls[at]) / (window.seconds or 1.0), unicode=unicode)]
-        numbers += [figures.duration(int(ns), unicode=unicode) for ns in durations]
-        split = bar(None if rows.split_ns is None else rows.split_ns[at], unicode=unicode, letters=letters)
+        numbers = [figures.rate(int(rows.calls[at]) / (window.seconds or 1.0), glyphs)]
+        numbers += [figures.duration(int(ns), glyphs) for ns in durations]
+        split = bar(None if rows.split_ns is None else rows.split_ns[at], glyphs=glyphs, letters=letters)
         name = key.operation
         if (key.tenant, key.pid) != (chain.tenant, chain.pid):
             name += f"  {name_of(key.tenant, window)}: {key.process} {key.pid}"

@@ -1,4 +1,4 @@
-"""The page of one chain, with the others of its list to the left and right."""
+"""The page about one problem, from which the user can turn to the others of its list."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ChainScreen(LiveScreen):
 
     @property
     def chain(self) -> Chain:
-        """The chain that is shown, as it was last known."""
+        """Return the chain that is shown, as it was last seen."""
         return self._chains[self._at]
 
     def show_page(self) -> None:
-        """Draw the chain as it is in the window of now."""
+        """Draw the chain as it is in the current window."""
         window = self.main.shown
         if window is None or not self.whole:
             return
@@ -45,7 +45,7 @@ class ChainScreen(LiveScreen):
         number = f"{self._at + 1} of {len(self._chains)}  Left Right  " if len(self._chains) > 1 else ""
         silenced = "  (silenced)" if self.chain.id in self.main.panel.silenced else ""
         self.query_one("#page", Page).show(
-            chain_page(self.chain, window, unicode=self.stalltop.unicode, letters=self.app.no_color),
+            chain_page(self.chain, window, glyphs=self.stalltop.glyphs, letters=self.app.no_color),
             title=f"{self.TITLE_TEXT}{silenced}",
             hint=f"{number}{key('chains')} row  {key('copy')} copy fix  {key('silence')} silence  Esc closes",
             said=self._text,
@@ -54,21 +54,21 @@ class ChainScreen(LiveScreen):
     # ---- keys
 
     def action_turn(self, step: int) -> None:
-        """The previous or next chain."""
+        """Show the previous (-1) or next (1) chain."""
         self._at = min(max(self._at + step, 0), len(self._chains) - 1)
         self.query_one("#page", Page).action_end(-1)
         self.show_page()
 
     def action_chains(self) -> None:
-        """To the row that the chain speaks of."""
+        """Go to the row that the chain names."""
         self.to_main()
         self.main.problems.to_row(self.chain)
 
     def action_copy(self) -> None:
-        """Copy the command that helps; just after a file was saved, its path."""
+        """Copy the command that fixes the problem, or, shortly after a file was saved, its path."""
         if not self.main.files.copy_path():
             self.main.problems.copy_fix_of(self.chain)
 
     def action_silence(self) -> None:
-        """Hide the chain on the main screen, or show it again."""
+        """Silence the problem on the main screen, or show it again."""
         self.main.problems.silence_chain(self.chain)

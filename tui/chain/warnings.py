@@ -1,4 +1,4 @@
-"""What is wrong or not known in a window, worst first. Pure functions."""
+"""Warnings about a window that are not problems of their own, the worst first. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,53 +9,55 @@ from typing import Literal
 from stalltop.model.chain import Chain
 from stalltop.model.devices.device import Device
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import LOSSES, UNCOUNTED, OpenCall, Window
 from stalltop.tui.tables.groups import HUNG_NS, LONG_OPEN_NS
 
 Level = Literal["bad", "warn", "dim"]
 _RANK = {"bad": 0, "warn": 1, "dim": 2}
 _HANGS = ("hung_call", "nccl_hang")
-"""Causes whose chains tell of calls that do not return."""
+"""Causes of chains about calls that do not return."""
 _HELD_BACK = ("gpu_power", "gpu_thermal", "gpu_hardware_slowdown", "gpu_clocks")
-"""Causes whose chains tell of a device that is held back."""
+"""Causes of chains about a throttled device."""
 ORDINARY = ("abandoned", "no_entry", "no_slice")
-"""Losses that every day brings, such as calls that began before they were traced: the page lists them."""
+"""Ordinary losses, such as calls that began before they were traced. Only the page lists them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """One warning: a line, and what can be done about it."""
+    """A warning: its text, and what the user can do."""
 
     level: Level
     text: str
     remedy: str = ""
     name: str = ""
-    """The part of the text that may be cut first where there is little room."""
+    """A part of the text that is cut first if there is little room."""
     aside: bool = False
-    """Nothing is wrong: worth a line only where all of them are listed."""
+    """Whether it tells of no fault. It then shows only in the complete list."""
     standing: bool = False
-    """It was so from the start and stays so: who has read it may hide it."""
+    """Whether it holds since the start, so that the user may silence it after reading it."""
 
 
-def warnings(window: Window | None, notes: Sequence[str] = (), *, unicode: bool = True) -> list[Warn]:
-    """All warnings about ``window`` that its chains do not tell; ``notes`` are the program's own."""
+def warnings(window: Window | None, notes: Sequence[str] = (), glyphs: Glyphs = UNICODE) -> list[Warn]:
+    """Return all warnings about ``window`` that its chains do not contain, and ``notes`` of the program."""
     found = [Warn("dim", note) for note in notes]
     if window is not None:
         found += _tracing(window)
-        found += _open_calls(window, unicode)
+        found += _open_calls(window, glyphs)
         found += _losses(window)
         found += _devices(window)
     return sorted(found, key=lambda warning: _RANK[warning.level])
 
 
 def long_open(window: Window) -> list[OpenCall]:
-    """Outermost calls open, or open at their thread's end, long enough for a word; the longest first."""
+    """Return the outermost calls that are open for long, or whose thread ended within them, the longest
+    first."""
     calls = [call for call in window.open_calls if call.age_ns >= LONG_OPEN_NS and not call.nested]
     return sorted(calls, key=lambda call: -call.age_ns)
 
 
 def named(call: OpenCall, window: Window) -> str:
-    """Whose call it is, for a person."""
+    """Return the tenant, process and thread of a call as text."""
     tenant = window.tenants.get(call.tenant)
     return f"{tenant.name if tenant else call.tenant}: {call.process} {call.pid}"
 
@@ -80,11 +82,11 @@ def _tracing(window: Window) -> list[Warn]:
     return found
 
 
-def _open_calls(window: Window, unicode: bool) -> list[Warn]:
+def _open_calls(window: Window, glyphs: Glyphs) -> list[Warn]:
     return [
         Warn(
             "bad" if call.age_ns >= HUNG_NS else "warn",
-            _open_call(call, window, figures.duration(call.age_ns, unicode=unicode).strip()),
+            _open_call(call, window, figures.duration(call.age_ns, glyphs).strip()),
         )
         for call in long_open(window)
         if not any(_tells(chain, call) for chain in window.chains)
@@ -92,7 +94,7 @@ def _open_calls(window: Window, unicode: bool) -> list[Warn]:
 
 
 def _tells(chain: Chain, call: OpenCall) -> bool:
-    """Whether ``chain`` is about this call."""
+    """Return whether ``chain`` is about this call."""
     if not chain.open or chain.cause not in _HANGS or call.ended:
         return False
     rows = {(key.tenant, key.pid, key.operation) for key in chain.rows}
@@ -123,7 +125,7 @@ def _devices(window: Window) -> list[Warn]:
 
 
 def _names(chain: Chain, device: Device) -> bool:
-    """Whether ``chain`` is about this device being held back."""
+    """Return whether ``chain`` is about the throttling of this device."""
     names = (f"GPU {device.index}", f"GPU{device.index}", device.uuid)
     told = chain.open and chain.cause in _HELD_BACK
     return told and any(link.device in names for link in chain.links)

@@ -1,4 +1,4 @@
-"""The page of all warnings and of what is traced."""
+"""The page with all warnings and the coverage."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from stalltop.widgets.page import Page
 
 
 class WarningsScreen(LiveScreen):
-    """All warnings and what is traced, of the window that the main screen shows."""
+    """Shows all warnings and the coverage of the window that the main screen shows."""
 
     TITLE_TEXT = "Warnings and coverage"
     BINDINGS = [Binding("a", "close", show=False)]
 
     def show_page(self) -> None:
-        """Draw the window of now."""
+        """Draw the current window."""
         if not self.whole:
             return
         window = self._drawn_of = self.main.shown
-        text = warnings_page(window, self.main.drawing.notes, unicode=self.stalltop.unicode)
+        text = warnings_page(window, self.main.drawing.notes, self.stalltop.glyphs)
         self._plain = plain(text)
         self.query_one("#page", Page).show(text, title=self.TITLE_TEXT, said=self._text)

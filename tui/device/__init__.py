@@ -1,1 +1,1 @@
-"""The pages of the GPUs."""
+"""The pages about GPUs."""

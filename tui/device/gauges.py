@@ -1,4 +1,4 @@
-"""Figures of a GPU that are true at a moment: what they are called, where they end, how they read."""
+"""The gauges of a GPU, such as its temperature: their names, scales and texts."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from stalltop.tui.pages.sections import Frame
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A figure of a device that is true at a moment."""
+    """A figure of a device that holds at one moment."""
 
     name: str
     value: Callable[[Device], float | None]
     most: Callable[[Device], float | None]
-    """The end of its scale: what there is of it; None where that is not known."""
+    """Returns the end of the scale; None if it is not known."""
     text: Callable[[float | None, Frame], str]
     asked: tuple[str, ...]
-    """What the notes of a device call it, where it could not be read."""
+    """The names of the figure in the notes of a device, which tell why it could not be read."""
     fields: tuple[str, ...]
-    """Fields of the device that it is from."""
+    """The fields of the device from which the figure is computed."""
     about: str = ""
-    """What it means, where the name does not say it."""
+    """What the figure means, if the name does not tell it."""
 
 
 def share(used: float | None, whole: float | None) -> float | None:
-    """``used`` of ``whole`` in percent; None where either is not known."""
+    """Return ``used`` as a percentage of ``whole``; None if either is not known."""
     return 100.0 * used / whole if used is not None and whole else None
 
 
@@ -42,11 +42,11 @@ def _percent(value: float | None, frame: Frame) -> str:
 
 
 def _memory(value: float | None, frame: Frame) -> str:
-    return figures.memory(value, unicode=frame.unicode).strip()
+    return figures.memory(value, frame.glyphs).strip()
 
 
 def hundred(device: Device) -> float | None:
-    """The end of a scale of percent, or of degrees."""
+    """Return the end of a scale of percent or degrees."""
     return 100.0
 
 
@@ -102,4 +102,4 @@ GAUGES: Final = (
         ("sm_clock_mhz",),
     ),
 )
-"""All of them, in the order of the page."""
+"""All gauges in the order of the page."""

@@ -1,6 +1,6 @@
-"""The page of one GPU: every figure with its unit, and who holds memory on it. Pure functions.
+"""The sections of the page about one GPU: its figures, and the processes that hold memory. Pure functions.
 
-Its past is in ``tui.device.past``.
+``tui.device.past`` has the section about its past.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from stalltop.widgets.page import PageLine
 from stalltop.widgets.strips import printable
 
 MOST_LISTED = 16
-"""Processes that are listed; how many more there are is said."""
+"""The most processes that are listed."""
 _NOT_GIVEN = "the driver gives none"
-"""In place of a figure that no note tells of."""
+"""Replaces a figure that is missing without a note that tells why."""
 
 
 def title(device: Device) -> Section:
-    """Which device it is."""
+    """Return the name of the device."""
     lines = [
         PageLine(
             (
@@ -44,7 +44,7 @@ def title(device: Device) -> Section:
 
 
 def now(device: Device, window: Window, frame: Frame) -> Section:
-    """Every figure at the end of the window, and what was counted within it."""
+    """Return all figures at the end of the window, and the counts within it."""
     lines = [heading("Now")]
     for gauge in GAUGES:
         value, most = gauge.value(device), gauge.most(device)
@@ -67,13 +67,13 @@ def now(device: Device, window: Window, frame: Frame) -> Section:
 
 
 def _limits(device: Device) -> str:
-    """Where temperature becomes a matter."""
+    """Return the temperatures from which the GPU slows down or shuts down."""
     limits = (("slows down at", device.slowdown_celsius), ("turns off at", device.shutdown_celsius))
     return ", ".join(f"{what} {celsius:.0f}C" for what, celsius in limits if celsius)
 
 
 def _together(lines: Sequence[PageLine]) -> list[PageLine]:
-    """``lines`` with all that the driver does not give in one."""
+    """Join the lines about figures that the driver does not report to one."""
     without = [line for line in lines if line.parts[-1][0].endswith(_NOT_GIVEN)]
     if len(without) < 2:
         return list(lines)
@@ -84,7 +84,10 @@ def _together(lines: Sequence[PageLine]) -> list[PageLine]:
 
 
 def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
-    """A dash, and why there is no figure. ``field``: of ``Device``, for one that counts."""
+    """Return a dash and the reason why a figure is missing.
+
+    ``asked`` are its names in the device's notes; ``field`` is its field of ``Device`` if it is a counter.
+    """
     age = dict(device.ages).get(field)
     if age is not None:
         return f"{frame.missing()}  not asked for {age:.0f}s: the driver is slow to tell it"
@@ -96,7 +99,7 @@ def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
 
 
 def _held(device: Device, window: Window, frame: Frame) -> list[PageLine]:
-    """What holds the clocks down."""
+    """Return the reasons why clocks are throttled."""
     reasons = ", ".join(device.throttle_reasons)
     lines = [
         pair("held down", _why(device, frame, "throttle reasons"), "dim")
@@ -111,7 +114,7 @@ def _held(device: Device, window: Window, frame: Frame) -> list[PageLine]:
         if ns is None:
             lines.append(pair("  " + name, _why(device, frame, asked, field=field), "dim"))
         else:
-            # What is slow to ask for, or came late, has what came in the windows before as well.
+            # A slow or late reading also contains the throttling of earlier windows.
             of = "this window" if ns <= window.seconds * 1e9 else "this window and those before"
             lines.append(pair("  " + name, f"{frame.duration(ns)} of {of}", "warn" if ns else "text"))
     others = [f"{name} {frame.duration(ns)}" for name, ns in held(device, frame)]
@@ -119,13 +122,13 @@ def _held(device: Device, window: Window, frame: Frame) -> list[PageLine]:
 
 
 def _link(device: Device, frame: Frame) -> list[PageLine]:
-    """The link to the host."""
+    """Return the state of the PCIe link."""
     if device.pcie_generation is None and device.pcie_width is None:
         lines = [pair("PCIe", _why(device, frame, "PCIe generation", "PCIe width"), "dim")]
     else:
         said = f"generation {_of(device.pcie_generation, device.pcie_generation_max, frame)}, "
         said += f"{_of(device.pcie_width, device.pcie_width_max, frame)} lanes"
-        # A link that is idle saves power by a lower generation; lanes never go for that.
+        # An idle link lowers its generation to save power; it never lowers its number of lanes.
         slow = bool(device.pcie_width and device.pcie_width_max and device.pcie_width < device.pcie_width_max)
         lines = [pair("PCIe", said, "warn" if slow else "text")]
     return [*lines, _counted("  replays", "pcie_replays", device, frame, "PCIe replays")]
@@ -137,7 +140,7 @@ def _of(value: int | None, most: int | None, frame: Frame) -> str:
 
 
 def _errors(device: Device, frame: Frame) -> list[PageLine]:
-    """What went wrong within the window."""
+    """Return the errors within the window."""
     if device.remap_pending is None:
         pending = pair("remapped", _why(device, frame, "remapped rows"), "dim")
     elif device.remap_pending:
@@ -171,7 +174,7 @@ def _counted(name: str, field: str, device: Device, frame: Frame, asked: str, ro
 
 
 def processes(device: Device, window: Window, frame: Frame) -> Section:
-    """Who holds a context on it, and how much memory."""
+    """Return the processes that hold a context on the device, with their memory."""
     lines = [heading(f"Processes: {len(device.processes)}", "with a context on it; time is not told apart")]
     names = {(use.tenant, use.pid): use.process for use in window.evidence.processes}
     names.update({(key.tenant, key.pid): key.process for key in window.rows.keys})
@@ -187,7 +190,7 @@ def processes(device: Device, window: Window, frame: Frame) -> Section:
     order = sorted(device.processes, key=lambda one: (-(one.memory_bytes or 0), one.pid))
     for one in order[:MOST_LISTED]:
         front = f"  {one.pid:>7} {one.kind.ljust(5)} "
-        front += figures.memory(one.memory_bytes, unicode=frame.unicode) + " "
+        front += figures.memory(one.memory_bytes, frame.glyphs) + " "
         front += f"{_sample(one, frame):>12} " if sampled else ""
         front += f"{parts_of.get(one.pid, frame.missing()):>5} " if parts_of else ""
         name = names.get((one.tenant, one.pid), "")
@@ -202,26 +205,26 @@ def processes(device: Device, window: Window, frame: Frame) -> Section:
 
 
 def _untraced(process: DeviceProcess) -> str:
-    """A process of which no call is traced, by the name that it has."""
+    """Return the name of a process whose calls are not traced."""
     return f"{printable(process.process)}, not traced" if process.process else "not traced"
 
 
 def _sample(process: DeviceProcess, frame: Frame) -> str:
-    """What the driver last sampled of it, and how old that is."""
+    """Return the driver's last utilization sample of the process, and its age."""
     if process.sample_age_seconds is None or process.sm_percent is None:
         return frame.missing()
     return f"{process.sm_percent:.0f}% {process.sample_age_seconds:.0f}s ago"
 
 
 def unread(device: Device) -> Section:
-    """What the driver could not tell, and why."""
+    """Return what the driver could not report, and why."""
     if not device.notes:
         return Section("unread", ())
     return Section("unread", (heading("What could not be read"), *(note(said) for said in device.notes)))
 
 
 def none(window: Window) -> Section:
-    """In place of a device."""
+    """Return the section that replaces the page if there is no device."""
     why = window.devices.unavailable or "none found"
     return Section(
         "none",

@@ -1,6 +1,6 @@
-"""What the parts of a GPU do beside what every GPU tells: engines, clocks, links, fans, memory that wore out.
+"""The lines about parts of a GPU: engines, clocks, links, fans, retired memory. Pure functions.
 
-Only what the device has is shown. Pure functions.
+Only the parts that the device has are shown.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from stalltop.tui.pages.sections import Frame, Section, duration_text, heading, 
 from stalltop.widgets.page import PageLine
 
 Said = tuple[str, str]
-"""Text and role."""
+"""A text and its role."""
 
 
 def facts(device: Device) -> list[PageLine]:
-    """Where it is and how it is set up, in one line; none where nothing of that is known."""
+    """Return one line with the location and configuration of the device; empty if neither is known."""
     said = [
         device.pci_bus_id,
         f"/dev/nvidia{device.minor}" if device.minor is not None else "",
@@ -34,24 +34,24 @@ def facts(device: Device) -> list[PageLine]:
 
 
 def age(device: Device, *fields: str) -> Said | None:
-    """How old these figures are, where they are older than the rest of the page."""
+    """Return the age of these figures if they are older than the rest of the page; else None."""
     ages = [seconds for name, seconds in device.ages if name in fields]
     return (f"  {duration_text(max(ages))} old", "dim") if ages else None
 
 
 def aged(line: PageLine, device: Device, *fields: str) -> PageLine:
-    """``line`` with the age of its figures."""
+    """Add the age of its figures to ``line``."""
     said = age(device, *fields)
     return PageLine((*line.parts, said), line.indent) if said else line
 
 
 def parts(device: Device, window: Window, frame: Frame) -> Section:
-    """One line for each part that tells something."""
+    """Return one line for each part of the device that reports figures."""
     lines = []
     for name, fields, told in _LINES:
         said = told(device, window, frame)
         if said is None and any(field in DEVICE_COUNTERS for field, _ in device.ages if field in fields):
-            # So slow to tell that it is not asked for each window.
+            # A reading that takes so long that not each window asks for it.
             said = f"{frame.missing()}  not asked in this window", "dim"
         if said is not None:
             lines.append(aged(pair(name, *said), device, *fields))
@@ -94,7 +94,7 @@ def _bar1(device: Device, window: Window, frame: Frame) -> Said | None:
     if device.bar1_used_bytes is None:
         return None
     used, total = (
-        figures.memory(value, unicode=frame.unicode).strip()
+        figures.memory(value, frame.glyphs).strip()
         for value in (device.bar1_used_bytes, device.bar1_total_bytes)
     )
     return f"{used} of {total} mapped by the host", "text"
@@ -111,7 +111,7 @@ def _pcie(device: Device, window: Window, frame: Frame) -> Said | None:
     came, went = device.pcie_rx_bytes_per_second, device.pcie_tx_bytes_per_second
     if came is None and went is None:
         return None
-    rates = (f"{figures.size(rate, unicode=frame.unicode).strip()}/s" for rate in (came, went))
+    rates = (f"{figures.size(rate, frame.glyphs).strip()}/s" for rate in (came, went))
     return "{} from the host, {} to it".format(*rates), "text"
 
 
@@ -128,7 +128,7 @@ def _link_traffic(device: Device, window: Window, frame: Frame) -> Said | None:
     came, went = device.nvlink_rx_bytes, device.nvlink_tx_bytes
     if came is None and went is None:
         return None
-    sizes = (figures.size(value, unicode=frame.unicode).strip() for value in (came, went))
+    sizes = (figures.size(value, frame.glyphs).strip() for value in (came, went))
     return "{} received, {} sent in this window".format(*sizes), "text"
 
 
@@ -172,6 +172,7 @@ _LINES: Final = (
     ("DRAM", ("dram_percent",), _percent("dram_percent", "of its bandwidth")),
     ("encoder", ("encoder_percent",), _percent("encoder_percent", "busy")),
     ("decoder", ("decoder_percent",), _percent("decoder_percent", "busy")),
+    ("JPEG decoder", ("jpeg_percent",), _percent("jpeg_percent", "busy")),
     ("memory clock", ("memory_clock_mhz",), _clock("memory")),
     ("video clock", ("video_clock_mhz",), _clock("video")),
     ("memory heat", ("memory_temperature_celsius",), _memory_heat),
@@ -186,11 +187,12 @@ _LINES: Final = (
     ("pages retired", ("retired_pages",), _retired),
     ("rows replaced", ("remapped_corrected", "remapped_uncorrected"), _rows),
 )
-"""Name, fields of ``Device`` whose age counts, what is said."""
+"""(name, fields of ``Device`` whose age is shown, function that returns the text) for each line."""
 
 
 def held(device: Device, frame: Frame) -> Iterator[tuple[str, int]]:
-    """What else held the clocks down within the window, beside power and heat, and for how long (ns)."""
+    """Yield the reasons other than power and heat for which clocks were throttled in the window, and how long
+    (ns)."""
     for name, ns in (
         ("sync boost", device.sync_boost_held_ns),
         ("board limit", device.board_limit_held_ns),

@@ -1,4 +1,4 @@
-"""What the figures of a GPU were over time: areas on its page, charts below the list. Pure functions."""
+"""Draws the figures of a GPU over time: areas on its page, charts below the list of GPUs. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from stalltop.widgets.charts import Chart, Charts, area, edges
 from stalltop.widgets.page import PageLine
 
 STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)
-"""Seconds that a column of the past may stand for."""
+"""Seconds that one column may stand for."""
 CHARTED_SECONDS: Final = 300.0
-"""How far charts below the list of devices look back."""
+"""Seconds that the charts below the list of devices cover."""
 _FIGURES: Final = 27
-"""Cells right of a line of the past: now, least and most."""
+"""Cells right of an area: the current value, the least and the largest."""
 _MOST_LINES: Final = 4
-"""Lines of one figure on the page."""
+"""The most lines of one area on the page."""
 _OTHER_LINES: Final = 36
-"""Lines of a page that its areas leave to other sections, about."""
+"""Approximate number of lines of the page's other sections."""
 WIDE: Final = 160
-"""Cells from which all charts of a device stand side by side."""
+"""Width in cells from which all charts of a device stand side by side."""
 _CHARTED: Final = ("busy", "memory", "power", "SM clock")
-"""Figures of the charts below the list."""
+"""The gauges of the charts below the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureCourse:
-    """A device over time, in columns of so many seconds."""
+    """The figures of a device over time, in columns of ``step`` seconds."""
 
     step: int
     """Seconds of a column."""
     span: float
-    """Seconds from the first to the last look."""
+    """Seconds from the first to the last sample."""
     last: int
-    """Number of the newest column since the epoch: a value stays in its column as time goes on."""
+    """The newest column, counted from the epoch, so that a value stays in its column as time passes."""
     seen: Sequence[tuple[int, Device]]
-    """The looks, each with the number of its column."""
+    """The samples, each with the number of its column."""
     room: int
-    """Columns there are."""
+    """The number of columns."""
 
     def means(self, gauge: Gauge) -> list[float | None]:
-        """The mean of a figure in each column, the newest last; None where it is not known."""
+        """Return the mean of a gauge in each column, the newest last; None if it is not known."""
         sums = [[0.0, 0] for _ in range(self.room)]
         for column, device in self.seen:
             value = gauge.value(device)
@@ -57,12 +57,12 @@ class FigureCourse:
         return [total / number if number else None for total, number in sums]
 
     def known(self, gauge: Gauge) -> list[float]:
-        """The figure in each look in which it is known."""
+        """Return the values of a gauge in the samples that have one."""
         values = (gauge.value(device) for column, device in self.seen if self.last - column < self.room)
         return [value for value in values if value is not None]
 
     def held(self) -> list[bool]:
-        """Whether something held the clocks down, in each column."""
+        """Return for each column whether clocks were throttled."""
         found = [False] * self.room
         for column, device in self.seen:
             if device.throttle_reasons and self.last - column < self.room:
@@ -73,8 +73,11 @@ class FigureCourse:
 def course(
     device: Device, parts: Sequence[Packed], room: int, seconds: float = float("inf")
 ) -> FigureCourse | None:
-    """``device`` in ``parts``, oldest first, of which the last ``seconds`` count, in ``room`` columns; None
-    where only one moment is known."""
+    """Return the figures of ``device`` over the last ``seconds`` of ``parts``, oldest first, in ``room``
+    columns.
+
+    None if fewer than two samples are known.
+    """
     since = parts[-1].window.end - seconds if parts else 0.0
     seen = [
         (part.window.end, one)
@@ -91,8 +94,7 @@ def course(
 
 
 def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
-    """Each gauge over all that is kept, one column for as many seconds as that takes; several lines high
-    where there is room."""
+    """Return an area for each gauge over all that is kept; several lines high if there is room."""
     found = course(device, parts, max(frame.width - LABEL - 3 - _FIGURES, 8))
     if found is None:
         return Section("past", (heading("Over time"), note("only this moment is known, nothing before it")))
@@ -105,7 +107,7 @@ def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
         if not plain:
             continue
         top = gauge.most(device) or max(plain)
-        drawn = area(found.means(gauge), high, top, unicode=frame.unicode)
+        drawn = area(found.means(gauge), high, top, frame.glyphs)
         figures = " ".join(
             gauge.text(value, frame).rjust(8) for value in (gauge.value(device), min(plain), max(plain))
         )
@@ -130,7 +132,7 @@ def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
 
 
 def charts(devices: Sequence[Device], parts: Sequence[Packed], frame: Frame) -> list[list[Chart]]:
-    """The charts below the list of ``devices``: a row for each of them, or two where width is short."""
+    """Return the charts of ``devices``: a row of charts for each, or two rows on a narrow terminal."""
     number = _beside(frame)
     cells = Charts.cells(frame.width, number)
     rows: list[list[Chart]] = []
@@ -144,7 +146,7 @@ def charts(devices: Sequence[Device], parts: Sequence[Packed], frame: Frame) -> 
 
 
 def _beside(frame: Frame) -> int:
-    """Charts that stand side by side."""
+    """Return the number of charts side by side."""
     return len(_CHARTED) if frame.width >= WIDE else len(_CHARTED) // 2
 
 
@@ -162,7 +164,8 @@ def _chart(gauge: Gauge, device: Device, found: FigureCourse, frame: Frame) -> C
 
 
 def span_text(devices: Sequence[Device], parts: Sequence[Packed], frame: Frame) -> str:
-    """How far the charts look back and what a column of them is, in words; empty where there are none."""
+    """Return the text about how much time the charts and their columns cover; empty if there are no
+    charts."""
     cells = Charts.cells(frame.width, _beside(frame))
     for device in devices[:1]:
         found = course(device, parts, cells, CHARTED_SECONDS)

@@ -1,4 +1,4 @@
-"""The page of one device, with the others to the left and right; and the list of several."""
+"""The page about one device, from which the user can turn to the others; and the list of devices."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from stalltop.widgets.table import HEAD_LINES, Table
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow
 
 BESIDE_FROM = 150
-"""Cells from which a page has two columns."""
+"""Width in cells from which a page has two columns."""
 GRAPHS_FIRST_FROM = 40
-"""Lines from which the past of a device stands above its figures."""
+"""Lines of the terminal from which the past of a device comes before its figures."""
 
 
 class DeviceScreen(LivePage):
-    """Shows the device number ``at`` of the window, or says why there is none."""
+    """Shows device number ``at`` of the window, or tells why there is none."""
 
     BINDINGS = [
         Binding("D", "close", show=False),
@@ -48,7 +48,7 @@ class DeviceScreen(LivePage):
         self._devices = 0
 
     def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
-        """The page of the device."""
+        """Return the page of the device."""
         devices = window.devices.devices
         self._devices = len(devices)
         hint = self.keys_hint
@@ -69,12 +69,12 @@ class DeviceScreen(LivePage):
         name, hint = f"GPU {device.index}", several + hint
         if wide:
             return Drawn(name, hint, (title, graphs), ((now,), (shared, *rest)))
-        # Where there is room for all of it, what it was like comes first; else what it is now.
+        # With room for everything the past comes first, otherwise the current figures.
         first = (graphs, now, shared) if frame.height >= GRAPHS_FIRST_FROM else (now, shared, graphs)
         return Drawn(name, hint, (title, *first, *rest))
 
     def action_device(self, step: int) -> None:
-        """The previous or next device."""
+        """Show the previous (-1) or next (1) device."""
         at = min(max(self._at + step, 0), max(self._devices - 1, 0))
         if at != self._at:
             self._at = at
@@ -82,23 +82,23 @@ class DeviceScreen(LivePage):
 
 
 class DeviceTable(Table, can_focus=True):
-    """The list of devices, with the keys of the tables."""
+    """The list of devices, with the key bindings of tables."""
 
     BINDINGS = bindings("table")
 
 
 class DevicesScreen(TableScreen):
-    """All devices, one line each; Enter opens one."""
+    """Shows all devices, one line each. Enter opens the page of one."""
 
     BINDINGS = [Binding("D", "close", show=False)]
 
     def __init__(self, on: Sequence[int] = ()) -> None:
-        """``on``: numbers of devices, the first of which has the cursor at the start."""
+        """``on`` are numbers of devices. The cursor begins on the first of them."""
         super().__init__()
         self._on = on
 
     def on_mount(self) -> None:
-        """Put the cursor where it was asked for."""
+        """Put the cursor on the device that was asked for."""
         window = self.main.shown
         for device in window.devices.devices if window is not None else ():
             if device.index in self._on[:1]:
@@ -106,28 +106,28 @@ class DevicesScreen(TableScreen):
 
     @property
     def table(self) -> DeviceTable:
-        """The table."""
+        """Return the list of GPUs on this screen."""
         return self.query_one("#list", DeviceTable)
 
     def new_table(self) -> DeviceTable:
-        """The widget, made once."""
-        return DeviceTable("list", unicode=self.stalltop.unicode)
+        """Return the list; called once."""
+        return DeviceTable("list")
 
     def compose(self) -> ComposeResult:
-        """The list above its charts."""
+        """Yield the list and the charts below it."""
         yield from super().compose()
-        yield Charts("charts", unicode=self.stalltop.unicode)
+        yield Charts("charts")
 
     def data(self, window: Window) -> TableData:
-        """The devices of ``window``."""
-        frame = Frame(self.app.size.width, self.app.size.height, self.stalltop.unicode)
+        """Return the rows for the devices of ``window``."""
+        frame = Frame(self.app.size.width, self.app.size.height, self.stalltop.glyphs)
         past, devices = past_of(self.main, window), window.devices.devices
         charts = self.query_one("#charts", Charts)
         charts.display = bool(devices) and frame.height >= CHARTS_FROM
         data = table(window, past, frame, charted=charts.display)
         if charts.display:
             self.table.styles.height = min(len(devices) + HEAD_LINES + 1, frame.height // 2)
-            # Of many devices, those from the one under the cursor on.
+            # With more devices than charts fit, the charts begin at the device under the cursor.
             at = data.find(self.table.cursor_key) or 0
             fitting = max((frame.height - len(devices) - 4) // LEAST_LINES, 1)
             first = at if len(devices) > fitting else 0
@@ -138,28 +138,30 @@ class DevicesScreen(TableScreen):
 
     @on(Table.Moved)
     def _moved(self) -> None:
-        """Of many devices, those from the one under the cursor on have charts."""
+        """Draw the charts again, because they may begin at the device under the cursor."""
         self.show_page()
 
-    @on(Table.Chosen)
-    def _chosen(self, message: Table.Chosen) -> None:
+    @on(Table.RowChosen)
+    def _chosen(self, message: Table.RowChosen) -> None:
         at = message.table.data.find(message.key)
         if at is not None:
             self.app.push_screen(DeviceScreen(at))
 
 
 PAST_CELLS = 18
-"""Cells of the past of how busy a device was, where there is room for it."""
+"""Cells of the sparkline of utilization, if there is room for it."""
 _WIDE = 120
 
 
 CHARTS_FROM = 20
-"""Lines from which the list has charts below it."""
+"""Lines of the terminal from which the list has charts below it."""
 
 
 def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool = False) -> TableData:
-    """All devices of ``window``, one row each; ``past``: the windows before, oldest first; ``charted``: with
-    charts of them below."""
+    """Return one row for each device of ``window``.
+
+    ``past``: earlier windows, oldest first. ``charted``: whether charts are shown below the list.
+    """
     columns = [
         Column("name", "GPU", 16, right=False, fixed=True, most=40),
         Column("busy", "BUSY", 5),
@@ -187,7 +189,7 @@ def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool
 
 
 def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRow:
-    unicode = frame.unicode
+    glyphs = frame.glyphs
 
     ages = dict(device.ages)
 
@@ -208,20 +210,20 @@ def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRo
         Cell(f"{device.index} {device.name.removeprefix('NVIDIA ')}", "bad" if device.lost else ""),
         whole("utilization_percent", "%"),
         *busy,
-        Cell(figures.memory(device.memory_used_bytes, unicode=unicode)),
-        Cell(figures.memory(device.memory_total_bytes, unicode=unicode), "dim"),
+        Cell(figures.memory(device.memory_used_bytes, glyphs)),
+        Cell(figures.memory(device.memory_total_bytes, glyphs), "dim"),
         whole("power_watts", "W"),
         whole("temperature_celsius", "C", "warn" if is_hot(device) else ""),
         whole("sm_clock_mhz", "MHz"),
         held,
         Cell(sharing_text.short(device) or frame.missing()),
-        Cell(figures.count(wrong, unicode=unicode), "bad" if wrong else "dim"),
+        Cell(figures.count(wrong, glyphs), "bad" if wrong else "dim"),
     )
     return TableRow((device.uuid, device.index), cells, f"GPU {device.index}")
 
 
 def _busy(device: Device, past: Sequence[Packed], frame: Frame) -> str:
-    """How busy it was in each of the latest windows."""
+    """Return the sparkline of the utilization in the latest windows."""
     found = [
         next(
             (one.utilization_percent for one in part.window.devices.devices if one.index == device.index),
@@ -229,4 +231,4 @@ def _busy(device: Device, past: Sequence[Packed], frame: Frame) -> str:
         )
         for part in past[-PAST_CELLS:]
     ]
-    return sparkline(found, high=100.0, unicode=frame.unicode).rjust(PAST_CELLS)
+    return sparkline(found, high=100.0, glyphs=frame.glyphs).rjust(PAST_CELLS)

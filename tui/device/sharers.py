@@ -1,4 +1,4 @@
-"""Who shares a GPU: the section of its page. Pure functions."""
+"""The section about the tenants that share a GPU. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from stalltop.tui.pages.sections import Frame, Section, heading, more, note
 from stalltop.widgets.page import PageLine
 
 MOST_LISTED: Final = 12
-"""Tenants that are listed of each device; how many more there are is said."""
+"""The most tenants that are listed for each device."""
 MOST_GIVEN: Final = 12
 
 
 def sharers(device: Device, window: Window, frame: Frame) -> Section:
-    """How the device is shared and by whom, with what was measured of each; and what a scheduler gave."""
+    """Return how tenants share the device, the figures of each, and the share that a scheduler gave to
+    each."""
     sharing = sharing_of(window, device)
     lines = [
         heading("Who shares it", sharing_text.WORDS[sharing.way]),
-        note(sharing_text.statement(sharing, window, unicode=frame.unicode), "text"),
+        note(sharing_text.statement(sharing, window, frame.glyphs), "text"),
     ]
     told = sharing_text.help_text(sharing)
     lines += [note(told)] if told else []
@@ -30,19 +31,19 @@ def sharers(device: Device, window: Window, frame: Frame) -> Section:
 
 
 def _tenants(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
-    """The tenants of the device, or of each MIG instance on it."""
+    """Return the tenants of the device, or of each MIG device on it."""
     layout = sharing_table.layout(frame.width - 3)
     lines = [PageLine(((f"  {layout.head.upper()}", "dim"),))]
     for part in sharing.parts or (sharing,):
         where = f"{part.label} " if sharing.parts else ""
-        if sharing.parts and (size := mig_lines.told(part, window, unicode=frame.unicode)):
+        if sharing.parts and (size := mig_lines.told(part, window, frame.glyphs)):
             lines.append(PageLine(((f"  {size}", "text" if part.sharers else "dim"),), indent=4))
         if sharing.parts and part.shared:
-            lines.append(note(sharing_text.statement(part, window, unicode=frame.unicode)))
+            lines.append(note(sharing_text.statement(part, window, frame.glyphs)))
         for one in part.sharers[:MOST_LISTED]:
-            name, figures = sharing_table.cells(one, window, layout, where=where, unicode=frame.unicode)
+            name, figures = sharing_table.cells(one, window, layout, where=where, glyphs=frame.glyphs)
             lines.append(PageLine(((f"  {name}", "label"), (figures, "text"))))
-            for text, wrong in sharing_table.notes(one, part, window, unicode=frame.unicode):
+            for text, wrong in sharing_table.notes(one, part, window, frame.glyphs):
                 lines.append(PageLine(((f"    {text}", "warn" if wrong else "dim"),), indent=6))
         lines += more(len(part.sharers) - MOST_LISTED)
     if any(one.memory_traced for one in sharing.sharers):
@@ -51,7 +52,7 @@ def _tenants(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
 
 
 def _given(sharing: Sharing, window: Window) -> list[PageLine]:
-    """What Kubernetes gave to whom, beside what becomes of it."""
+    """Return what Kubernetes gave to each container, and whether the container uses it."""
     if not sharing.holdings:
         return []
     lines = [PageLine((("  given by Kubernetes", "dim"),))]

@@ -1,1 +1,1 @@
-"""The main screen."""
+"""The main screen: its widgets, what it draws, and what its keys do."""

@@ -1,4 +1,4 @@
-"""The list of what is wrong on the main screen: its order, what is silenced, how many lines it takes."""
+"""The list of problems and warnings on the main screen: its content, what is silenced, and its height."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ QUIET_BUT = "no warnings but what is silenced"
 
 
 class AlertPanel(AlertList, can_focus=True):
-    """The list with the keys of ``tui.keys``."""
+    """The list of problems with the key bindings of ``tui.keys``."""
 
     BINDINGS = bindings("table")
 
-    def __init__(self, widget_id: str, *, unicode: bool) -> None:
-        super().__init__(widget_id, unicode=unicode)
+    def __init__(self, widget_id: str) -> None:
+        super().__init__(widget_id)
         self._least = 0
-        """Lines that it had since it has the focus."""
+        """The largest number of lines that the list took since it got the focus."""
         self._height: int | str = 1
         self.found = Listed((), (), 0)
-        """What is listed."""
+        """The lines of the list."""
         self.silenced: set[Hashable] = set()
-        """Keys of lines that are hidden; those of chains are their ids."""
+        """Keys of hidden lines. The key of a problem's line is the chain's id."""
         self._silenced_shown = False
 
     def update_from(self, window: Window | None, notes: Sequence[str], starting: str = "") -> None:
-        """Show what is wrong in ``window``, and ``notes``; before the first, what is done until then."""
+        """Show the problems of ``window`` and ``notes``, or the text ``starting`` while there is no
+        window."""
         found = self.found = listed(
             window,
             notes,
@@ -40,7 +41,7 @@ class AlertPanel(AlertList, can_focus=True):
             held=self.found.held,
             silenced=self.silenced,
             show_silenced=self._silenced_shown,
-            unicode=self.unicode,
+            glyphs=self.glyphs,
         )
         rows = list(found.rows)
         if not rows or (rows[0].ended and not any(_stands(row.key) for row in rows)):
@@ -52,36 +53,37 @@ class AlertPanel(AlertList, can_focus=True):
 
     @property
     def chain_here(self) -> Chain | None:
-        """The chain under the cursor."""
+        """Return the chain of the line under the cursor; None if that line has none."""
         return next((chain for chain in self.found.chains if chain.id == self.cursor_key), None)
 
     def silence(self, chain: Chain) -> str:
-        """Hide ``chain`` from now on, or show it again; gives what is to be said about it."""
+        """Hide ``chain`` from now on, or show it again. Returns a message for the user."""
         self.silenced ^= {chain.id}
         return f"silenced: {chain.title}" if chain.id in self.silenced else f"speaks again: {chain.title}"
 
     @property
     def stands_here(self) -> bool:
-        """Whether the line under the cursor says what is so from the start and stays so."""
+        """Return whether the line under the cursor is about something that holds since the start and does not
+        change."""
         return _stands(self.cursor_key)
 
     def silence_here(self) -> str:
-        """Hide the line under the cursor from now on, or show it again; gives what is to be said about it."""
+        """Hide the line under the cursor from now on, or show it again. Returns a message for the user."""
         self.silenced ^= {self.cursor_key}
         return "silenced: this line" if self.cursor_key in self.silenced else "speaks again: this line"
 
     def show_silenced(self) -> str:
-        """Show hidden chains too, or hide them again; gives what is to be said about it."""
+        """Show hidden problems too, or hide them again. Returns a message for the user."""
         self._silenced_shown = not self._silenced_shown
         return "what is silenced is shown" if self._silenced_shown else "what is silenced is hidden"
 
     def forget_height(self) -> None:
-        """The size of the terminal has changed."""
+        """Forget the height of the list, because the size of the terminal changed."""
         self._least = 0
 
     def fit(self, most: int) -> None:
-        """Take ``most`` lines, needed or not: what lies below does not move as chains come and go. With the
-        focus take the lines that are needed, and never fewer than before."""
+        """Take ``most`` lines even if fewer are needed, so that what is below does not move when problems
+        come and go. With the focus, take the lines that are needed, and never fewer than before."""
         height = self.app.size.height
         if most >= height:
             wanted: int | str = "1fr"

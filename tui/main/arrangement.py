@@ -1,4 +1,4 @@
-"""Which panels the main screen shows, and how much room each of them has."""
+"""Decides which panels the main screen shows and how large they are."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from stalltop.widgets.alerts import AlertList, AlertRow
 from stalltop.widgets.footer import KeyLine
 
 _WIDGETS = {"host": "#system", "devices": "#devices", "warnings": "#alerts", "table": "#tables"}
-"""The widgets of panels, by the names of ``settings.PANELS``."""
+"""Selectors of the panels' widgets, by the names in ``settings.PANELS``."""
 
 
 class Arrangement:
-    """The panels of ``screen``: those that are wanted, and those that there is room for."""
+    """Shows those panels of ``screen`` that the user wants and that the terminal has room for."""
 
     def __init__(self, screen: Screen[None]) -> None:
         self._screen = screen
         self.panels: frozenset[str] = frozenset(PANELS)
-        """Those that are wanted, by the names of ``settings.PANELS``."""
+        """The panels that the user wants, by the names in ``settings.PANELS``."""
         self.share = 50
         """Percent of the room that the first of two tables may take."""
         self.enlarged: Enlarged = ""
         self.layout = ScreenLayout()
-        """What there is room for."""
+        """The panels and sizes for the current size of the terminal."""
 
     def fit(self) -> None:
-        """Show what the terminal of now has room for."""
+        """Show the panels that fit into the terminal's current size."""
         screen = self._screen
         width, height = screen.app.size
         self.layout = layout(width, height, self.panels, self.enlarged)
@@ -52,19 +52,19 @@ class Arrangement:
         self.keep_focus()
 
     def keep_focus(self) -> None:
-        """Give the keys to a table where nothing has them: a widget that is hidden loses them."""
+        """Focus a table if no widget has the focus. A widget loses the focus when it is hidden."""
         tables = self._screen.query_one(Tables)
         if self._screen.focused is None and not self.layout.small and tables.display:
             tables.focus_main()
 
     def show_keys(self) -> None:
-        """Show the line of keys where it is wanted, or has something to say."""
+        """Show the line of keys if the user wants it, or if it has a message."""
         keys = self._screen.query_one("#keys", KeyLine)
         wanted = "keys" in self.layout.shown and not self._screen.query_one("#filter").display
         keys.display = wanted or (bool(keys.said) and not self.layout.small)
 
     def show_filter(self, shown: bool) -> None:
-        """Show the line for the filter in place of the line of keys, or the line of keys again."""
+        """Show the filter's line in place of the line of keys, or the line of keys again."""
         self._screen.query_one("#entry").display = shown
         self._screen.query_one("#filter").display = shown
         self.show_keys()

@@ -1,4 +1,4 @@
-"""Draws what the main screen knows of the moment that is shown."""
+"""Draws the moment that the main screen shows."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from stalltop.widgets.timeline import Timeline
 
 
 class Drawing:
-    """Fills the widgets of ``screen`` from ``moments``."""
+    """Fills the widgets of ``screen`` with the data of ``moments``."""
 
     def __init__(self, screen: AppScreen, moments: Moments, arrangement: Arrangement, *, file: bool) -> None:
-        """``file``: what is shown comes from a recording."""
+        """``file`` tells that the data comes from a recording."""
         self._screen = screen
         self._moments = moments
         self._arrangement = arrangement
         self._file = file
         self._alerts_of: Window | None = None
-        """What the list of what is wrong was made of last."""
+        """The window for which the list of problems was made last."""
 
     @property
     def whole(self) -> bool:
-        """Whether all widgets are there: not while the screen is made, nor while it is taken apart, when
-        another window may still come."""
+        """Return whether all widgets exist. A window may arrive while the screen is being built or
+        removed."""
         screen = self._screen
         return screen.is_mounted and screen.display and bool(screen.query("#keys"))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the program has to say beyond the window, one line each."""
+        """Return messages of the program that are not about the window, one line each."""
         newest = self._moments.newest
         return self._screen.stalltop.options.notes + (() if newest is None else newest.kept.notes)
 
@@ -57,7 +57,7 @@ class Drawing:
         return self._screen.query_one("#tables", Tables)
 
     def everything(self) -> None:
-        """Draw the moment that is shown everywhere, unless a page lies on the screen."""
+        """Draw the moment that is shown in all widgets, unless another screen covers this one."""
         app = self._screen.stalltop
         if not self.whole or app.screen is not self._screen:
             return
@@ -78,7 +78,7 @@ class Drawing:
         self._tables.show(window, self._panel.found.open, moments.against, past, normals)
 
     def _devices_before(self, window: Window) -> list[Devices]:
-        """The devices in what is kept up to the end of ``window``, oldest first, where that is drawn."""
+        """Return the devices of earlier windows, oldest first; empty if their history is not drawn."""
         if not (self._arrangement.layout.history and self._screen.stalltop.pictures):
             return []
         past = reversed(self._moments.past)
@@ -86,7 +86,7 @@ class Drawing:
         return [one.devices for one in islice(before, PAST_CELLS)][::-1]
 
     def keys(self) -> None:
-        """Draw the keys that are of use now."""
+        """Draw the line of keys with the keys that are useful now."""
         moments, tables = self._moments, self._tables
         shown = footer(
             warnings=self._panel.has_focus,
@@ -99,24 +99,24 @@ class Drawing:
         self._screen.query_one("#keys", KeyLine).show(shown)
 
     def alerts(self) -> None:
-        """Draw the list of what is wrong; before there is data, what is done until then."""
+        """Draw the list of problems, or the progress of the start while there is no data."""
         window = self._alerts_of = self._moments.window
         app = self._screen.stalltop
         progress = app.options.progress
         step = progress.step if progress is not None and window is None else None
-        self._panel.update_from(window, self.notes, starting_text(step, unicode=app.unicode))
+        self._panel.update_from(window, self.notes, starting_text(step, app.glyphs))
         self._panel.fit(self._arrangement.layout.warnings)
 
     def header_now(self) -> HeaderState:
-        """What the first line says now, here and on the pages that lie on this screen."""
+        """Return what the first line shows, on this screen and on pages that cover it."""
         moments, window = self._moments, self._moments.window
         if self._alerts_of is not window:
-            self.alerts()  # nothing else does while a page lies on this screen
+            self.alerts()  # a page covers this screen, so nothing else updates the list
         app = self._screen.stalltop
         options, newest = app.options, moments.newest
         silent = silent_seconds(newest, app.began, options.interval)
         if window is None and options.progress is not None and options.progress.step is not None:
-            silent = 0.0  # the first line of what is wrong says what it waits for
+            silent = 0.0  # the list of problems shows the step of the start instead
         state = header_state(
             window,
             moments.length,
@@ -131,18 +131,18 @@ class Drawing:
             playing=moments.playing,
             demo=options.demo,
             chains=self._panel.found.open,
-            unicode=app.unicode,
+            glyphs=app.glyphs,
         )
         if options.recorded is None:
             return state
-        return replace(state, recording=recording_text(options.recorded.state, unicode=app.unicode))
+        return replace(state, recording=recording_text(options.recorded.state, app.glyphs))
 
     def header(self) -> None:
         """Draw the first line."""
         self._screen.query_one("#header", Header).show(self.header_now())
 
     def time(self) -> None:
-        """Draw where the moment shown is in time; that changes also while the picture does not."""
+        """Draw the time line and the first line. They change even while the picture is frozen."""
         if not self.whole:
             return
         self.header()

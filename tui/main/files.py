@@ -1,4 +1,4 @@
-"""Keys that save what is shown, or copy it to the terminal's clipboard."""
+"""The keys that save what is shown, or copy it to the terminal's clipboard."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from rich.cells import cell_len
 from stalltop.model.text import figures
 from stalltop.tui.keys import key
 from stalltop.tui.main.view import MainView
-from stalltop.tui.saving.copying import alert_text, row_text
-from stalltop.tui.saving.formats import Shown
 from stalltop.tui.saving.saving import Saved
 from stalltop.tui.terminal.textual_internals import drawn
 from stalltop.widgets.strips import printable
 
 READ_SECONDS = 6.0
-"""How long it says where a file was saved, what was copied, or what went wrong."""
+"""Seconds that a message about a saved file, a copied text or an error stays."""
 
 PAGE_TITLE = 30
-"""Cells that the title of a page keeps beside what is said."""
+"""Cells of a page's title that stay visible next to a message."""
 
 
 class FileKeys:
-    """The keys of ``main`` for files and the clipboard."""
+    """Handles the keys of ``main`` for files and the clipboard."""
 
     def __init__(self, main: MainView) -> None:
         self._main = main
         self._say = main.speech.say
         self._saved: tuple[Path, int, float] | None = None
-        """The file that was saved last, the number of the message that says so, and until when that is shown
+        """The last saved file, the number of the message about it, and the time at which that message ends
         (``time.monotonic``)."""
 
     def save(self) -> None:
-        """Choose a format and a path for what is shown now."""
+        """Open the dialogue that saves what is shown now."""
+        from stalltop.tui.saving.formats import ShownScreen
+
         window = self._main.shown
         if window is None:
             self._say("there is nothing to save yet", "warn", READ_SECONDS)
             return
-        self._main.speech.hush()  # a picture shows what is wrong, not what a key did
+        self._main.speech.hush()  # the saved picture of the screen shows no message
         picture = drawn(self._main.app.screen)
-        shown = Shown(
+        shown = ShownScreen(
             window,
             self._main.tables.here[1],
             self._main.tables.against,
@@ -49,12 +49,12 @@ class FileKeys:
             self._main.panel.found.open,
             tuple(strip.simplify().discard_meta() for strip in picture),
             self._main.app.size.width,
-            self._main.stalltop.unicode,
+            self._main.stalltop.glyphs,
         )
         self._main.stalltop.opens.save(shown, self._say)
 
     def saved(self, message: Saved) -> None:
-        """Say where a file was saved, or why it was not."""
+        """Show where a file was saved, or why it was not."""
         if message.path is None:
             self._say(f"not saved: {message.text}", "bad", READ_SECONDS)
             return
@@ -63,12 +63,12 @@ class FileKeys:
         room = max(self._main.app.size.width - len(f" saved {hint}") - beside, 20)
         path = printable(str(message.path))
         if cell_len(path) > room:
-            path = figures.middle(path, room, unicode=self._main.stalltop.unicode).rstrip()
+            path = figures.middle(path, room, self._main.stalltop.glyphs).rstrip()
         self._say(f"saved {path}{hint}", "good", READ_SECONDS)
         self._saved = message.path, self._main.speech.count, time.monotonic() + READ_SECONDS
 
     def copy_path(self) -> bool:
-        """Copy the path of the file that the screen speaks of; False where it speaks of none."""
+        """Copy the path of the file that the current message names. Returns False if it names none."""
         if self._saved is None:
             return False
         saved, message, until = self._saved
@@ -80,7 +80,10 @@ class FileKeys:
         return True
 
     def copy_row(self) -> None:
-        """Copy the row under the cursor with its heads, or the line of the warnings."""
+        """Copy the row under the cursor with the column heads, or the line under the cursor in the list of
+        problems."""
+        from stalltop.tui.saving.copying import alert_text, row_text
+
         window = self._main.shown
         if self._main.panel.has_focus:
             row = next(
@@ -101,7 +104,7 @@ class FileKeys:
         self._say(f"copied: {shown}", "label", READ_SECONDS)
 
     def record(self) -> None:
-        """Record what is read from now on, or no longer."""
+        """Start to record what is read, or stop."""
         recorded = self._main.stalltop.options.recorded
         if recorded is None:
             self._say("only what is read on this host, on a screen of its own, can be recorded", "label")

@@ -1,4 +1,4 @@
-"""The key that opens the line for a filter, and what is typed there."""
+"""The key that opens the line for a filter, and the editing of that filter."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from stalltop.tui.main.view import MainView
 
 
 class FilterKeys:
-    """The filter of the tables on ``main``: they follow every letter."""
+    """Edits the filter of the tables on ``main``. The tables follow each letter."""
 
     def __init__(self, main: MainView) -> None:
         self._main = main
 
     def open(self) -> None:
-        """Show the line, with the filter of now in it."""
+        """Show the line with the current filter in it."""
         entry = self._main.query_one("#filter", FilterEntry)
         entry.value = self._main.tables.looks.first.filter
         self._main.arrangement.show_filter(True)
-        # Now, not with the next message: what follows at once, as in a paste, is text and no command.
+        # Set the focus now, not in the next message: keys that follow at once, as in a paste, belong to the
+        # filter.
         self._main.set_focus(entry)
 
     def changed(self, text: str) -> None:
-        """Filter by what is typed so far."""
+        """Apply the text typed so far."""
         if self._main.query_one("#filter").display:
             self._put(text.strip())
 
     def clear(self) -> None:
-        """No filter, and no line for it."""
+        """Remove the filter and hide the line."""
         self._put("")
         self.close()
 
     def close(self) -> None:
-        """Keep the filter; the keys go back to the tables."""
+        """Keep the filter, hide the line, and focus the tables."""
         self._main.arrangement.show_filter(False)
         self._main.set_focus(self._main.tables.main)
         self._main.tables.redraw()

@@ -1,4 +1,7 @@
-"""What the main screen has room for. Pure functions of the size of the terminal and of what is wanted."""
+"""Computes what the main screen shows from the size of the terminal and from what the user wants.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -7,65 +10,69 @@ from dataclasses import dataclass
 from typing import Literal
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
-"""A smaller terminal shows one line that says so."""
+"""On a smaller terminal one line tells that it is too small."""
 BARS_FROM = 12
-"""Lines of the terminal from which the host's and the devices' bars are shown."""
+"""Lines of the terminal from which the bars of the host and of the devices are shown."""
 TWO_TABLES_FROM = 40
-"""Lines from which a second table is shown below the first."""
+"""Lines of the terminal from which a second table is shown below the first."""
 BESIDE_FROM = 160
-"""Columns from which the second table stands beside the first."""
+"""Columns of the terminal from which the second table is shown beside the first."""
 MOST_SPARE = 10
-"""Cells that tables of containers leave to tables of operations beside them, at most."""
+"""The most cells that a table of containers gives to a table of operations beside it."""
 THIRD_FROM = 12
-"""Lines that a third table has at least."""
+"""The least number of lines of a third table."""
 HISTORY_FROM = 160
-"""Columns from which devices have their history beside them."""
+"""Columns of the terminal from which the lines of devices show a history."""
 
 OTHER_LINES = 8
-"""Lines that two tables leave to what is above and below them, about."""
+"""Approximate number of lines above and below the tables."""
 _BORDER_STEP = 4
-"""Lines that the border between two tables moves at once."""
+"""The border between two tables moves by multiples of this many lines."""
 ROOMY_FROM = 50
-"""Lines from which the line of time is always shown."""
+"""Lines of the terminal from which the time line is always shown."""
 
 Enlarged = Literal["", "tables", "warnings"]
-"""What has the screen to itself."""
+"""The panel that takes the whole screen; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenLayout:
-    """What is shown."""
+    """What the main screen shows and how large it is."""
 
     small: bool = False
-    """Too small for anything but a line that says so."""
+    """Whether the terminal is too small for anything but one line about that."""
     shown: frozenset[str] = frozenset()
-    """Panels, by the names of ``settings.PANELS``; a second table also needs something to show."""
+    """The panels that are shown, by the names in ``settings.PANELS``. The second table also needs content."""
     beside: bool = False
-    """Two tables stand side by side, not one below the other."""
+    """Whether two tables stand side by side, not one above the other."""
     warnings: int = 1
-    """Lines that the list of what is wrong may take while the keys are elsewhere."""
+    """Lines of the list of problems while it does not have the focus."""
     devices: int = 1
-    """Lines that the devices may take."""
+    """The most lines of the devices."""
     history: bool = False
-    """Devices have their history beside them."""
+    """Whether the lines of devices show a history."""
     enlarged: Enlarged = ""
     roomy: bool = False
-    """There is room for what is worth a line only then."""
+    """Whether the terminal has room for lines of little importance, such as an idle time line."""
 
 
 def first_cells(width: int, share: int, *, gives: bool = True) -> int:
-    """Cells of the first of two tables side by side on ``width`` columns, which may take ``share`` percent.
+    """Return the width of the first of two tables side by side, which may take ``share`` percent of
+    ``width``.
 
-    It ``gives`` some of them to the second where that has longer names and one more column of them, as
-    operations have; else it takes as many.
+    With ``gives`` the first table gives some cells to the second, because operations have longer names and
+    one more column of names than containers. Without, it takes as many cells from the second.
     """
     spare = min((width - BESIDE_FROM) // 5, MOST_SPARE)
     return width * share // 100 + (-spare if gives else spare)
 
 
 def heights(height: int, share: int, first: int, second: int) -> tuple[str, str]:
-    """Heights, in Textual's words, of a table of ``first`` lines above one of ``second`` on a terminal of
-    ``height`` lines: the first may take ``share`` percent. What a short one leaves over goes to the other.
+    """Return the heights, as Textual's style sheets write them, of a table of ``first`` lines above one of
+    ``second`` lines.
+
+    ``height`` is that of the terminal; the first table may take ``share`` percent. A table gets the lines
+    that the other one does not need.
     """
     room = height - OTHER_LINES
     most = room * share // 100
@@ -78,25 +85,29 @@ def heights(height: int, share: int, first: int, second: int) -> tuple[str, str]
 
 
 def in_steps(lines: int) -> int:
-    """Lines that a table of ``lines`` gets, so that the border below it seldom moves."""
+    """Return the height of a table that needs ``lines``, rounded up so that the border below it seldom
+    moves."""
     return -(-(lines + 1) // _BORDER_STEP) * _BORDER_STEP
 
 
 def third_below(height: int, first: int, second: int) -> Literal["", "first", "second"]:
-    """Below which of two tables side by side, of ``first`` and ``second`` lines on ``height``, a third one
-    stands: below the shorter, if that leaves room for some rows."""
+    """Return which of two tables side by side, of ``first`` and ``second`` lines, gets a third one below it.
+
+    It is the shorter one; empty if that leaves too few lines of ``height``.
+    """
     if height - in_steps(min(first, second)) < THIRD_FROM:
         return ""
     return "first" if first <= second else "second"
 
 
 def most_lines(height: int) -> int:
-    """Lines of the list of what is wrong on a terminal of ``height`` lines: 3 of 24, 5 of 40, 7 of 60."""
+    """Return the height of the list of problems on a terminal of ``height`` lines: 3 of 24, 5 of 40, 7 of
+    60."""
     return min(max(height // 8, 1), 10)
 
 
 def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged = "") -> ScreenLayout:
-    """What a terminal of ``width`` columns and ``height`` lines shows of the ``wanted`` panels."""
+    """Return what a terminal of ``width`` columns and ``height`` lines shows of the ``wanted`` panels."""
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         return ScreenLayout(small=True)
     shown = set(wanted)
@@ -120,12 +131,13 @@ def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged 
 
 
 def time_shown(layout: ScreenLayout, *, wanted: bool) -> bool:
-    """Whether the line of time is shown: where it is ``wanted`` by what is done, or where there is room."""
+    """Return whether the time line is shown: if it is ``wanted``, or if there is plenty of room."""
     return not layout.small and (layout.roomy or wanted)
 
 
 def why_not(panel: str, width: int, height: int) -> str:
-    """Why ``panel``, which is wanted, is not shown on a terminal of this size; empty where it is."""
+    """Return why ``panel`` is not shown on a terminal of this size, although it is wanted; empty if it is
+    shown."""
     if panel in layout(width, height, {"table", panel}).shown:
         return ""
     if panel == "second":

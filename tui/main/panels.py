@@ -1,4 +1,4 @@
-"""Keys that change what of the main screen is shown, and how much room it has."""
+"""The keys that show, hide and resize the panels of the main screen."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NAMES = {
     "second": "the second table",
     "keys": "the line of keys",
 }
-"""What panels are called."""
+"""The names of panels in messages."""
 
 
 class PanelKeys:
-    """The keys for the parts of ``main``."""
+    """Handles the keys for the panels of ``main``."""
 
     def __init__(self, main: MainView) -> None:
         self._main = main
@@ -44,7 +44,7 @@ class PanelKeys:
             self._say(f"{NAMES[name]}: {'shown' if hidden else 'hidden'}", "label")
 
     def reset(self) -> None:
-        """Panels, the room of the tables, their columns and order as they are at a first start."""
+        """Restore the panels, the sizes of the tables, and their columns and order as at a first start."""
         usual, arrangement, tables = Settings(), self._arrangement, self._main.tables
         arrangement.panels, arrangement.share = frozenset(usual.panels), usual.share
         arrangement.enlarged = ""
@@ -59,12 +59,12 @@ class PanelKeys:
             self.toggle(name)
 
     def enlarge(self) -> None:
-        """What has the keys, on the whole screen, or everything again."""
+        """Show the panel that has the focus on the whole screen, or all panels again."""
         warnings = self._main.panel.has_focus
         self._enlarge("" if self._arrangement.enlarged else "warnings" if warnings else "tables")
 
     def leave_warnings(self) -> None:
-        """The keys go back to the tables, which are shown again if the warnings had the screen."""
+        """Focus the tables. If the list of problems takes the whole screen, show all panels again."""
         if self._arrangement.enlarged == "warnings":
             self._enlarge("")
         if self._main.tables.display:
@@ -73,7 +73,7 @@ class PanelKeys:
             self._say(f"the tables are hidden; {key('panel_table')} shows them", "dim")
 
     def share(self, percent: int) -> None:
-        """Give the first of two tables more or less of the room."""
+        """Give ``percent`` more of the room to the first of two tables; less if negative."""
         if not self._main.tables.second.display:
             self._say("there is one table", "dim")
             return

@@ -1,4 +1,4 @@
-"""The past as it passes: the keys that play it and pause."""
+"""The keys that play the past as it was recorded, and pause it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stalltop.tui.main.view import MainView
 from stalltop.tui.past.when import when
 
 SPEEDS: Final = (1.0, 10.0, 60.0, 600.0)
-"""Recorded seconds that pass in one, in the order in which the key goes through them."""
+"""Recorded seconds that pass in one second, in the order in which the key selects them."""
 FRAME_SECONDS: Final = 0.5
-"""How often there is another picture, at most, while the past plays."""
+"""The least number of seconds between two pictures while the past plays."""
 
 
 class Playing:
@@ -27,12 +27,13 @@ class Playing:
         self._time = time
         self._timer: Timer | None = None
         self._clock = 0.0
-        """The moment that is played, Unix time: pictures change where a window ends."""
+        """Unix time up to which the past was played. The picture changes where a window ends."""
         self._shown_at: float | None = None
-        """The moment that playing has shown last."""
+        """The moment that playing showed last."""
 
     def play(self) -> None:
-        """Let the past pass from the moment shown on; again: faster; after the fastest, as fast as it was."""
+        """Play the past from the moment that is shown. When it already plays, play faster; after the highest
+        speed continue with the lowest."""
         if not self._time.has_past():
             return
         if self._timer is None:
@@ -51,7 +52,7 @@ class Playing:
         self._main.show_moment()
 
     def freeze(self) -> None:
-        """Hold the picture, or let it go; while the past plays: pause."""
+        """Freeze the picture, or return to the newest; while the past plays, pause."""
         if not self._moments.playing:
             self._time.freeze()
             return
@@ -66,14 +67,14 @@ class Playing:
 
     def _play_on(self) -> None:
         moments = self._moments
-        if moments.at is None:  # a key went back to now
+        if moments.at is None:  # a key returned to the newest moment
             self._pause()
             self._main.show_moment()
             return
         if moments.wanted is not None or self._main.stalltop.line_is_behind:
-            return  # no faster than it can be shown
+            return  # not faster than it can be drawn
         if moments.at != self._shown_at:
-            self._clock = moments.at  # a key went elsewhere: on from there
+            self._clock = moments.at  # a key went to another moment: continue from there
         clock = moments.play(self._clock + self._moments.playing * FRAME_SECONDS)
         self._shown_at = moments.at
         if clock is None:

@@ -1,4 +1,4 @@
-"""Keys of the main screen for what is wrong: to chains and back, silence, and what helps."""
+"""The keys of the main screen for problems: open them, go to their rows, silence them, copy their fix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stalltop.widgets.strips import printable
 
 
 class ProblemKeys:
-    """The keys for chains on ``main``."""
+    """Handles the keys for problems on ``main``."""
 
     def __init__(self, main: MainView, panels: PanelKeys, files: FileKeys) -> None:
         self._main = main
@@ -21,19 +21,19 @@ class ProblemKeys:
         self._panels = panels
         self._files = files
         self._came_from = ""
-        """Id of the chain that led to a row last."""
+        """Id of the chain from which the user last went to a row."""
 
     def warnings(self) -> None:
-        """The keys go to the list of what is wrong, or back to the tables."""
+        """Focus the list of problems, or the tables again."""
         if self._main.panel.has_focus:
             self._panels.leave_warnings()
         else:
             self._panels.show("warnings")
-            # Now, not with the next message: Enter may follow at once.
+            # Set the focus now, not in the next message: Enter may follow at once.
             self._main.set_focus(self._main.panel)
 
     def open(self, line: Hashable) -> None:
-        """Open the page of the chain in that line of the list; of other lines, that of all warnings."""
+        """Open the page of the problem in a line of the list, or the page of all warnings for other lines."""
         chains = self._main.panel.found.chains
         at = next((at for at, chain in enumerate(chains) if chain.id == line), None)
         if at is None:
@@ -42,7 +42,7 @@ class ProblemKeys:
             self._main.stalltop.opens.chains(chains, at)
 
     def chains(self) -> None:
-        """From a row to its chains, from a chain to its row."""
+        """Go from a row to its problems, or from a problem to its row."""
         chain = self._chain_here()
         if chain is not None and self._main.panel.has_focus:
             self.to_row(chain)
@@ -50,12 +50,13 @@ class ProblemKeys:
             self._main.stalltop.opens.chains(self._row_chains())
 
     def to_row(self, chain: Chain) -> None:
-        """Put the cursor on the row that ``chain`` loses its time in, from where the same key leads back."""
+        """Move the cursor to the row that loses time because of ``chain``. The same key returns to the
+        problem."""
         self._came_from = chain.id
         self._main.tables.look_at(chain)
 
     def silence(self) -> None:
-        """Hide the chain here, or show it again; so too a line of what is not traced."""
+        """Hide the problem under the cursor, or show it again. The same for a line about coverage."""
         panel = self._main.panel
         if panel.has_focus and panel.stands_here:
             self._changed(panel.silence_here())
@@ -65,15 +66,16 @@ class ProblemKeys:
             self.silence_chain(chain)
 
     def silence_chain(self, chain: Chain) -> None:
-        """Hide ``chain``, or show it again."""
+        """Hide the problem of ``chain``, or show it again."""
         self._changed(self._main.panel.silence(chain))
 
     def show_silenced(self) -> None:
-        """Show chains that were hidden too, or hide them again."""
+        """Show silenced problems too, or hide them again."""
         self._changed(self._main.panel.show_silenced())
 
     def copy_fix(self) -> None:
-        """Copy the command that helps against the chain here; just after a file was saved, its path."""
+        """Copy the command that fixes the problem under the cursor, or, shortly after a file was saved, its
+        path."""
         if self._files.copy_path():
             return
         chain = self._chain_here()
@@ -81,13 +83,16 @@ class ProblemKeys:
             self.copy_fix_of(chain)
 
     def copy_fix_of(self, chain: Chain) -> None:
-        """Put the first command that helps against ``chain``, or else one that shows more about it, into the
-        terminal's clipboard (OSC 52). Says the command too: not every terminal takes it."""
+        """Copy the first command that fixes the problem of ``chain``, or else one that shows more about it,
+        to the terminal's clipboard (OSC 52).
+
+        The message repeats the command, because not every terminal supports OSC 52.
+        """
         typed = sorted((fix for fix in chain.fixes if fix.command), key=lambda fix: fix.look)
         if not typed:
             said = f"no command to copy; {chain.fixes[0].text}" if chain.fixes else "no fix is known"
         else:
-            command = printable(typed[0].command)  # one line: nothing is run by pasting it
+            command = printable(typed[0].command)  # on one line, so that pasting it does not run it
             self._main.app.copy_to_clipboard(command)
             said = f"copied, only to look: {command}" if typed[0].look else f"copied: {command}"
         self._say(said, "label", READ_SECONDS)
@@ -97,7 +102,8 @@ class ProblemKeys:
         self._say(said, "label")
 
     def _chain_here(self) -> Chain | None:
-        """The chain under the cursor: of the list, or the worst one of a row. Says where there is none."""
+        """Return the chain under the cursor, or the worst chain of the row under it. Shows a message if there
+        is none."""
         panel = self._main.panel
         chain = panel.chain_here if panel.has_focus else next(iter(self._row_chains()), None)
         if chain is None:
@@ -105,7 +111,8 @@ class ProblemKeys:
         return chain
 
     def _row_chains(self) -> list[Chain]:
-        """The chains of the row under the cursor: the one that led to it, then the worst one first."""
+        """Return the chains of the row under the cursor, the worst first; the one that led to it comes before
+        all."""
         window = self._main.shown
         if window is None:
             return []

@@ -1,4 +1,4 @@
-"""Keys of the main screen for the program itself: colours, slow lines, the end."""
+"""The keys of the main screen for the program itself: theme, slow lines, quitting."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from stalltop.tui.main.view import MainView
 
 
 class ProgramKeys:
-    """Changes how ``main`` is drawn, and leaves."""
+    """Changes how ``main`` is drawn, and quits."""
 
     def __init__(self, main: MainView) -> None:
         self._main = main
         self._say = main.speech.say
 
     def theme(self) -> None:
-        """The next colours."""
+        """Use the next theme."""
         if not self._without_colours():
             self._say(f"colours: {self._main.stalltop.colours.next()}", "label")
 
     def choose_theme(self, name: str) -> None:
-        """The colours of this name."""
+        """Use the theme ``name``."""
         if not self._without_colours():
             self._main.stalltop.colours.choose(name)
             self._say(f"colours: {name}", "label")
@@ -31,7 +31,7 @@ class ProgramKeys:
         return self._main.app.no_color
 
     def draw_less(self) -> None:
-        """Draw less, or all of it again."""
+        """Switch to drawing less, for slow lines, or back to drawing everything."""
         app = self._main.stalltop
         low = app.slow_line.low = not app.slow_line.low
         app.colours.few(low)
@@ -46,5 +46,5 @@ class ProgramKeys:
             self._say("everything is drawn again", "label")
 
     def leave(self) -> None:
-        """Leave."""
+        """End the app."""
         self._main.stalltop.exit()

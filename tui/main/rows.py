@@ -1,4 +1,4 @@
-"""Keys of the main screen for the rows and columns of its tables."""
+"""The keys of the main screen for the rows and columns of its tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stalltop.tui.tables.table import available
 
 
 class RowKeys:
-    """Groups, sorts and unfolds the rows of ``main``, compares two, and opens pages about one."""
+    """Groups, sorts and unfolds the rows of ``main``, compares two of them, and opens their pages."""
 
     def __init__(self, main: MainView, panels: PanelKeys, time: TimeKeys) -> None:
         self._main = main
@@ -26,12 +26,12 @@ class RowKeys:
         self._time = time
 
     def pivot(self, by: Dimension) -> None:
-        """Group by ``by``."""
+        """Group the rows by ``by``."""
         self._main.tables.pivot(by)
 
     def out(self) -> None:
-        """One step back: from the warnings to the tables, from what changed to what is, from a row to where
-        it is in."""
+        """Go back one step: from the list of problems to the tables, from a comparison to the figures, from
+        inside a row to the rows around it."""
         if self._main.panel.has_focus:
             self._panels.leave_warnings()
         elif not self._time.stop_comparing():
@@ -47,11 +47,11 @@ class RowKeys:
         self._main.tables.change(lambda view: replace(view, descending=not view.descending))
 
     def other(self) -> None:
-        """The keys go to the other table."""
+        """Focus the next table."""
         self._main.tables.other()
 
     def unfold(self) -> None:
-        """Show what is below the row under the cursor in place, or hide it again."""
+        """Show the rows inside the row under the cursor below it, or hide them again."""
         widget, view = self._main.tables.here
         key = widget.cursor_key
         if not isinstance(key, tuple):
@@ -63,7 +63,7 @@ class RowKeys:
         self._main.tables.change(lambda _: changed, widget)
 
     def unfold_all(self) -> None:
-        """Unfold all rows by one level, or fold all if any is unfolded."""
+        """Unfold all rows by one level, or fold all if any row is unfolded."""
         widget, view = self._main.tables.here
         changed = view.all_toggled()
         if changed is view:
@@ -71,24 +71,24 @@ class RowKeys:
             return
         key = widget.cursor_key
         if isinstance(key, tuple) and not changed.is_tree:
-            # The row that the cursor was on is gone: it stays on the one that holds it.
+            # The cursor's row is hidden: the cursor moves to the row that contains it.
             widget.put_cursor(key[: len(view.levels()[0].by)])
         self._main.tables.change(lambda _: changed, widget)
 
     def only(self) -> None:
-        """Leave out idle rows; again: all but those that something is wrong with; again: none."""
+        """Leave out the next sort of rows: idle ones; those without a problem or a long open call; none."""
         left = self._main.tables.looks.next_only()
         self._main.tables.redraw()
         self._say(f"rows: {left}", "label")
 
     def versus(self) -> None:
-        """Pick the row under the cursor; on a second row: both side by side."""
+        """Pick the row under the cursor. With a second row picked, show both side by side."""
         pair = self._main.tables.pick()
         if pair is not None:
             self._main.stalltop.opens.pair(pair)
 
     def columns(self) -> None:
-        """Choose the columns of the table that has the keys."""
+        """Open the dialogue for the columns of the table that has the focus."""
         tables = self._main.tables
         widget, view = tables.here
         window, past = self._main.shown, tables.past
@@ -102,7 +102,7 @@ class RowKeys:
         self._main.stalltop.opens.columns(view.by, tables.looks.columns.get(view.by, ()), usual, choose)
 
     def details(self) -> None:
-        """The page of the row under the cursor."""
+        """Open the page of the row under the cursor."""
         path = self._main.tables.path_here()
         if path:
             self._main.stalltop.opens.row(path)
@@ -110,7 +110,8 @@ class RowKeys:
             self._say("there is no row here", "dim")
 
     def devices(self) -> None:
-        """The page of the device under the cursor, or of the only one; else the list of all of them."""
+        """Open the page of the device under the cursor or of the only device; otherwise the list of all
+        devices."""
         window, opens = self._main.shown, self._main.stalltop.opens
         if window is None:
             self._say("no device was looked for yet", "dim")
@@ -125,7 +126,7 @@ class RowKeys:
             opens.devices(on)
 
     def _gpus_here(self, window: Window) -> tuple[int, ...]:
-        """Numbers of the GPUs that the row under the cursor is on, as far as known."""
+        """Return the numbers of the GPUs that the row under the cursor uses, as far as known."""
         path = self._main.tables.path_here()
         if not path:
             return ()

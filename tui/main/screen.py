@@ -1,4 +1,4 @@
-"""The main screen: which part of it does what a key stands for."""
+"""The main screen with its keys."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from stalltop.widgets.timeline import Timeline
 
 
 class MainScreen(MainView):
-    """The main screen with its keys, which ``tui.keys`` names as PART.METHOD: the parts are attributes."""
+    """The main screen. ``tui.keys`` names what a key does as PART.METHOD; the parts are attributes of this
+    class."""
 
     BINDINGS = bindings("screen")
 
     def __init__(self, length: float | None, *, file: bool = False) -> None:
-        """As of MainView."""
+        """The arguments are those of MainView."""
         super().__init__(length, file=file)
         self.time = TimeKeys(self)
         self.playing = Playing(self, self.time)
@@ -38,26 +39,26 @@ class MainScreen(MainView):
         self.program = ProgramKeys(self)
 
     def action_do(self, what: str, *parameters: object) -> None:
-        """Do what a key stands for: ``what`` is PART.METHOD."""
+        """Run the method PART.METHOD that ``what`` names, with ``parameters``."""
         part, _, method = what.partition(".")
         getattr(getattr(self, part), method)(*parameters)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While a filter is typed, keys that open a line of text are text themselves."""
+        """Disable the keys that open a line of text while a filter is typed: there they are text."""
         opens_a_line = action == "do" and parameters[0] in TYPED_ACTIONS
         return not (opens_a_line and isinstance(self.focused, FilterEntry))
 
-    @on(AlertList.Chosen)
-    def _alert_chosen(self, message: AlertList.Chosen) -> None:
+    @on(AlertList.LineChosen)
+    def _alert_chosen(self, message: AlertList.LineChosen) -> None:
         self.problems.open(message.key)
 
     @on(Tables.Bottom)
     def _at_the_bottom(self) -> None:
-        """Enter on a row with nothing below it."""
+        """Open the page of a row that Enter chose and that has no rows inside."""
         self.rows.details()
 
-    @on(Timeline.Chosen)
-    def _time_chosen(self, message: Timeline.Chosen) -> None:
+    @on(Timeline.MomentChosen)
+    def _time_chosen(self, message: Timeline.MomentChosen) -> None:
         self.time.go_to(message.at)
 
     @on(FilterEntry.Changed, "#filter")

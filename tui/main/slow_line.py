@@ -1,4 +1,4 @@
-"""Whether less is drawn, because the line to the terminal is slow, and when that is offered."""
+"""Decides whether less is drawn because the line to the terminal is slow, and when to offer that."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Final
 from stalltop.tui.keys import key
 
 LOW_SECONDS: Final = 3.0
-"""Between two pictures while less is drawn."""
+"""Seconds between two pictures while less is drawn."""
 LEFT_OUT: Final = 3
-"""Less is offered once so many pictures were left out …"""
+"""Drawing less is offered after this many skipped pictures ..."""
 WITHIN_SECONDS: Final = 20.0
-"""… within so many seconds: one hiccup of a line is none of our business."""
+"""... within this many seconds. A single delay of the line is normal."""
 
 
 def offer() -> str:
-    """What is said where less is offered."""
+    """Return the message that offers to draw less."""
     return f"the line to this terminal is slow; {key('less')} draws less (at the start: --low-bandwidth)"
 
 
 class SlowLine:
-    """Counts the pictures that a line had no room for."""
+    """Counts the pictures that were skipped because the line was too slow."""
 
     def __init__(self, *, low: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.low = low
-        """Less is drawn: seldom, without bars, in few colours."""
+        """Whether less is drawn: seldom, without bars and charts, in few colours."""
         self._clock = clock
         self._drawn_at = -LOW_SECONDS
         self._left_out: deque[float] = deque(maxlen=LEFT_OUT)
@@ -35,16 +35,16 @@ class SlowLine:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for another picture."""
-        # A little early is better than a whole look too late.
+        """Return whether it is time for another picture."""
+        # A picture that is a little early is better than one that waits for the next window.
         return not self.low or self._clock() - self._drawn_at > LOW_SECONDS - 0.25
 
     def drawn(self) -> None:
-        """A picture was drawn."""
+        """Note that a picture was drawn."""
         self._drawn_at = self._clock()
 
     def left_out(self) -> bool:
-        """There was no room for a picture; whether to offer now to draw less, which is done once."""
+        """Note that a picture was skipped. Returns True, once, if drawing less should be offered now."""
         now = self._clock()
         self._left_out.append(now)
         offer = (

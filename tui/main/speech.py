@@ -1,4 +1,4 @@
-"""What the main screen says about a key that was pressed, over the line of keys."""
+"""The messages of the main screen about pressed keys. They replace the line of keys for some seconds."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from stalltop.tui.main.arrangement import Arrangement
 from stalltop.widgets.footer import KeyLine
 
 SAID_SECONDS = 2.0
-"""How long a message stays."""
+"""Seconds that a message stays."""
 
 
 @runtime_checkable
 class Says(Protocol):
-    """A page that has a line for messages of its own."""
+    """A page that shows messages itself."""
 
     def say(self, text: str) -> None:
-        """Show ``text`` there."""
+        """Show ``text`` on the page."""
 
 
 class Speech:
-    """Messages of ``screen``, each shown for some seconds."""
+    """Shows messages on ``screen``, each for some seconds."""
 
     def __init__(self, screen: Screen[None], arrangement: Arrangement) -> None:
         self._screen = screen
         self._arrangement = arrangement
         self._timer: Timer | None = None
         self.count = 0
-        """Messages so far: tells whether there was one since."""
+        """Number of messages so far; it tells whether a message was replaced by another one."""
 
     def say(self, text: str, role: str = "good", seconds: float | None = None) -> None:
-        """Show ``text`` here, and on the page that lies on this screen."""
+        """Show ``text`` on this screen and on the page that covers it."""
         self.say_above(text)
         self.count += 1
         if self._timer is not None:
@@ -42,13 +42,13 @@ class Speech:
         self._show(text, role)
 
     def say_above(self, text: str) -> None:
-        """Show ``text`` only on a page that lies on this screen."""
+        """Show ``text`` only on a page that covers this screen."""
         shown: object = self._screen.app.screen
         if shown is not self._screen and isinstance(shown, Says):
             shown.say(text)
 
     def hush(self) -> None:
-        """Show the keys again."""
+        """Remove the message and show the keys again."""
         self._show("", "good")
 
     def _show(self, text: str, role: str) -> None:

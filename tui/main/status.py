@@ -1,4 +1,4 @@
-"""What the first line says about a window. Pure functions."""
+"""Computes the texts of the first line from a window. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stalltop.model.chain import Chain
 from stalltop.model.progress import ProgressStep
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.chain.chains import MARK, ROLE, counts
 from stalltop.tui.collector import Snapshot
@@ -20,25 +21,25 @@ if TYPE_CHECKING:
     from stalltop.recordings.write.recorder import RecorderState
 
 QUIET_SECONDS = 2.0
-"""How much longer than usual there may be no data before that is said."""
+"""Seconds without data beyond the interval after which the first line tells it."""
 NEARLY = 0.15
-"""By what part of it a window may be longer or shorter than was chosen without a word: readings are never
-quite in time."""
+"""The first line tells a window's length if it differs from the chosen one by more than this share. Readings
+are never exactly on time."""
 LATE_WINDOWS = 5
-"""When more windows wait for the disk, the recording is late."""
+"""With more windows than this waiting for the disk, the recording is late."""
 BAR_CELLS = 12
-"""Of the bar that shows how far a start is. It is never full: nobody knows how long it really takes."""
+"""Cells of the progress bar of the start. The bar is never full, because the duration is an estimate."""
 LEAST_AGE = 0.5
-"""Seconds from which on it is said how long ago the moment shown was."""
+"""Age in seconds from which the first line tells the age of the moment that is shown."""
 
 
 def length_text(length: float | None) -> str:
-    """A chosen length of the window, for a person."""
+    """Return the chosen length of the window as text."""
     return "since start" if length is None else f"last {length:.0f}s"
 
 
 def ago_text(seconds: float) -> str:
-    """A time before now, for a person: ``-7s``, ``-2m05s``, ``-3h20m``, ``-4d03h``."""
+    """Format how long ago something is: ``-7s``, ``-2m05s``, ``-3h20m``, ``-4d03h``."""
     whole = round(seconds)
     if whole < 100:
         return f"-{whole}s"
@@ -50,14 +51,14 @@ def ago_text(seconds: float) -> str:
 
 
 def changes_text(against: Picture) -> str:
-    """What the title of a table says that compares with ``against``."""
+    """Return the part of a table's title about the moment that it is compared with."""
     return f"   changes since {figures.clock(against.at)} ({length_text(against.length)})"
 
 
 def window_text(window: Window, length: float | None, began: float | None = None) -> str:
-    """How much time ``window`` really stands for, where ``length`` was chosen.
+    """Return the time that ``window`` covers, as text; ``length`` is the chosen one.
 
-    ``began``: when counting did, Unix time in seconds; not all since then may be kept.
+    ``began`` is the Unix time at which counting began. Not all windows since then may be kept.
     """
     seconds = window.seconds
     if length is None:
@@ -68,21 +69,23 @@ def window_text(window: Window, length: float | None, began: float | None = None
     return f"last {length if seconds <= length * (1.0 + NEARLY) else seconds:.0f}s"
 
 
-def starting_text(step: ProgressStep | None, *, unicode: bool = True) -> str:
-    """What is done until there is a first window; how far it is, where that is known."""
+def starting_text(step: ProgressStep | None, glyphs: Glyphs = UNICODE) -> str:
+    """Return the step of the start, and its progress if the usual duration is known."""
     if step is None:
         return "starting"
     seconds = time.monotonic() - step.began
     if not step.usual_seconds:
         return f"starting: {step.text}"
-    full, empty = ("▰", "▱") if unicode else ("#", "-")
     done = min(round(BAR_CELLS * seconds / step.usual_seconds), BAR_CELLS - 1)
-    bar = full * done + empty * (BAR_CELLS - done)
+    bar = glyphs.done * done + glyphs.undone * (BAR_CELLS - done)
     return f"starting: {step.text}: {seconds:.0f}s, usually {step.usual_seconds:.0f}s  {bar}"
 
 
 def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> float:
-    """Seconds without data, once that is longer than it should be; else 0. Times are of time.monotonic()."""
+    """Return the seconds since the last data if they are longer than expected; else 0.
+
+    ``began`` is a time of time.monotonic(); ``interval`` is in seconds.
+    """
     if snapshot is None:
         waited, patience = time.monotonic() - began, 10.0
     else:
@@ -90,14 +93,14 @@ def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> 
     return waited if waited > patience else 0.0
 
 
-def recording_text(state: RecorderState | None, *, unicode: bool = True) -> tuple[str, str] | None:
-    """What is said of a recording that is being made, and its role; None where there is none."""
+def recording_text(state: RecorderState | None, glyphs: Glyphs = UNICODE) -> tuple[str, str] | None:
+    """Return the text about the running recording and its role; None if there is none."""
     if state is None:
         return None
     if state.failure:
         return "REC FAILED ", "bad"
     role = "warn" if state.waiting > LATE_WINDOWS else "good"
-    return f"REC {figures.memory(state.bytes, unicode=unicode)}", role
+    return f"REC {figures.memory(state.bytes, glyphs)}", role
 
 
 def header_state(
@@ -115,15 +118,16 @@ def header_state(
     playing: float = 0.0,
     demo: bool = False,
     chains: Iterable[Chain] = (),
-    unicode: bool = True,
+    glyphs: Glyphs = UNICODE,
 ) -> HeaderState:
-    """What the header says.
+    """Return what the header shows.
 
-    ``frozen_at``: Unix time of the moment that is held, ``age`` seconds ago; ``pending``: its picture is on
-    its way; ``began``: when counting did; ``silent``: seconds without data, 0 while they come; ``still``: the
-    window comes from a file that has no other; ``file``: it is of a recording, which ``grows`` where another
-    program writes it; ``playing``: seconds of the past that pass in one; ``demo``: the tenants are samples;
-    ``chains``: open.
+    ``length``: the chosen length of the window in seconds, None: since the start. ``frozen_at``: Unix time of
+    the moment that is held, ``age`` seconds ago. ``pending``: its picture is still being made. ``began``:
+    Unix time at which counting began. ``silent``: seconds without data, 0 if data comes in time. ``still``:
+    the window is a saved one. ``file``: it is of a recording. ``grows``: another program writes that
+    recording. ``playing``: seconds of the past that pass in one. ``demo``: the tenants are samples.
+    ``chains``: the open problems.
     """
     if window is None:
         if silent:
@@ -140,13 +144,13 @@ def header_state(
         if age >= LEAST_AGE:
             state += f" {ago_text(age)}"
         if pending:
-            state += "…" if unicode else "..."
+            state += glyphs.dots
     elif file:
         state, level = f"{'RECORDING' if grows else 'RECORDED'} {figures.moment(window.end)[:19]}", "label"
     elif window.simulated:
         state, level = "", "warn"
     if silent and not still:
-        # What was made up stays called so, also while nothing comes.
+        # Simulated data keeps its label even if no new data comes.
         state, level = "" if frozen_at is None else state, "bad"
         origin = f"{origin} NO DATA {silent:.0f}s".lstrip()
     state = f"{state} {origin}".strip()

@@ -1,4 +1,4 @@
-"""Keys of time: the length of the window, moments that are over, and the mark to compare with."""
+"""The keys for time: the length of the window, moments of the past, and the mark to compare with."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stalltop.tui.main.view import MainView
 from stalltop.widgets.timeline import span_text
 
 MUCH = 1_000
-"""Windows of a recording that take more than a moment to add up."""
+"""Adding up more windows of a recording than this takes noticeable time."""
 ONE_MOMENT = "a saved window is one moment: there is no other to go to, nor to compare with"
 
 
 class TimeKeys:
-    """The keys of time on ``main``."""
+    """Handles the keys for time on ``main``."""
 
     def __init__(self, main: MainView) -> None:
         self._main = main
@@ -22,7 +22,7 @@ class TimeKeys:
         self._moments = main.moments
 
     def freeze(self) -> None:
-        """Hold the picture, or let it go."""
+        """Freeze the picture, or return to the newest moment."""
         if not self.has_past():
             return
         if self._main.file and not self._moments.frozen:
@@ -36,7 +36,7 @@ class TimeKeys:
         self._main.speech.say_above("frozen" if self._moments.frozen else self._moments.words.now)
 
     def window(self, step: int) -> None:
-        """A longer (1) or shorter (-1) window."""
+        """Choose the next longer (1) or shorter (-1) window."""
         if self._main.stalltop.options.still:
             self._say("a saved window has the one length that it was saved with", "label")
             return
@@ -49,9 +49,9 @@ class TimeKeys:
             )
 
     def choose_window(self, length: float | None) -> None:
-        """A window of this length, seconds; None: since the start."""
+        """Choose a window of ``length`` seconds; None: since the start."""
         if self._main.stalltop.options.still:
-            self.window(0)  # says why there is no other
+            self.window(0)  # shows why there is no other length
             return
         self._moments.length = length
         self._length_chosen()
@@ -62,7 +62,7 @@ class TimeKeys:
         self._main.show_moment()
 
     def _much(self) -> str:
-        """What is said where all of a long recording is to be added up."""
+        """Return a warning if the whole of a long recording is to be added up; else an empty string."""
         newest = self._moments.newest
         if self._moments.length is not None or not self._main.file or newest is None:
             return ""
@@ -74,27 +74,27 @@ class TimeKeys:
         )
 
     def step(self, steps: int) -> None:
-        """Look at the window before (-1) or after (1) the one that is shown."""
+        """Show the window before (-1) or after (1) the current one."""
         if self.has_past():
             self._went(self._moments.step(steps))
 
     def minutes(self, minutes: int) -> None:
-        """Look at what was so many minutes after, or if negative before."""
+        """Show the moment ``minutes`` later; earlier if negative."""
         if self.has_past():
             self._went(self._moments.move(60.0 * minutes))
 
     def go_to(self, at: float) -> None:
-        """Look at the moment ``at``, Unix time."""
+        """Show the moment ``at``, Unix time."""
         if self.has_past():
             self._went(self._moments.go_to(at))
 
     def fault(self, step: int) -> None:
-        """Look at the next (1) or previous (-1) moment at which a chain began."""
+        """Show the next (1) or previous (-1) moment at which a problem began."""
         if self.has_past():
             self._went(self._moments.to_fault(step))
 
     def when(self) -> None:
-        """Ask for a moment, and look at it."""
+        """Ask the user for a moment, and show it."""
         if not self.has_past():
             return
         newest = self._moments.newest
@@ -110,7 +110,8 @@ class TimeKeys:
         self._main.stalltop.opens.moment(start, end, end if at is None else at, went)
 
     def span(self) -> None:
-        """A shorter line of time around the moment shown; after the shortest, the usual one."""
+        """Shorten the time line around the moment that is shown; after the shortest, restore the usual
+        length."""
         if not self.has_past():
             return
         before, span = self._moments.span, self._moments.zoom()
@@ -132,7 +133,7 @@ class TimeKeys:
         self._main.show_moment()
 
     def compare(self) -> None:
-        """Show what changed since the mark, or everything again."""
+        """Show what changed since the mark, or the plain figures again."""
         if not self.has_past():
             return
         if self._moments.mark is None:
@@ -145,7 +146,7 @@ class TimeKeys:
         self._main.show_moment()
 
     def stop_comparing(self) -> bool:
-        """Show everything again; False where nothing was compared."""
+        """Show the plain figures again. Returns False if nothing was compared."""
         was = self._moments.comparing
         self._moments.comparing = False
         if was:
@@ -153,7 +154,7 @@ class TimeKeys:
         return was
 
     def has_past(self) -> bool:
-        """Whether there is more than one moment; says so where there is not."""
+        """Return whether there is more than one moment. Shows a message if there is not."""
         if self._main.stalltop.options.still:
             self._say(ONE_MOMENT, "label")
         return not self._main.stalltop.options.still

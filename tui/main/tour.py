@@ -1,4 +1,5 @@
-"""The line that names the first few keys: at the first start, and whenever a recording is opened."""
+"""A line that names the most important keys. It shows at the first start, and whenever a recording is
+opened."""
 
 from __future__ import annotations
 
@@ -9,15 +10,15 @@ from stalltop.tui.main.status import ago_text
 from stalltop.widgets.timeline import span_text
 
 NEWCOMER_SECONDS = 30.0
-"""How long a newcomer may read it."""
+"""Seconds that the line stays at the first start."""
 _TO_THE_SECOND = 600.0
-"""A recording that is shorter, in seconds, is said to be as long as it is."""
+"""The length of a shorter recording, in seconds, is told exactly."""
 FILE_SECONDS = 12.0
-"""How long it stands where a recording is opened, each time."""
+"""Seconds that the line stays when a recording is opened."""
 
 
 def for_newcomers(width: int) -> str:
-    """What is said at the first start, on ``width`` cells."""
+    """Return the line for the first start, for ``width`` cells."""
     inside, out, wrong, all_keys = (key(name) for name in ("in", "out", "warnings", "help"))
     long = (
         f"First start: {inside} looks into a row, {out} goes back, {wrong} says what is wrong, "
@@ -28,7 +29,7 @@ def for_newcomers(width: int) -> str:
 
 
 def of_file(past: WindowTimes, width: int) -> str:
-    """What is said of a recording of ``past``."""
+    """Return the line for a recording of ``past``, for ``width`` cells."""
     seconds = float(past.end[-1] - past.start[0])
     length = (ago_text if seconds < _TO_THE_SECOND else span_text)(seconds)[1:]
     steps, faults = (
@@ -46,18 +47,18 @@ def of_file(past: WindowTimes, width: int) -> str:
 
 
 class Tour:
-    """Shows that line once, until a key is pressed."""
+    """Shows the line once, until a key is pressed."""
 
     def __init__(self, speech: Speech, *, file: bool) -> None:
         self._speech = speech
         self._file = file
         self.shown = False
-        """The line was shown, or is no longer wanted."""
+        """Whether the line was shown or is no longer wanted."""
         self._message: int | None = None
-        """The number of the message that is the line."""
+        """The number of the message with the line."""
 
     def begin(self, past: WindowTimes, width: int, *, newcomer: bool) -> None:
-        """Show the line on ``width`` cells: of a recording of ``past``, or for a ``newcomer``."""
+        """Show the line, ``width`` cells wide, for a recording of ``past`` or for a ``newcomer``."""
         if self.shown or not (self._file or newcomer):
             return
         self.shown = True
@@ -68,8 +69,8 @@ class Tour:
         self._message = self._speech.count
 
     def end(self) -> None:
-        """Take the line away, unless another message has: whoever presses keys can do without."""
-        self.shown |= self._file  # too late for the line of a file
+        """Remove the line unless another message replaced it: a user who presses keys does not need it."""
+        self.shown |= self._file  # a key also cancels the line of a recording that was not shown yet
         if self._message == self._speech.count:
             self._speech.say("")
         self._message = None

@@ -1,4 +1,4 @@
-"""The main screen without its keys: what it consists of, and what becomes of new data."""
+"""The main screen without its keys: its widgets, and how it handles new data."""
 
 from __future__ import annotations
 
@@ -31,62 +31,62 @@ from stalltop.widgets.header import Header
 from stalltop.widgets.timeline import Timeline
 
 OFFER_SECONDS = 8.0
-"""How long the screen offers to draw less; a slow line shows it late."""
+"""Seconds that the offer to draw less stays; a slow line shows it late."""
 NEWS_SECONDS = 6.0
-"""The same, of what happened to a recording."""
+"""Seconds that a message about a change of the recording stays."""
 STARTING_SECONDS = 0.25
-"""How often the screen says what is done, until there is data."""
+"""Seconds between two updates of the progress while there is no data."""
 
 
 class MainView(AppScreen):
-    """Header, host, devices, what is wrong, one to three tables, keys."""
+    """The main screen: header, host, devices, problems, one to three tables, time line and keys."""
 
     AUTO_FOCUS = "#main"
-    # What a mouse selects in full-screen programs is the terminal's business (with Shift held).
+    # The terminal handles selecting with the mouse (with Shift held).
     ALLOW_SELECT = False
 
     def __init__(self, length: float | None, *, file: bool = False) -> None:
-        """``length``: seconds of a window, None: since the start; ``file``: a recording is shown."""
+        """``length`` is that of a window in seconds, None: since the start. ``file`` tells that a recording
+        is shown."""
         super().__init__()
         self.moments = Moments(length, OF_FILE if file else LIVE)
-        """Which moment is looked at."""
+        """Holds which moment is shown."""
         self.file = file
         self.arrangement = Arrangement(self)
         self.speech = Speech(self, self.arrangement)
         self.tour = Tour(self.speech, file=file)
         self.drawing = Drawing(self, self.moments, self.arrangement, file=file)
         self._late = False
-        """There is newer data than is shown: the line was too slow for it."""
+        """Whether newer data than the shown exists, because the line was too slow to show it."""
 
     @property
     def tables(self) -> Tables:
-        """The tables."""
+        """Return the panel with the tables."""
         return self.query_one("#tables", Tables)
 
     @property
     def panel(self) -> AlertPanel:
-        """The list of what is wrong."""
+        """Return the list of problems."""
         return self.query_one("#alerts", AlertPanel)
 
     def compose(self) -> ComposeResult:
-        """Widgets from top to bottom."""
-        unicode = self.stalltop.unicode
-        yield Header("header", unicode=unicode)
-        yield SystemBars("system", unicode=unicode)
-        yield DeviceRows("devices", unicode=unicode)
-        yield AlertPanel("alerts", unicode=unicode)
-        yield Tables("tables", unicode=unicode)
-        # At the bottom: what lies above does not move when it comes and goes.
-        yield Timeline("timeline", unicode=unicode)
+        """Yield the widgets from top to bottom."""
+        yield Header("header")
+        yield SystemBars("system")
+        yield DeviceRows("devices")
+        yield AlertPanel("alerts")
+        yield Tables("tables")
+        # At the bottom, so that nothing else moves when it appears.
+        yield Timeline("timeline")
         with Horizontal(id="entry"):
             yield Label("/", id="prompt")
             yield FilterEntry("filter")
             yield Label(ENDS, id="ends")
-        yield KeyLine("keys", unicode=unicode)
-        yield AlertList("small", unicode=unicode)
+        yield KeyLine("keys")
+        yield AlertList("small")
 
     def on_mount(self) -> None:
-        """Start the clock that notices silence; hide what is not asked for."""
+        """Start the timer that notices missing data, and hide the panels that are not wanted."""
         self.query_one("#small").can_focus = False
         self.arrangement.show_filter(False)
         self.set_interval(1.0, self._every_second)
@@ -97,18 +97,18 @@ class MainView(AppScreen):
         self.tables.put_order(options.sort, options.descending)
         self.arrangement.fit()
         self.drawing.everything()
-        self.call_after_refresh(self._begin_tour)  # the first data may be there already
+        self.call_after_refresh(self._begin_tour)  # the first data may have arrived already
 
     # ---- data
 
     @property
     def shown(self) -> Window | None:
-        """The window on the screen: the frozen one or the newest."""
+        """Return the window on the screen: the frozen one or the newest."""
         return self.moments.window
 
     @property
     def past(self) -> Sequence[Packed]:
-        """The windows that are at hand, oldest first; frozen, also those after the one that is shown."""
+        """Return the kept windows, oldest first; while frozen, also those after the one that is shown."""
         return self.moments.past
 
     def take(self, snapshot: Snapshot) -> None:
@@ -130,7 +130,7 @@ class MainView(AppScreen):
         self._begin_tour()
 
     def _begin(self) -> None:
-        """The first data: go to the moment that was asked for, with the length that is wanted."""
+        """Handle the first data: go to the moment that the options name, with the length that they name."""
         at = self.stalltop.options.at
         if at is not None:
             self.moments.go_to(at)
@@ -144,21 +144,21 @@ class MainView(AppScreen):
             self.tour.begin(newest.kept.stretch, self.app.size.width, newcomer=newcomer)
 
     def made(self, turn: int, picture: Picture) -> None:
-        """A picture that was asked for is there: show it if it is still of use."""
+        """Show a picture that was made in the background, if it is still wanted."""
         if self.moments.made(turn, picture):
             self.drawing.everything()
 
     def show_moment(self) -> None:
-        """Show the moment that was chosen; where its picture is still to be made, it follows."""
+        """Show the chosen moment. If its picture must still be made, it follows later."""
         asked = self.moments.ask()
         if asked is not None:
             self.stalltop.make(asked)
         self.drawing.everything()
 
     def choices(self) -> dict[str, object]:
-        """The settings that keys can change, as they are now."""
+        """Return the current values of the settings that keys can change."""
         if not self.is_mounted or not self.query("#tables"):
-            return {}  # the screen is not whole yet, or no longer
+            return {}  # the screen is being built or removed
         sort, descending = self.tables.looks.order
         return {
             "window": self.moments.length,
@@ -173,13 +173,13 @@ class MainView(AppScreen):
 
     # ---- events
 
-    @on(Tables.Looked)
+    @on(Tables.ViewChanged)
     def _tables_looked(self) -> None:
         if self.drawing.whole:
             self.drawing.keys()
 
-    @on(Tables.Said)
-    def _tables_said(self, message: Tables.Said) -> None:
+    @on(Tables.MessageWanted)
+    def _tables_said(self, message: Tables.MessageWanted) -> None:
         self.speech.say(message.text, "dim")
 
     def _while_starting(self) -> None:
@@ -204,20 +204,20 @@ class MainView(AppScreen):
             self.drawing.header()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show what the new size has room for."""
+        """Show what fits into the new size."""
         self.panel.forget_height()
         self.arrangement.fit()
         self.call_after_refresh(self.drawing.everything)
 
     def on_screen_resume(self) -> None:
-        """Another screen lay on this one: catch up."""
+        """Draw again after another screen covered this one."""
         self.drawing.everything()
 
     def on_descendant_blur(self) -> None:
-        """What had the keys may have been hidden."""
+        """Focus a table if the focused widget was hidden."""
         self.arrangement.keep_focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The list of warnings is longer while it has the keys."""
+        """Give the list of problems more lines while it has the focus."""
         self.panel.fit(self.arrangement.layout.warnings)
         self.drawing.keys()

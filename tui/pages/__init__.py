@@ -1,1 +1,1 @@
-"""Pages on top of the main screen: help, and what all pages share."""
+"""Pages that cover the main screen: the help, and the base classes of all pages."""

@@ -1,4 +1,4 @@
-"""What a filter can say, for the help and the documents. Pure functions."""
+"""The syntax of filters, for the help and the documentation. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from stalltop.model.rows.expression import MOST_LETTERS
 from stalltop.model.rows.filter import KEYS, SHORT_KEYS
 
 TERMS: Final = (
-    ("allreduce", "the word is in any name of the row; several words: all of them; a number also is a pid"),
-    ('"data loader"', "the same with blanks"),
-    ("/^cuda.*Sync/", f"a regular expression; of a name the first {MOST_LETTERS} characters are looked at"),
-    ("op:memcpy", f"only in this name; keys: {', '.join(KEYS)}"),
-    ("op:/Async$/", "both together"),
+    (
+        "allreduce",
+        "any name of the row contains the word; with several words, all of them; a number also matches a PID",
+    ),
+    ('"data loader"', "the same for a text with blanks"),
+    ("/^cuda.*Sync/", f"a regular expression; it sees the first {MOST_LETTERS} characters of a name"),
+    ("op:memcpy", f"the word is in this name; keys: {', '.join(KEYS)}"),
+    ("op:/Async$/", "a regular expression for this name"),
     ("-layer:driver", "rows that do not match"),
 )
 """Examples of terms, and what they mean."""
 
 
 def markdown() -> str:
-    """The same as a Markdown table, and all keys with their short names, for docs/keys.md."""
+    """Return the terms as a Markdown table, and all keys with their short names, for docs/keys.md."""
     lines = ["| term | rows that are shown |", "|---|---|"]
     lines += [f"| `{term}` | {meaning.partition('; keys:')[0]} |" for term, meaning in TERMS]
     names = []

@@ -1,4 +1,4 @@
-"""Screens and pages that follow the window on the main screen while they are open."""
+"""Screens and pages that follow the window of the main screen while they are open."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from stalltop.tui.pages.sections import Frame, Places, Section, plain
 from stalltop.widgets.page import Page, PageLine
 
 SAID_SECONDS = 3.0
-"""How long the first line says what a key has done."""
+"""Seconds that the first line shows a message about a key."""
 LOOK_SECONDS = 0.25
-"""How often it is asked whether there is another window: nothing is drawn where there is none."""
+"""Seconds between two checks for a new window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,16 @@ class Drawn:
 
     title: str
     hint: str
-    """The keys that matter on it."""
+    """The keys that matter on the page."""
     sections: Sequence[Section]
     beside: tuple[Sequence[Section], Sequence[Section]] = ((), ())
-    """Below them, in two columns."""
+    """More sections, below ``sections``, in two columns."""
     unfinished: bool = False
-    """There is more to work out: draw again, soon."""
+    """Whether more remains to be computed, so that the page must be drawn again soon."""
 
 
 class LiveScreen(PageScreen):
-    """A screen upon the main one that is drawn again for each window that this shows."""
+    """A screen that covers the main screen and is drawn again for each window that the main screen shows."""
 
     BINDINGS = [
         *own_bindings(copy="copy", save="save"),
@@ -54,19 +54,19 @@ class LiveScreen(PageScreen):
         self._said: Timer | None = None
         self._text = ""
         self._plain = ""
-        """What is shown, without styles."""
+        """The text that is shown, without styles."""
 
     @abstractmethod
     def show_page(self) -> None:
-        """Draw the window of now; ``_drawn_of`` is it from then on, unless there is more to work out."""
+        """Draw the current window, and assign it to ``_drawn_of`` unless more remains to be computed."""
 
     def on_mount(self) -> None:
-        """Show it, and look for another window from now on."""
+        """Draw, and check for new windows from now on."""
         self.show_page()
         self.set_interval(LOOK_SECONDS, self._look)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the new size."""
+        """Draw for the new size."""
         self.call_after_refresh(self.show_page)
 
     def _look(self) -> None:
@@ -75,7 +75,7 @@ class LiveScreen(PageScreen):
 
     @property
     def keys_hint(self) -> str:
-        """The keys of every page; Space by what it does now."""
+        """Return the keys that all pages have. The text for Space depends on the state."""
         main, freeze = self.main, key("freeze")
         if main.moments.playing:
             held = f"{freeze} pauses  "
@@ -86,7 +86,7 @@ class LiveScreen(PageScreen):
         return f"{key('copy')} copy  {held}Esc closes"
 
     def say(self, text: str) -> None:
-        """Say on the first line, for some seconds, what was done."""
+        """Show ``text`` on the first line for some seconds."""
         if self._said is not None:
             self._said.stop()
         self._said = self.set_timer(SAID_SECONDS, lambda: self.say("")) if text else None
@@ -96,20 +96,20 @@ class LiveScreen(PageScreen):
     # ---- keys
 
     def action_copy(self) -> None:
-        """Copy the page as text, or the path of a file that was saved just now, to the clipboard (OSC 52)."""
+        """Copy the page as text to the clipboard (OSC 52), or, shortly after a file was saved, its path."""
         if self.main.files.copy_path():
             return
         self.app.copy_to_clipboard(self._plain)
         self.say(f"copied: {len(self._plain.splitlines())} lines")
 
     def action_do(self, what: str, *parameters: object) -> None:
-        """Do on the main screen what a key stands for there, and show what became of it."""
+        """Do on the main screen what the key does there, and draw again."""
         self.main.action_do(what, *parameters)
         self.show_page()
 
 
 class LivePage(LiveScreen):
-    """A page that is drawn again for each window; what it shows keeps its place."""
+    """A page that is drawn again for each window. Its sections keep their places."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,14 +117,14 @@ class LivePage(LiveScreen):
 
     @abstractmethod
     def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
-        """What to show of ``window``; ``past`` is what is kept of the time before its end, oldest first."""
+        """Return what to show of ``window``. ``past`` holds earlier windows, oldest first."""
 
     def on_resize(self, event: events.Resize) -> None:
-        """What was reserved on the old size is given up."""
+        """Forget the places of sections, because the size changed."""
         self._places = Places()
 
     def show_page(self) -> None:
-        """Draw the page of the window of now."""
+        """Draw the page of the current window."""
         main = self.main
         window = main.shown
         if window is None or not self.whole:
@@ -132,7 +132,7 @@ class LivePage(LiveScreen):
         frame = Frame(
             width=self.app.size.width - 2,
             height=self.app.size.height,
-            unicode=self.stalltop.unicode,
+            glyphs=self.stalltop.glyphs,
             letters=self.stalltop.letters,
         )
         drawn = self.draw(window, past_of(main, window), frame)
@@ -144,12 +144,12 @@ class LivePage(LiveScreen):
         self.query_one("#page", Page).show(lines, title=drawn.title, hint=drawn.hint, said=self._text)
 
     def start_over(self) -> None:
-        """Another page from now on: show it from its first line."""
+        """Show another page from its first line."""
         self._places = Places()
         self.query_one("#page", Page).action_end(-1)
         self.show_page()
 
 
 def past_of(main: MainView, window: Window) -> Sequence[Packed]:
-    """What is kept of the time before ``window`` ended, oldest first."""
+    """Return the kept windows that ended before ``window`` did, oldest first."""
     return [part for part in main.past if part.window.start < window.end]

@@ -1,6 +1,6 @@
-"""What keys do on the screens that lie on the main one, for the help and the documents.
+"""What keys do on the screens that cover the main screen, for the help and the documentation.
 
-The bindings are with the screens; a test compares them with this.
+The screens themselves contain the bindings; a test compares both.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from stalltop.tui.keys import printed
 
 @dataclass(frozen=True, slots=True)
 class PageKeys:
-    """Keys of a screen that mean something of its own there; the others are those of the main screen."""
+    """The keys that have a meaning of their own on a screen. All others do what they do on the main
+    screen."""
 
     heading: str
     screens: tuple[str, ...]
-    """Names of the classes that bind them."""
+    """Names of the screen classes with these bindings."""
     keys: tuple[tuple[tuple[str, ...], str], ...]
     """Keys by Textual's names, and what they do."""
 
     def lines(self) -> list[tuple[str, str]]:
-        """(keys as printed on them, what they do), one after another."""
+        """Return (keys as printed on them, what they do) for each entry."""
         return [(" ".join(printed(key) for key in keys), help_) for keys, help_ in self.keys]
 
 
@@ -49,7 +50,7 @@ PAGES = (
     )),
     PageKeys("Save", ("SaveScreen",), (
         (("enter",), "Save"),
-        (("up", "down"), "The format (also k, j and 1 to 6)"),
+        (("up", "down"), "The format (also k, j and 1 to 7)"),
         (("tab",), "To the path, to type another one, and back"),
     )),
 )
@@ -57,7 +58,7 @@ PAGES = (
 
 
 def markdown() -> str:
-    """All of them as Markdown tables with headings, for docs/keys.md."""
+    """Return all entries as Markdown tables with headings, for docs/keys.md."""
     parts = []
     for page in PAGES:
         lines = [f"## {page.heading}", "", "| key | what it does |", "|---|---|"]

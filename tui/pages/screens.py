@@ -1,4 +1,4 @@
-"""Screens of text that lie on the main one: what they share, and the help."""
+"""The base classes of screens that cover the main screen, and the help."""
 
 from __future__ import annotations
 
@@ -18,81 +18,81 @@ from stalltop.widgets.lines import Lines
 from stalltop.widgets.page import Page
 
 HEADER_SECONDS = 0.5
-"""How often the first line is drawn anew; only what differs is sent."""
+"""Seconds between two drawings of the first line."""
 
 
 class KeyedPage(Page, can_focus=True):
-    """A page with the keys of the tables."""
+    """A page with the key bindings of tables."""
 
     BINDINGS = bindings("table", "move", "page", "end")
 
 
 class PageScreen(AppScreen):
-    """One page; Esc, q and the key that opened it close it."""
+    """A page. Esc, q and the key that opened it close it."""
 
     ALLOW_SELECT = False
     TITLE_TEXT = ""
 
     @property
     def main(self) -> MainScreen:
-        """The main screen, which all others lie on."""
+        """Return the main screen, which all others cover."""
         return cast("MainScreen", self.app.screen_stack[0])
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is there to be drawn, as ``Drawing.whole``."""
+        """Return whether all widgets exist; see ``Drawing.whole``."""
         return self.is_mounted and self.display
 
     def compose(self) -> ComposeResult:
-        """The first line of the main screen, and what this one shows."""
-        yield Header("header", unicode=self.stalltop.unicode)
+        """Yield the first line of the main screen, and the content of this screen."""
+        yield Header("header")
         yield self.content()
 
     def content(self) -> Lines:
-        """What fills the rest of the screen, made once."""
-        return KeyedPage(self.TITLE_TEXT, "Esc closes", "page", unicode=self.stalltop.unicode)
+        """Return the widget below the first line; called once."""
+        return KeyedPage(self.TITLE_TEXT, "Esc closes", "page")
 
     def on_mount(self) -> None:
-        """The first line is that of now, from now on."""
+        """Draw the first line now, and repeatedly."""
         self.show_header()
         self.set_interval(HEADER_SECONDS, self.show_header)
 
     def on_resize(self, event: events.Resize) -> None:
-        """A small terminal has no room for the first line."""
+        """Hide the first line on a small terminal."""
         self.query_one("#header").display = event.size.height >= LEAST_HEIGHT
 
     def show_header(self) -> None:
-        """Say where, when and how much is wrong, as on the main screen."""
-        # Also while it is being mounted: the first picture has the line, too.
+        """Draw the first line of the main screen."""
+        # Draw it also before the screen is mounted: the first picture must contain the line.
         there = self.display and bool(self.query("#header"))
         if there and self.app.screen is self and not self.stalltop.line_is_behind:
             self.query_one("#header", Header).show(self.main.drawing.header_now())
 
     def action_close(self) -> None:
-        """Back to what it lies on."""
+        """Return to the screen below."""
         self.dismiss()
 
     def action_save(self) -> None:
-        """Save what is shown: the picture is of this page."""
+        """Save what is shown. A saved picture shows this page."""
         self.main.files.save()
 
     def say(self, text: str) -> None:
-        """Say what a key has done, where there is a line for that."""
+        """Show a message about a key, if the page has a line for messages."""
 
     def to_main(self) -> None:
-        """Back to the main screen, whatever lies on it."""
+        """Close all pages, back to the main screen."""
         while self.app.screen is not self.main:
             self.app.pop_screen()
 
 
 class HelpScreen(PageScreen):
-    """All keys and what the figures mean."""
+    """Lists all keys and explains the figures."""
 
     TITLE_TEXT = "Help"
     BINDINGS = [Binding("escape,q,question_mark", "close", show=False)]
 
     def __init__(self, of: str = "") -> None:
-        """``of``: the name of the screen's class that it is asked on."""
+        """``of`` is the class name of the screen on which the user asked for help."""
         super().__init__()
         self._of = of
 

@@ -1,4 +1,4 @@
-"""Pages made of sections: what they are drawn on, and how they keep their places. Pure functions."""
+"""Pages made of sections: their helper functions, and how sections keep their places. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import zip_longest
 from rich.cells import cell_len
 
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.widgets.page import PageLine, wrapped
 from stalltop.widgets.strips import printable
 
@@ -18,45 +19,45 @@ APART = 3
 """Cells between two columns of sections."""
 
 Row = tuple[tuple[str, str], ...]
-"""(text, role) from left to right, one line of a screen."""
+"""The (text, role) of each piece of a line, left to right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a page is drawn on."""
+    """The size of a page, and how it is drawn."""
 
     width: int
-    """Cells of its lines."""
+    """Cells of a line."""
     height: int
-    """Rows of the terminal."""
-    unicode: bool = True
+    """Lines of the terminal."""
+    glyphs: Glyphs = UNICODE
     letters: bool = False
-    """Parts of the time are told apart by letters, not by colours."""
+    """Whether parts of the time are letters, for terminals without colours."""
 
     @property
     def half(self) -> Frame:
-        """One of two columns of it."""
+        """Return the frame of one of two columns."""
         return replace(self, width=(self.width - APART) // 2)
 
     def duration(self, ns: float | None) -> str:
-        """A duration given in ns, no wider than it is."""
-        return figures.duration(ns, unicode=self.unicode).strip()
+        """Format a duration given in ns, without padding."""
+        return figures.duration(ns, self.glyphs).strip()
 
     def missing(self) -> str:
-        """What stands for a figure that is not known."""
-        return figures.missing(1, unicode=self.unicode)
+        """Return the glyph for a figure that is not known."""
+        return figures.missing(1, self.glyphs)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Lines that belong together; ``name`` stays the same from one look to the next."""
+    """Lines that belong together. ``name`` stays the same from one drawing to the next."""
 
     name: str
     lines: tuple[PageLine, ...]
 
 
 def duration_text(seconds: float) -> str:
-    """How long something has lasted, in whole seconds: ``44s``, ``4m10s``."""
+    """Format a duration in whole seconds: ``44s``, ``4m10s``."""
     whole = round(max(seconds, 0.0))
     if whole < 60:
         return f"{whole}s"
@@ -64,34 +65,34 @@ def duration_text(seconds: float) -> str:
 
 
 def heading(text: str, about: str = "") -> PageLine:
-    """The first line of a section; ``about`` says how to read it."""
+    """Return the first line of a section; ``about`` explains how to read it."""
     return PageLine(((text, "head"), (f"  {about}" if about else "", "dim")), indent=2)
 
 
 def pair(name: str, text: str, role: str = "text") -> PageLine:
-    """A name and what is said of it."""
+    """Return a line with a name and a text."""
     return PageLine(((f"  {name.ljust(LABEL)} ", "label"), (text, role)), indent=LABEL + 3)
 
 
 def note(text: str, role: str = "dim") -> PageLine:
-    """A sentence in place of figures."""
+    """Return a line with a sentence instead of figures."""
     return PageLine((("  " + text, role),), indent=2)
 
 
 def more(number: int) -> list[PageLine]:
-    """The line that says how many are left out; none where none are."""
+    """Return the line that tells how many entries are left out; empty if none are."""
     return [note(f"and {number} more")] if number > 0 else []
 
 
 @dataclass(slots=True)
 class Places:
-    """Keeps what lies below a section where it is: a section that has become shorter is filled up with blank
-    lines, so that the page moves only where there is more to say than ever before."""
+    """Keeps sections in place. A section that became shorter is filled with blank lines, so that the page
+    moves only when a section is longer than ever before."""
 
     _most: dict[str, int] = field(default_factory=dict)
 
     def lines(self, sections: Iterable[Section]) -> list[PageLine]:
-        """The lines of ``sections``, one below the other with a blank line between them."""
+        """Return the lines of ``sections``, with a blank line between them."""
         found: list[PageLine] = []
         for section in sections:
             if not section.lines:
@@ -103,7 +104,7 @@ class Places:
         return found
 
     def beside(self, left: Iterable[Section], right: Iterable[Section], width: int) -> list[PageLine]:
-        """The lines of ``left`` and of ``right`` beside each other, ``width`` cells each."""
+        """Return the lines of ``left`` and ``right`` side by side, ``width`` cells each."""
         pairs = zip_longest(_rows(self.lines(left), width), _rows(self.lines(right), width), fillvalue=())
         return [PageLine((*_filled(one, width + APART), *other)) for one, other in pairs]
 
@@ -116,11 +117,11 @@ def _rows(lines: Iterable[PageLine], width: int) -> list[Row]:
 
 
 def _filled(row: Row, width: int) -> Row:
-    """``row`` with blanks up to ``width`` cells."""
+    """Pad ``row`` to ``width`` cells."""
     return (*row, (" " * max(width - sum(cell_len(text) for text, _ in row), 0), "text"))
 
 
 def plain(lines: Iterable[PageLine]) -> str:
-    """``lines`` as text without styles, for a clipboard; ends in a newline."""
+    """Return ``lines`` as text without styles that ends in a newline, for the clipboard."""
     rows = ("".join(printable(text) for text, _ in line.parts).rstrip() for line in lines)
     return "\n".join(rows).rstrip() + "\n"

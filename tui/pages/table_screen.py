@@ -1,4 +1,4 @@
-"""Screens of one table that follow the window on the main screen while they are open."""
+"""Screens of one table that follow the window of the main screen while they are open."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from stalltop.widgets.table_data import TableData
 
 
 class TableScreen(LiveScreen):
-    """One table that fills the screen; it can be saved, copied and stepped through time as the main one."""
+    """One table that fills the screen. The user can save it, copy from it and step it through time."""
 
     BINDINGS = own_bindings(copy_row="copy_row")
 
     @property
     @abstractmethod
     def table(self) -> Table:
-        """The table."""
+        """Return the table on this screen."""
 
     @abstractmethod
     def new_table(self) -> Table:
-        """The widget, made once."""
+        """Return a new table for this screen; called once."""
 
     @abstractmethod
     def data(self, window: Window) -> TableData:
-        """What to show of ``window``."""
+        """Return what to show of ``window``."""
 
     def content(self) -> Table:
-        """The table fills the screen."""
+        """Return the table, which fills the screen."""
         return self.new_table()
 
     def on_mount(self) -> None:
-        """Keys go to the table."""
+        """Focus the table."""
         self.table.focus()
 
     def show_page(self) -> None:
-        """Draw the window of now, with what a key has done in place of the title."""
+        """Draw the current window. A message replaces the title."""
         window = self.main.shown
         if window is None or not self.whole:
             return
@@ -49,7 +49,7 @@ class TableScreen(LiveScreen):
         self.table.show(replace(data, title=((self._text, "good"),)) if self._text else data)
 
     def action_copy_row(self) -> None:
-        """Copy the row under the cursor with its heads."""
+        """Copy the row under the cursor with the column heads."""
         data = self.table.data
         at = data.find(self.table.cursor_key)
         if at is None:
@@ -60,6 +60,6 @@ class TableScreen(LiveScreen):
         self.say(f"copied: {' '.join(text.splitlines()[-1].split())}")
 
     def action_copy(self) -> None:
-        """Copy the path of a file that was saved just now, else the row."""
+        """Copy the row, or, shortly after a file was saved, its path."""
         if not self.main.files.copy_path():
             self.action_copy_row()

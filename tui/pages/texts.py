@@ -1,10 +1,11 @@
-"""The texts of the help and of what is traced, as lines to scroll through. Pure functions."""
+"""The texts of the help and of the page of warnings, as lines to scroll through. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import LOSSES, SPLITS, Window
 from stalltop.tui.chain.warnings import warnings
 from stalltop.tui.keys import groups, key
@@ -15,39 +16,42 @@ from stalltop.widgets.page import PageLine
 
 FIGURES = (
     ("CALL/S", "calls per second over the window"),
-    ("P50 P95 P99", "half, 95 % and 99 % of the calls took no longer; dim where too few calls support it"),
-    ("~ 14.7ms", "few calls support it, or chance explains it; dim instead where colours have greys"),
+    ("P50 P95 P99", "half, 95 % and 99 % of the calls took no longer; dim for too few calls"),
+    ("~ 14.7ms", "few calls support it, or it may be chance; dim instead in themes with grey"),
     ("MAX", "the longest call"),
-    ("TOTAL", "time spent in calls, all threads together; sorting by it adds what calls of OPEN took so far"),
-    ("SHARE", "of the time of all calls below the path shown on top of the table"),
-    ("SPLIT", "where the time of its calls went (see below)"),
+    ("TOTAL", "time in calls, summed over threads; sorting by it adds the time of open calls"),
+    ("SHARE", "share of the time of all calls below the path in the table's title"),
+    ("SPLIT", "where the time of the calls went (see below)"),
     ("C H M L", "chains: critical, high, medium, low; the first line counts them: 1C 2M"),
-    ("name C", "a chain speaks of it ({why} says why)"),
-    ("name ?", "not all of its calls could be counted ({warnings} says why)"),
-    ("! - i", "in the list of warnings: a warning that is no chain; a remark; what is no fault of the host"),
-    ("3x", "in the list of warnings: so many chains of one kind that are over, or no fault"),
-    ("(name)", "made inside another traced call, whose time holds it: shares come on top of 100 %"),
+    ("name C", "a problem names this row ({why} shows it)"),
+    ("name ?", "not all of its calls were counted ({warnings} shows why)"),
+    ("! - i", "in the list of warnings: a warning without a chain; a note; information"),
+    ("3x", "in the list of warnings: so many chains of one kind that ended or are information"),
+    ("(name)", "nested in another traced call, which contains its time: its share is not part of the 100 %"),
     ("ERR", "calls that returned an error"),
     ("OPEN", "age of the oldest call that has not returned yet"),
-    ("BYTES/S", "bytes that the calls moved, per second; empty where calls move none"),
+    ("BYTES/S", "bytes moved per second; empty for calls that move none"),
     ("CALLS", "calls within the window"),
-    ("P99/NORM", "p99 against what is normal for it, learned while nothing was wrong; a dash until then"),
+    ("P99/NORM", "p99 divided by its baseline, learned from windows without problems; a dash until then"),
     ("GPU", "devices on which the row's processes hold a context, as the driver lists them"),
     (
         "traced 15/16",
-        "15 processes are traced of 16 that use CUDA or NCCL ({warnings} says which is not, and why)",
+        "15 processes are traced of 16 that use CUDA or NCCL ({warnings} shows which is not, and why)",
     ),
-    ("missed", "calls known to be in no row ({warnings} says why)"),
-    ("host gap", "the time between two calls of a thread: no call, so it stands last and in no total"),
-    ("probes", "share of one CPU that the tracing itself takes"),
+    ("missed", "calls that no row contains ({warnings} shows why)"),
+    (
+        "host gap",
+        "the time between two calls of a thread; it is no call, so it comes last and is in no total",
+    ),
+    ("probes", "CPU time of the tracing itself, in percent of one CPU"),
 )
-"""What figures mean, for the help."""
+"""What the figures mean, for the help."""
 
 
 def help_page(of: str = "") -> list[PageLine]:
-    """Keys by what they are for, then what the figures mean and what a filter can say.
+    """Return the help: keys by purpose, then the meaning of figures and the syntax of filters.
 
-    ``of``: the name of the screen's class that help was asked on; what is special there comes first.
+    ``of`` is the class name of the screen on which the user asked for help; its own keys come first.
     """
     lines: list[PageLine] = []
     pages = sorted(PAGES, key=lambda page: of not in page.screens)
@@ -95,9 +99,9 @@ def _pair(left: str, right: str, role: str) -> PageLine:
     return PageLine(((f"  {left.ljust(14)} ", role), (right, "text")), indent=17)
 
 
-def warnings_page(window: Window | None, notes: Sequence[str], *, unicode: bool) -> list[PageLine]:
-    """Every warning that no chain tells in full, then what is traced and what that costs."""
-    found = warnings(window, notes, unicode=unicode)
+def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -> list[PageLine]:
+    """Return all warnings that are not contained in a problem, then the coverage and the cost of tracing."""
+    found = warnings(window, notes, glyphs)
     lines = [PageLine(((f"Warnings besides chains ({len(found)})", "head"),))]
     if not found:
         lines.append(PageLine((("  none", "good"),)))
@@ -108,7 +112,7 @@ def warnings_page(window: Window | None, notes: Sequence[str], *, unicode: bool)
     if window is None:
         return lines
     coverage = window.coverage
-    cost = figures.percent(coverage.cost_percent, unicode=unicode).strip()
+    cost = figures.percent(coverage.cost_percent, glyphs).strip()
     lines += [
         PageLine(),
         PageLine((("Traced", "head"),)),

@@ -1,1 +1,1 @@
-"""Moments before now: steps, jumps, playing."""
+"""Moments of the past: steps, jumps, playing."""

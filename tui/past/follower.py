@@ -1,4 +1,4 @@
-"""Follows an opened recording beside the screen: what is written to it while it is shown is shown too."""
+"""Reads an opened recording in the background, including what another program adds to it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.tui.collector import Snapshot, SourceReader, Tick
 
 _SHARE = 50
-"""Of so many seconds one at most is spent on looking at what is new,"""
+"""At most one second in this many is spent on reading what was added ..."""
 _MOST_SECONDS = 10.0
-"""but it is looked at this often whatever that takes."""
+"""... but it is read at least this often, in seconds."""
 FIRST_SECONDS = 10.0
-"""Length of the window that is shown first: longer ones may take a while."""
+"""Seconds of the first window that is shown. Longer windows may take a while to compute."""
 
 
 class Follower(SourceReader):
-    """Hands the newest of ``recording`` to ``post``, from its own thread, as often as there is more of it."""
+    """Posts the newest window of ``recording`` from its own thread whenever the recording has grown."""
 
     def __init__(
         self,
@@ -31,14 +31,15 @@ class Follower(SourceReader):
         interval: float = 1.0,
         length: float | None = 10.0,
     ) -> None:
-        """``interval``: seconds between two looks, at least; ``length``: seconds of a window, None: all."""
+        """``interval`` is the least number of seconds between two reads. ``length`` is that of a window in
+        seconds; None: all."""
         super().__init__("follower", post)
         self._recording = recording
         self._interval = interval
         self._length = length
 
     def choose(self, length: float | None) -> None:
-        """What is handed over from now on has this length; the screen asks for that of now itself."""
+        """Post windows of this length from now on. The screen itself asks for the current one."""
         self._length = length
 
     def _close(self) -> None:
@@ -46,7 +47,7 @@ class Follower(SourceReader):
 
     def _read(self) -> None:
         kept = InFile.of(self._recording)
-        # The picture first, a short one; then what led to it, and the length that is wanted.
+        # Show a short window first. The windows before it and the chosen length follow.
         first = kept.window_at(kept.end, FIRST_SECONDS, self._wake.is_set)
         if first is not None:
             kept = kept.with_parts()
@@ -61,7 +62,7 @@ class Follower(SourceReader):
             took = time.thread_time() - began
 
     def _tell(self, kept: InFile, *, grows: bool) -> None:
-        """Hand over the window of the chosen length; if another one is chosen meanwhile, of that."""
+        """Post the window of the chosen length. Restart if another length is chosen meanwhile."""
         while not self._wake.is_set():
             length = self._length
             window = kept.window_at(kept.end, length, self._stale(length))

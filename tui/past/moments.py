@@ -1,4 +1,4 @@
-"""Which moment is looked at, now or one that is over, and the mark to compare with. Knows no widget."""
+"""Holds the moment that is shown, now or in the past, and the mark to compare with. Uses no widget."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NO_PAST = "there is no past yet"
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What the newest moment is called."""
+    """Names for the newest moment."""
 
     here: str
-    """Said of who is there already."""
+    """The message if the newest moment is shown already."""
     now: str
-    """Said of who came there."""
+    """The message after going to the newest moment."""
 
 
 LIVE = Words("this is now", "live")
@@ -32,60 +32,60 @@ OF_FILE = Words("this is the end of the recording", "the end of the recording")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A window of one moment."""
+    """The window of one moment."""
 
     window: Window
     at: float
-    """The moment: Unix time at which the newest of what it was made of ended."""
+    """The moment: Unix time of the end of the newest data in the window."""
     length: float | None
-    """The length that was chosen, seconds; None: since the start."""
+    """The chosen length in seconds; None: since the start."""
     before: Sequence[Packed] | None = None
-    """The windows that lead to it, oldest first, where they were fetched for it."""
+    """Earlier windows, oldest first, if they were fetched for this picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A picture that is to be made beside the screen."""
+    """A picture to be made in the background."""
 
     turn: int
     make: Callable[[Stale], Iterator[Picture]]
-    """Makes it, which may take seconds, then once more with what led to it, where that takes time of its own.
-    Ends early where what it is given says that it may stop."""
+    """Makes the picture, which may take seconds, and yields it; yields it again with the windows before it if
+    these take more time. Ends early if its argument says that the picture is no longer wanted."""
 
 
 class Moments:
-    """What is shown of what is known. Frozen, it stays; what is read goes on beside it."""
+    """Selects what is shown. While frozen it does not change, although reading continues."""
 
     def __init__(self, length: float | None, words: Words = LIVE) -> None:
         self.words = words
         self.length = length
-        """The length of the window that is wanted, seconds; None: since the start."""
+        """The chosen length of the window in seconds; None: since the start."""
         self.newest: Snapshot | None = None
         """What was read last."""
         self.mark: Picture | None = None
-        """What other moments are compared with."""
+        """The picture to compare with."""
         self.comparing = False
-        """The difference to the mark is shown."""
+        """Whether the difference from the mark is shown."""
         self.playing = 0.0
-        """Seconds of the past that pass in one; 0: it stands still."""
+        """Seconds of the past that pass in one second; 0: the past is not playing."""
         self.span: float | None = None
-        """Seconds of the line of time; None: the usual ones."""
+        """Length of the time line in seconds; None: the usual one."""
         self._held: Picture | None = None
         self._at = 0.0
-        """The moment that is wanted, while frozen; the held picture follows."""
+        """The moment that is wanted while frozen. Its picture may arrive later."""
         self._turn = 0
-        """Changes with every freeze and release: what was asked for before is of no use after."""
+        """Changes with each freeze and release, so that pictures asked for before are discarded."""
 
     # ---- what is shown
 
     @property
     def frozen(self) -> bool:
-        """Whether the picture is held."""
+        """Return whether the picture is frozen."""
         return self._held is not None
 
     @property
     def picture(self) -> Picture | None:
-        """What is on the screen; None before there is any data."""
+        """Return the picture on the screen; None if there is no data yet."""
         if self._held is not None:
             return self._held
         now = self.newest
@@ -93,8 +93,8 @@ class Moments:
 
     @property
     def past(self) -> Sequence[Packed]:
-        """The windows that lead to the picture, oldest first, as far as they are at hand; there may be later
-        ones among them."""
+        """Return the windows up to the picture, oldest first, as far as they are in memory. Later ones may
+        follow."""
         if self.newest is None:
             return ()
         before = None if self._held is None else self._held.before
@@ -102,28 +102,28 @@ class Moments:
 
     @property
     def window(self) -> Window | None:
-        """The window on the screen."""
+        """Return the window on the screen."""
         picture = self.picture
         return None if picture is None else picture.window
 
     @property
     def against(self) -> Picture | None:
-        """What the picture on the screen is compared with."""
+        """Return the picture to compare with; None if nothing is compared."""
         return self.mark if self.comparing else None
 
     @property
     def at(self) -> float | None:
-        """The moment that was asked for, Unix time; None: now. The picture of it may be on its way."""
+        """Return the chosen moment, Unix time; None: now. Its picture may arrive later."""
         return self._at if self._held is not None else None
 
     @property
     def age(self) -> float:
-        """Seconds from the moment that was asked for to what was read last."""
+        """Return the seconds from the chosen moment to the newest data."""
         return 0.0 if self._held is None or self.newest is None else max(self._now - self._at, 0.0)
 
     @property
     def wanted(self) -> Wanted | None:
-        """The window that is to be made because it is not the one that is shown; None where it is."""
+        """Return the window to be made; None if it is already shown."""
         picture = self.picture
         if picture is None or (picture.length == self.length and self.at in (None, picture.at)):
             return None
@@ -137,35 +137,36 @@ class Moments:
     # ---- what changes it
 
     def freeze(self) -> None:
-        """Hold the picture of now."""
+        """Freeze the current picture."""
         self._turn += 1
         self._held = self.picture
         if self._held is not None:
             self._at = self._held.at
 
     def release(self) -> None:
-        """Follow what is read again."""
+        """Show the newest data again."""
         self._turn += 1
         self._held = None
 
     def step(self, steps: int) -> str:
-        """Go back (-1) or forward (1) by one window of the past; gives what is to be said about it."""
+        """Go back (-1) or forward (1) by one window. Returns a message for the user."""
         if self.newest is None:
             return NO_PAST
         return self._go(stepped(self.newest.kept.stretch, self._here, steps), steps)
 
     def move(self, seconds: float) -> str:
-        """Go back (below 0) or forward by about so many seconds; gives what is to be said about it."""
+        """Go forward by about this many seconds; back if negative. Returns a message for the user."""
         if self.newest is None:
             return NO_PAST
         past = self.newest.kept.stretch
         at = moved(past, self._here, seconds)
         if at is None and seconds < 0:
-            at = float(past.end[0])  # there is less of the past than that
+            at = float(past.end[0])  # the past is shorter than that
         return self._go(at, seconds)
 
     def go_to(self, at: float) -> str:
-        """Look at the moment ``at``, Unix time, or the nearest to it that is kept; see ``recall.named``."""
+        """Go to the moment ``at``, Unix time, or the nearest that is kept; see ``recall.named``. Returns a
+        message for the user."""
         if self.newest is None:
             return NO_PAST
         past = self.newest.kept.stretch
@@ -174,7 +175,8 @@ class Moments:
         return f"nothing is kept from {figures.clock(hole[0])} to {figures.clock(hole[1])}" if hole else ""
 
     def to_fault(self, step: int) -> str:
-        """Look at the next (1) or previous (-1) moment at which a chain began; gives what is to be said."""
+        """Go to the next (1) or previous (-1) moment at which a problem began. Returns a message for the
+        user."""
         if self.newest is None:
             return NO_PAST
         found = next_fault(self.newest.kept.stretch, self._here, step)
@@ -183,8 +185,11 @@ class Moments:
         return self._go(found[0], -1) or f"here a chain begins: {found[1]}"
 
     def play(self, clock: float) -> float | None:
-        """Look at what was newest at ``clock``, Unix time; gives the clock then, which is ahead where nothing
-        was kept for a while. None at the end of what is kept: then the newest is followed."""
+        """Show what was newest at ``clock``, Unix time.
+
+        Returns the clock, moved ahead if nothing is kept there. Returns None at the end of the past, where
+        the newest data is shown again.
+        """
         if self.newest is None:
             return None
         found = played(self.newest.kept.stretch, self._here, clock)
@@ -197,7 +202,7 @@ class Moments:
         return found[1]
 
     def zoom(self) -> float | None:
-        """The next length of the line of time, seconds; None: back to the usual one."""
+        """Choose the next length of the time line. Returns it in seconds; None: the usual one."""
         if self.newest is not None:
             self.span = next_span(self.newest.kept.stretch, self.span)
         return self.span
@@ -220,7 +225,7 @@ class Moments:
         return ""
 
     def choose(self, step: int) -> bool:
-        """Take a longer (1) or shorter (-1) window; False where there is none."""
+        """Choose the next longer (1) or shorter (-1) window. Returns False if there is none."""
         at = LENGTHS.index(self.length) if self.length in LENGTHS else 1
         length = LENGTHS[min(max(at + step, 0), len(LENGTHS) - 1)]
         if length == self.length:
@@ -231,7 +236,7 @@ class Moments:
     # ---- windows that were asked for
 
     def ask(self) -> Asked | None:
-        """What makes the picture that is wanted; None where it is there already."""
+        """Return how to make the picture that is wanted; None if it is there already."""
         wanted, now = self.wanted, self.newest
         if wanted is None or now is None:
             return None
@@ -249,17 +254,18 @@ class Moments:
             yield picture
             before = None if at is None else kept.before(at, stale)
             if before is not None and at_hand is not None and len(before) > len(at_hand):
-                # As another window: pages draw again only for another one.
+                # A copy of the window, because pages are drawn again only for another object.
                 yield replace(picture, window=replace(window), before=before)
 
         return Asked(self._turn, make)
 
     def made(self, turn: int, picture: Picture) -> bool:
-        """``picture``, asked for at ``turn``, is there: show it if it is of use; gives whether it is."""
+        """Accept ``picture``, asked for at ``turn``. Returns whether it is shown."""
         if turn != self._turn or picture.length != self.length:
             return False
         if self._held is not None:
-            # Of another moment too: while a key is held down, what was passed is better than nothing.
+            # It is shown even for another moment: while a key is held down, an intermediate picture is better
+            # than none.
             self._held = picture
             return True
         if self.newest is None or abs(picture.at - self._now) >= NEAR:

@@ -1,5 +1,4 @@
-"""Ways through the past: steps, jumps, playing, and the line of time. Pure functions on the times that are
-kept."""
+"""Steps, jumps and playing in the past, and the time line. Pure functions of the times of windows."""
 
 from __future__ import annotations
 
@@ -16,33 +15,36 @@ from stalltop.widgets.timeline import Timespan
 
 _DAY = 86_400.0
 SPANS = (300.0, 900.0, 3_600.0, 21_600.0, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
-"""Lengths of the line of time, seconds."""
+"""Lengths of the time line in seconds."""
 _SHORT = (10.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0)
-"""Lengths of the line of a file that is shorter than that: its label names them in full."""
+"""Lengths of the time line for a shorter recording; its label can name them exactly."""
 _SAME = 1e-6
-"""Seconds that a sum of times of day may be off."""
+"""Tolerance in seconds for sums of times of day."""
 _INSIDE = 0.98
-"""Part of the line in which the moment shown is seen, on 80 cells and more."""
+"""A moment shows on the time line if its distance from the right end is at most this share of the line's
+length, from 80 cells on."""
 _SURE = 0.97
-"""The same on 60."""
+"""The same for 60 cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which window is asked for."""
+    """The window that is asked for."""
 
     at: float | None
-    """Unix time at which it ends; None: now."""
+    """Unix time of its end; None: now."""
     length: float | None
-    """Seconds; None: since the start."""
+    """Its length in seconds; None: since the start."""
 
 
 # ---- steps
 
 
 def stepped(past: WindowTimes, at: float, steps: int) -> float | None:
-    """The end of the window ``steps`` after (or, if negative, before) the one that ends at ``at``; None where
-    there are not so many."""
+    """Return the end of the window ``steps`` after the one that ends at ``at``, or before it if negative.
+
+    None if there are fewer windows.
+    """
     before = int(np.searchsorted(past.end, at - NEAR, "right"))
     after = int(np.searchsorted(past.end, at + NEAR, "right"))
     place = before + steps if steps < 0 else after + steps - 1
@@ -50,13 +52,16 @@ def stepped(past: WindowTimes, at: float, steps: int) -> float | None:
 
 
 def nearest(past: WindowTimes, at: float) -> float:
-    """The end of the window that ended nearest to ``at``."""
+    """Return the end of the window that ended nearest to ``at``."""
     return float(past.end[int(np.argmin(np.abs(past.end - at)))])
 
 
 def named(past: WindowTimes, at: float) -> float:
-    """The end of the window that a person means by ``at``: of a whole second the one that the screen shows as
-    that second, where there is one (a clock leaves fractions out); else the nearest."""
+    """Return the end of the window that a user means by ``at``.
+
+    For a whole second it is the window whose end the screen shows as that second, because clocks show no
+    fractions; otherwise the nearest.
+    """
     if at == floor(at):
         found = int(np.searchsorted(past.end, at - _SAME))
         if found < len(past.end) and past.end[found] < at + 1.0:
@@ -65,8 +70,10 @@ def named(past: WindowTimes, at: float) -> float:
 
 
 def moved(past: WindowTimes, at: float, seconds: float) -> float | None:
-    """The end of a window about ``seconds`` after (or, if negative, before) ``at``, at least one step; None
-    where nothing is kept of then."""
+    """Return the end of a window about ``seconds`` after ``at``, or before it if negative; at least one step.
+
+    None if nothing is kept there.
+    """
     one = stepped(past, at, 1 if seconds > 0 else -1)
     if one is None:
         return None
@@ -78,15 +85,18 @@ def moved(past: WindowTimes, at: float, seconds: float) -> float | None:
 
 
 def next_fault(past: WindowTimes, at: float, step: int) -> tuple[float, Severity] | None:
-    """The end of the next (1) or previous (-1) window in which a chain began, and how severe; None where
-    there is no other."""
+    """Return the end of the next (1) or previous (-1) window in which a problem began, and the severity.
+
+    None if there is none.
+    """
     began = np.flatnonzero(past.began < len(SEVERITIES))
     found = began[past.end[began] > at + NEAR][:1] if step > 0 else began[past.end[began] < at - NEAR][-1:]
     return (float(past.end[found[0]]), SEVERITIES[int(past.began[found[0]])]) if len(found) else None
 
 
 def hole_at(past: WindowTimes, at: float) -> tuple[float, float] | None:
-    """From when to when, around ``at``, nothing is kept; None where something is."""
+    """Return the start and end of the gap around ``at`` in which no window is kept; None if there is no
+    gap."""
     after = int(np.searchsorted(past.end, at - NEAR))
     if not 0 < after < len(past.end):
         return None
@@ -95,8 +105,11 @@ def hole_at(past: WindowTimes, at: float) -> tuple[float, float] | None:
 
 
 def played(past: WindowTimes, at: float, clock: float) -> tuple[float, float] | None:
-    """What is shown at ``clock`` where the window that ended at ``at`` was shown before, by its end, and the
-    clock then: holes are left out. None where ``at`` is the last."""
+    """Return the end of the window to show at ``clock`` after the one that ended at ``at``, and the new
+    clock.
+
+    The clock skips gaps. None if ``at`` is the last window.
+    """
     here = int(np.searchsorted(past.end, at + NEAR, "right")) - 1
     there = int(np.searchsorted(past.end, clock + NEAR, "right")) - 1
     if here + 1 >= len(past.end):
@@ -113,7 +126,8 @@ def played(past: WindowTimes, at: float, clock: float) -> tuple[float, float] | 
 
 
 def whole_span(past: WindowTimes) -> float:
-    """A length of the line that holds all of ``past``: a round one, so that what is added moves nothing."""
+    """Return a length of the time line that holds all of ``past``. It is a round one, so that it seldom
+    changes when windows are added."""
     seconds = float(past.end[-1] - past.start[0]) / _SURE
     if seconds <= _SHORT[-1]:
         return next(one for one in _SHORT if seconds <= one)
@@ -122,8 +136,8 @@ def whole_span(past: WindowTimes) -> float:
 
 
 def next_span(past: WindowTimes, span: float | None) -> float | None:
-    """The length of the line after ``span``: from all of it to shorter and shorter ones. None is the usual
-    one."""
+    """Return the length of the time line after ``span``, each shorter than the one before. None is the usual
+    length."""
     shorter = [one for one in SPANS if one < min(0.8 * whole_span(past), span or np.inf)]
     return shorter[-1] if shorter else None
 
@@ -136,11 +150,11 @@ def timespan(
     *,
     all_of_it: bool = False,
 ) -> Timespan:
-    """``past`` as a line with the moment ``shown`` on it; ``shown`` and ``mark`` are Unix times (None: now,
-    and no mark).
+    """Return the time line of ``past`` for the moment ``shown`` and the ``mark``, Unix times (None: now, and
+    no mark).
 
-    ``span``: seconds of the line around the moment; None: as short as reaches from now back to it, or
-    ``all_of_it``.
+    ``span`` is its length in seconds around the moment. None: the shortest that reaches from now back to the
+    moment, or all of ``past`` with ``all_of_it``.
     """
     newest = float(past.end[-1])
     age = 0.0 if shown is None else newest - shown
@@ -149,7 +163,8 @@ def timespan(
         whole = whole_span(past)
         span = whole if all_of_it else next((one for one in SPANS if age <= one * _INSIDE), whole)
     elif shown is not None and age > span * _INSIDE:
-        # By quarters: the line stands still while the moment moves within the middle of it.
+        # The line moves by quarters of its length, so that it stays still while the moment moves within its
+        # middle.
         end = min(ceil((shown + span * 0.375) / (span / 4)) * (span / 4), newest)
     first = int(np.searchsorted(past.end, end - span, "right"))
     last = int(np.searchsorted(past.start, end))

@@ -1,4 +1,4 @@
-"""A moment as a person types it: ``14:32``, ``-2h``, ``2026-11-20 14:32``. Pure functions."""
+"""Parses a moment that a user types: ``14:32``, ``-2h``, ``2026-11-20 14:32``. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import Final
 from stalltop.model.text import figures
 
 EXAMPLES: Final = "14:32, 14:32:05, -2h, -1h30m, +10m, 2026-11-20 14:32, start, end"
-"""What can be typed."""
+"""Examples of input."""
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _RELATIVE: Final = re.compile(r"([+-])((?:\d+(?:\.\d+)?[smhd])+)")
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 _LONGEST: Final = 40
-"""Characters that are looked at."""
+"""The most characters that are parsed."""
 
 
 def moment(text: str, *, start: float, end: float, shown: float | None = None) -> float:
-    """The Unix time that ``text`` means to who looks at what is kept from ``start`` to ``end``.
+    """Return the Unix time that ``text`` means, when windows from ``start`` to ``end`` are kept.
 
-    A time of day is the last one before ``end``, ``-2h`` is before ``end``, ``+10m`` after ``shown`` (None:
-    after ``start``). Times without a zone are local. Raises ValueError, with what can be typed, where it
-    means nothing, or a moment at which nothing was kept yet, or no longer.
+    A time of day is the last one before ``end``; ``-2h`` is relative to ``end``; ``+10m`` is relative to
+    ``shown`` (None: to ``start``). Times without a zone are local. Raises ValueError, with examples, if the
+    text is no moment or one outside of what is kept.
     """
     said = " ".join(text.split()).casefold()
     if not said or len(said) > _LONGEST:
         raise ValueError(f"type a moment, such as {EXAMPLES}")
     at = _meant(said, start, end, start if shown is None else shown)
     if at is None:
-        raise ValueError(f"{figures.printable(text.strip())!r} is no moment; such as {EXAMPLES}")
+        raise ValueError(f"{figures.printable(text.strip())!r} is not a moment; type one such as {EXAMPLES}")
     if start - 1.0 <= at <= end + 1.0:
         return min(max(at, start), end)
     raise ValueError(
@@ -42,7 +42,7 @@ def moment(text: str, *, start: float, end: float, shown: float | None = None) -
 
 
 def when(at: float, now: float) -> str:
-    """``at`` for a person: the time of day, with the date where it is not that of ``now``."""
+    """Format ``at`` as a time of day, with the date if it differs from the date of ``now``."""
     text = figures.moment(at)
     return text[11:19] if text[:10] == figures.moment(now)[:10] else text[:19]
 
@@ -64,11 +64,12 @@ def _meant(said: str, start: float, end: float, shown: float) -> float | None:
 
 
 def _time_of_day(clock: Sequence[str | None], end: float) -> float:
-    """The last such time before ``end``, a minute later at most: times are typed without seconds."""
+    """Return the last such time of day before ``end``, or up to a minute after, because users type no
+    seconds."""
     hours, minutes, seconds = (float(part or 0) for part in clock)
     midnight = datetime.fromtimestamp(end).replace(hour=0, minute=0, second=0, microsecond=0)
     for back in range(3):
-        # Of local midnights: days of a change of the clock are an hour shorter or longer.
+        # Based on local midnights: a day on which clocks change is an hour shorter or longer.
         day = midnight - timedelta(days=back)
         at = day.replace(hour=int(hours), minute=int(minutes)).timestamp() + seconds
         if at <= end + 1.0:

@@ -1,4 +1,4 @@
-"""Where a moment is typed: one line over that of the keys, on whatever screen asks for it."""
+"""The line in which the user types a moment. It covers the line of keys of any screen."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from stalltop.tui.past.when import EXAMPLES, moment, when
 
 HINT = "Enter goes  Esc closes"
 _HINT_FROM = 60
-"""Cells from which there is room for it."""
+"""Width in cells from which the hint is shown."""
 
 
 class WhenScreen(ModalScreen[float | None]):
-    """Gives the moment that was typed, Unix time; None where it was closed."""
+    """Returns the typed moment, Unix time; None if the user closed the line."""
 
     BINDINGS = [Binding("escape", "close", show=False)]
     ALLOW_SELECT = False
 
     def __init__(self, start: float, end: float, shown: float) -> None:
-        """What is kept is from ``start`` to ``end``; ``shown`` is looked at. All are Unix times."""
+        """The windows from ``start`` to ``end`` are kept; ``shown`` is the moment that is shown. All are Unix
+        times."""
         super().__init__()
         self._start, self._end, self._shown = start, end, shown
 
     def compose(self) -> ComposeResult:
-        """What can be typed, or what is wrong with it, above the line."""
+        """Yield the hint or the error above the line of text."""
         yield Label(self._range, id="when-said", markup=False)
         with Horizontal(id="when-entry"):
             yield Label("time", id="when-prompt")
@@ -40,12 +41,12 @@ class WhenScreen(ModalScreen[float | None]):
         return f"kept: {when(self._start, self._end)} to {when(self._end, self._end)}"
 
     def on_mount(self) -> None:
-        """Nothing blinks; the hint stays where there is room."""
+        """Stop the blinking of the cursor, and show the hint if there is room."""
         self.query_one(Input).cursor_blink = False
         self.query_one("#when-hint").display = self.app.size.width >= _HINT_FROM
 
     def on_resize(self, event: events.Resize) -> None:
-        """Leave the hint out where there is no room for it."""
+        """Hide the hint if there is no room for it."""
         self.query_one("#when-hint").display = event.size.width >= _HINT_FROM
 
     @on(Input.Changed)
@@ -65,7 +66,7 @@ class WhenScreen(ModalScreen[float | None]):
             self.dismiss(at)
 
     async def on_key(self, event: events.Key) -> None:
-        """Keys that came before there was a line to type in, as those of a paste do, are typed there."""
+        """Insert keys that arrive before the line has the focus, such as those of a paste."""
         entry = self.query_one(Input)
         if entry.has_focus:
             return
@@ -77,5 +78,5 @@ class WhenScreen(ModalScreen[float | None]):
             entry.insert_text_at_cursor(event.character)
 
     def action_close(self) -> None:
-        """Stay where we are."""
+        """Close the line without a moment."""
         self.dismiss(None)

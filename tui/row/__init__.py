@@ -1,1 +1,1 @@
-"""The page of one row of a table."""
+"""The page about one row of a table."""

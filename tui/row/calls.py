@@ -1,4 +1,4 @@
-"""The calls of a row that were kept one by one, as its page lists them. Pure functions."""
+"""The section about captured calls on the page of a row. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from stalltop.tui.tables.split import bar
 from stalltop.widgets.page import PageLine
 
 _BAR = 10
-"""Cells that show where the time of a call went."""
+"""Cells of the bar that shows where the time of a call went."""
 
 
 def kept_calls(facts: RowFacts, frame: Frame) -> Section:
-    """The slowest calls of the row, one line each; nothing for the time between calls, nor where the window
-    has no captured calls at all."""
+    """Return the slowest captured calls of the row, one line each.
+
+    Empty for the time between calls, and if the window has no captured calls.
+    """
     if facts.between or not facts.window.calls.kept:
         return Section("calls", ())
     calls = sorted(facts.kept, key=lambda call: (-call.duration_ns, call.start_ns, call.tid))
@@ -39,15 +41,15 @@ def kept_calls(facts: RowFacts, frame: Frame) -> Section:
 
 
 def _line(call: KeptCall, facts: RowFacts, frame: Frame, operation: bool, process: bool) -> PageLine:
-    """One call; its operation and its process are named where those of the row differ."""
+    """Return the line of one call. It names the operation and the process if the row has several."""
     began = f"  {figures.clock(call.start_ns // 10**9)}.{call.start_ns // 10**6 % 1000:03}"
-    took = f"{figures.duration(call.duration_ns, unicode=frame.unicode)}  "
+    took = f"{figures.duration(call.duration_ns, frame.glyphs)}  "
     pieces = [(f"{began} ", "label"), (took, "text")]
     if call.split_ns is None or len(call.split_ns) != len(SPLITS):
         parts = None
     else:
         parts = np.array(call.split_ns, np.uint64)
-    pieces += bar(parts, unicode=frame.unicode, letters=frame.letters, most=_BAR)
+    pieces += bar(parts, glyphs=frame.glyphs, letters=frame.letters, most=_BAR)
     indent = len(began) + 1 + len(took) + _BAR + 2
     said = [f"  {call.operation}, thread {call.tid}" if operation else f"  thread {call.tid}"]
     if process:
@@ -57,7 +59,7 @@ def _line(call: KeptCall, facts: RowFacts, frame: Frame, operation: bool, proces
     pieces.append((", ".join(said), "text"))
     if call.returned:
         pieces.append((f", returned {call.returned}", "warn"))
-    moved = figures.size(call.bytes, unicode=frame.unicode).strip() if call.bytes else ""
+    moved = figures.size(call.bytes, frame.glyphs).strip() if call.bytes else ""
     about = "  ".join(text for text in (moved, call.kernel, call.arguments) if text)
     pieces.append((f"  {about}" if about else "", "dim"))
     return PageLine(tuple(pieces), indent=indent)

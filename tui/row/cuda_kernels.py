@@ -1,4 +1,4 @@
-"""The kernels that the calls of a row launch, as its page lists them. Pure functions."""
+"""The section about CUDA kernels that the calls of a row launch. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from stalltop.tui.row.facts import RowFacts
 from stalltop.widgets.page import PageLine
 
 MOST_KERNELS = 8
-"""Kernels that are listed; how many more there are is said."""
+"""The most CUDA kernels that are listed."""
 LONGEST_NAME = 200
-"""Characters of a name that are shown: templates make names of thousands."""
+"""The most characters of a name: templates make names of thousands of characters."""
 
 
 def kernels(facts: RowFacts, frame: Frame) -> Section:
-    """What the row launches, most time in launching calls first.
+    """Return the CUDA kernels that the row launches, by the time in launch calls, the largest first.
 
-    Nothing where it launches none, nor where the window has no kernels at all.
+    Empty if the row launches none, or if the window has no CUDA kernels.
     """
     launching = {
         key: (calls, ns)
@@ -49,7 +49,7 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
         unknown[1] + max(whole_ns - known_ns, 0),
     )
     lines = [heading(title, "share of the time in launches, launches a second, time of one")]
-    # Those about as large (within a half of an octave) by name, so that they do not jump.
+    # Times within half an octave count as equal and are sorted by name, so that lines do not jump.
     order = sorted(sums, key=lambda name: (-round(2 * math.log2(sums[name][1] + 1)), name))
     shown = order[:MOST_KERNELS]
     lines += [_line(*sums[name], _short(name, frame), "text", whole_ns, facts, frame) for name in shown]
@@ -62,14 +62,14 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
 
 
 def _short(name: str, frame: Frame) -> str:
-    return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + ("…" if frame.unicode else "...")
+    return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + frame.glyphs.dots
 
 
 def _line(
     calls: int, ns: int, name: str, role: str, whole_ns: int, facts: RowFacts, frame: Frame
 ) -> PageLine:
-    share = figures.percent(min(100 * ns / whole_ns, 100.0) if whole_ns else None, unicode=frame.unicode)
-    rate = figures.rate(calls / (facts.window.seconds or 1.0), unicode=frame.unicode)
-    each = figures.duration(ns / calls if calls else None, unicode=frame.unicode)
+    share = figures.percent(min(100 * ns / whole_ns, 100.0) if whole_ns else None, frame.glyphs)
+    rate = figures.rate(calls / (facts.window.seconds or 1.0), frame.glyphs)
+    each = figures.duration(ns / calls if calls else None, frame.glyphs)
     front = f"  {share}  {rate}  {each}  "
     return PageLine(((front, "label"), (name, role)), indent=len(front) + 2)

@@ -1,6 +1,6 @@
-"""All that a window knows about one row of a table: its calls, whose they are, who took their time.
+"""Collects what a window knows about one row of a table: calls, owners, charges, problems. Pure functions.
 
-Pure functions. A row is the way down to it: the steps of the view's path, and those that name the row itself.
+A row is given by its path: the steps of the view's path, and the steps that name the row itself.
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ Path = tuple[PathStep, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowFacts:
-    """What is known of the row at ``path`` in ``window``."""
+    """What ``window`` knows about the row at ``path``."""
 
     path: Path
     window: Window
     rows: Rows
-    """The window's rows that it holds, the time between its calls too."""
+    """The rows of the window that belong to it, with the time between its calls."""
     groups: Groups
     """Its calls as one group, which may be empty."""
     charges: tuple[Charge, ...]
-    """Who was charged with its time, in calls and between them."""
+    """The charges for time of the row, in calls and between them."""
     open_calls: tuple[OpenCall, ...]
-    """The oldest first."""
+    """The open calls of the row, the oldest first."""
     chains: tuple[Chain, ...]
-    """Those that speak of it, the worst first."""
+    """The problems that name the row, the worst first."""
     tenants: tuple[str, ...]
-    """Ids of whose it is, the one with the most time first."""
+    """Ids of its tenants, the one with the most time first."""
     processes: tuple[ProcessUse, ...]
-    """Its processes, the one with the most time first; 0 stands where nothing else is known of one."""
+    """Its processes, the one with the most time first. A field is 0 if nothing is known."""
     devices: tuple[tuple[Device, tuple[DeviceProcess, ...]], ...]
-    """Devices on which its processes hold a context, and these."""
+    """The devices on which its processes hold a context, each with these processes."""
     kept: tuple[KeptCall, ...]
-    """Calls of it that were kept one by one, by time."""
+    """Its captured calls, by time."""
     nested: bool
-    """Whether all its calls are made inside other traced calls."""
+    """Whether all its calls are nested in other traced calls."""
 
     @property
     def name(self) -> str:
-        """What the row is called."""
+        """Return the name of the row."""
         return self.path[-1].label if self.path else self.window.host
 
     @property
     def between(self) -> bool:
-        """Whether it is no calls but the time between them."""
+        """Return whether the row is the time between calls."""
         return bool(self.groups.between[0])
 
 
 def facts(window: Window, path: Path) -> RowFacts:
-    """What ``window`` knows about the row at ``path``; much may be empty, and the row may not be there."""
+    """Return what ``window`` knows about the row at ``path``. Much may be empty, even the row itself."""
     own = below(path, window)
     scoped = scope(window, path)
-    # What is not told apart by device is of each row of the operation, where there are any.
+    # A charge that names no device belongs to the row of its operation on every device.
     counted = {key._replace(nested=False, device=UNKNOWN) for key in scoped.rows.keys}
     charges = tuple(
         charge
@@ -97,7 +97,8 @@ def facts(window: Window, path: Path) -> RowFacts:
 
 
 def _kept(window: Window, path: Path) -> tuple[KeptCall, ...]:
-    """Those that the row's figures stand for: calls inside others only where an operation is chosen."""
+    """Return the captured calls that the row counts. Nested calls are among them only if the path contains an
+    operation."""
     own, all_calls = below(path, window), decided(path)
     rows: dict[RowKey, bool] = {}
     found = []
@@ -112,8 +113,11 @@ def _kept(window: Window, path: Path) -> tuple[KeptCall, ...]:
 
 
 def _processes(window: Window, path: Path, scoped: Window) -> tuple[ProcessUse, ...]:
-    """Processes with a row or an open call in ``scoped``; where no operation is chosen, also those of its
-    tenants that only work for others or only are charged."""
+    """Return the processes with a row or an open call in ``scoped``.
+
+    If the path contains no operation, add those processes of its tenants that only work for others or only
+    are charged.
+    """
     spent: dict[tuple[str, int, str], int] = {}
     for key, ns in zip(scoped.rows.keys, scoped.rows.total_ns.tolist(), strict=True):
         who = (key.tenant, key.pid, key.process)
@@ -131,8 +135,8 @@ def _processes(window: Window, path: Path, scoped: Window) -> tuple[ProcessUse, 
 
 
 def waits_ns(facts: RowFacts) -> dict[str, int]:
-    """Time by part of the split that somebody may be charged with, ns: in calls that stand for themselves,
-    and between them. Empty where splits are not measured."""
+    """Return the time (ns) of each part of the split for which somebody may be charged, in outermost calls
+    and between them. Empty if splits are not measured."""
     split = facts.rows.split_ns
     if split is None:
         return {}

@@ -1,4 +1,5 @@
-"""Whose a row is: its tenants, processes and devices, and what is not known about it. Pure functions."""
+"""The sections about the tenants, processes and devices of a row, and about what is not known. Pure
+functions."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from stalltop.tui.row.facts import RowFacts
 from stalltop.widgets.page import PageLine
 
 MOST_LISTED = 8
-"""Tenants, processes and devices that are listed each; how many more there are is said."""
+"""The most tenants, processes and devices that are listed."""
 
 WAKES = (1, 2, 3)
-"""``ProcessUse.link`` of a process that wakes those that call."""
+"""Values of ``ProcessUse.link`` for a process that wakes threads that make calls."""
 
 
 def owner(facts: RowFacts, frame: Frame) -> Section:
-    """The tenant in full, or the names of several."""
+    """Return all about the tenant of the row, or the names if there are several."""
     window = facts.window
     if len(facts.tenants) != 1:
         lines = [heading(f"Whose it is: {len(facts.tenants)} tenants", "the one with the most time first")]
@@ -58,7 +59,7 @@ def _pod(tenant: Tenant) -> str:
 
 
 def _given(tenant: str, window: Window) -> str:
-    """What a scheduler gave it, used or not."""
+    """Return what a scheduler gave to the tenant, whether used or not."""
     return "; ".join(
         f"{one.resource}: {', '.join(one.devices)}" for one in window.allocations if one.tenant == tenant
     )
@@ -69,7 +70,7 @@ def _cgroup(tenant: Tenant) -> str:
 
 
 def _limits(use: TenantUse, frame: Frame) -> list[PageLine]:
-    """What the tenant's cgroup may use, and what it was denied."""
+    """Return the limits of the tenant's cgroup, and the resources that the limits denied it."""
     cpu = (
         "no quota"
         if use.cpu_quota is None
@@ -81,10 +82,10 @@ def _limits(use: TenantUse, frame: Frame) -> list[PageLine]:
         cpu += f"; throttled in {use.throttled_periods} of {use.periods} periods, "
         cpu += f"{frame.duration(use.throttled_ns)}"
     lines = [pair("CPU limit", cpu, "warn" if held else "text")]
-    used = figures.memory(use.memory_used_bytes, unicode=frame.unicode).strip()
+    used = figures.memory(use.memory_used_bytes, frame.glyphs).strip()
     memory = f"{used} used, no limit"
     if use.memory_limit_bytes is not None:
-        limit = figures.memory(use.memory_limit_bytes, unicode=frame.unicode).strip()
+        limit = figures.memory(use.memory_limit_bytes, frame.glyphs).strip()
         memory = f"{used} of {limit} by {use.memory_cgroup or 'its cgroup'}"
     denied = [
         f"{number:,} {what}"
@@ -104,7 +105,7 @@ def _limits(use: TenantUse, frame: Frame) -> list[PageLine]:
 
 
 def processes(facts: RowFacts, frame: Frame) -> Section:
-    """The row's processes with what they use."""
+    """Return the processes of the row and the resources that they use."""
     found = facts.processes
     lines = [heading(f"Processes: {len(found)}")]
     if not found:
@@ -121,7 +122,7 @@ def processes(facts: RowFacts, frame: Frame) -> Section:
 
 
 def _process(use: ProcessUse, facts: RowFacts, frame: Frame) -> PageLine:
-    window, unicode = facts.window, frame.unicode
+    window, glyphs = facts.window, frame.glyphs
     seconds = window.seconds or 1.0
     measured = use in window.evidence.processes
     moved = {
@@ -133,13 +134,13 @@ def _process(use: ProcessUse, facts: RowFacts, frame: Frame) -> PageLine:
     cells = (
         f"{use.pid:>7}",
         "w" if use.link in WAKES else " ",
-        figures.fit(use.process, 15, unicode=unicode),
-        f"{use.threads:>3}" if use.threads else figures.missing(3, unicode=unicode),
-        figures.percent(100 * use.cpu_ns / seconds / 1e9 if measured else None, unicode=unicode),
-        figures.memory(use.rss_bytes or None, unicode=unicode),
-        figures.memory(_on_devices(facts, use), unicode=unicode),
-        figures.size(moved[False] / seconds if measured else None, unicode=unicode),
-        figures.size(moved[True] / seconds if measured else None, unicode=unicode).rjust(7),
+        figures.fit(use.process, 15, glyphs),
+        f"{use.threads:>3}" if use.threads else figures.missing(3, glyphs),
+        figures.percent(100 * use.cpu_ns / seconds / 1e9 if measured else None, glyphs),
+        figures.memory(use.rss_bytes or None, glyphs),
+        figures.memory(_on_devices(facts, use), glyphs),
+        figures.size(moved[False] / seconds if measured else None, glyphs),
+        figures.size(moved[True] / seconds if measured else None, glyphs).rjust(7),
     )
     about = _also(use, facts) if frame.width >= 100 else ""
     return PageLine((("  " + " ".join(cells), "text"), (f"  {about}" if about else "", "dim")), indent=4)
@@ -150,7 +151,8 @@ def _same(tenant: str, pid: int, use: ProcessUse) -> bool:
 
 
 def _on_devices(facts: RowFacts, use: ProcessUse) -> int | None:
-    """Device memory of a process, bytes: as devices list it, else what was allocated while it was traced."""
+    """Return the device memory of a process in bytes: as the devices list it, else as traced allocations add
+    up."""
     listed = [
         holder.memory_bytes
         for _, holders in facts.devices
@@ -161,7 +163,7 @@ def _on_devices(facts: RowFacts, use: ProcessUse) -> int | None:
 
 
 def _also(use: ProcessUse, facts: RowFacts) -> str:
-    """What else is worth knowing of a process, where there is room."""
+    """Return other facts about a process that are shown if there is room."""
     said = [name_of(use.tenant, facts.window)] if len(facts.tenants) > 1 else []
     said += [f"CPUs {use.allowed}"] if use.allowed else []
     said += [f"nice {use.nice}"] if use.nice else []
@@ -176,7 +178,7 @@ def _also(use: ProcessUse, facts: RowFacts) -> str:
 
 
 def devices(facts: RowFacts, frame: Frame) -> Section:
-    """The devices on which the row's processes hold a context."""
+    """Return the devices on which processes of the row hold a context."""
     lines = [heading("Devices it uses", f"{key('devices')}: all devices")]
     every = facts.window.devices
     if not every.devices:
@@ -194,9 +196,9 @@ def devices(facts: RowFacts, frame: Frame) -> Section:
 
 def _device(device: Device, holders: tuple[DeviceProcess, ...], frame: Frame) -> PageLine:
     known = [holder.memory_bytes for holder in holders if holder.memory_bytes is not None]
-    held = figures.memory(sum(known) if known else None, unicode=frame.unicode).strip()
-    total = figures.memory(device.memory_total_bytes, unicode=frame.unicode).strip()
-    busy = figures.percent(device.utilization_percent, unicode=frame.unicode).strip()
+    held = figures.memory(sum(known) if known else None, frame.glyphs).strip()
+    total = figures.memory(device.memory_total_bytes, frame.glyphs).strip()
+    busy = figures.percent(device.utilization_percent, frame.glyphs).strip()
     said = f"{device.name}: it holds {held} of {total}; the device is {busy} busy"
     others = len(device.processes) - len(holders)
     said += f"; {others} other process{'' if others == 1 else 'es'}" if others else ""
@@ -210,7 +212,7 @@ def _device(device: Device, holders: tuple[DeviceProcess, ...], frame: Frame) ->
 
 
 def unknown(facts: RowFacts, frame: Frame) -> Section:
-    """What the figures above do not hold."""
+    """Return what the figures of the page do not contain."""
     window = facts.window
     lines = [heading("What is not known")]
     pids = {use.pid for use in facts.processes}

@@ -1,6 +1,6 @@
-"""The page of one row of a table: how long its calls took, where the time went, who took it. Pure functions.
+"""The sections about the calls of a row: durations, where the time went, and culprits. Pure functions.
 
-Whose the row is stands in ``tui.row.owner``.
+``tui.row.owner`` has the sections about tenants, processes and devices.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from stalltop.widgets.page import PageLine
 from stalltop.widgets.sparkline import sparkline
 
 MOST_LISTED = 6
-"""Chains, culprits and open calls that are listed each; how many more there are is said."""
+"""The most problems, culprits and open calls that are listed."""
 LEAST_SHARE = 0.005
-"""A smaller part of the time shows as nothing."""
+"""A smaller share of the time is not shown."""
 WIDE = 100
-"""Cells from which a page says more on one line."""
+"""Width in cells from which a line of the page tells more."""
 _FIGURES = 16
-"""Cells right of a line of the past: what it is now, and the most of it."""
+"""Cells right of a sparkline: the current value and the largest."""
 
 
 def columns_high(frame: Frame) -> int:
-    """Rows of the picture of durations: 6 of 24, 10 of 40, 14 of 60."""
+    """Return the height of the histogram of durations in lines: 6 of 24, 10 of 40, 14 of 60."""
     return min(max(frame.height // 4, 3), 14)
 
 
 def title(facts: RowFacts, frame: Frame) -> Section:
-    """The way down to the row, and how much it is called."""
+    """Return the path to the row, and its call rate."""
     parts: list[tuple[str, str]] = []
     for step in facts.path:
-        arrow = (" › " if frame.unicode else " > ") if parts else ""
-        parts += [(f"{arrow}{step.dimension} ", "dim"), (step.label, "head")]
+        between = frame.glyphs.separator if parts else ""
+        parts += [(f"{between}{step.dimension} ", "dim"), (step.label, "head")]
     groups, window = facts.groups, facts.window
     errors, moved = int(groups.errors[0]), float(groups.bytes_per_s[0])
     calls = f"{int(groups.calls[0]):,} in {frame.duration(window.seconds * 1e9)}"
-    calls += f", {figures.rate(float(groups.calls_per_s[0]), unicode=frame.unicode).strip()} a second"
+    calls += f", {figures.rate(float(groups.calls_per_s[0]), frame.glyphs).strip()} a second"
     calls += f"; {errors:,} returned an error" if errors else ""
-    calls += f"; {figures.size(moved, unicode=frame.unicode).strip()} moved a second" if moved else ""
+    calls += f"; {figures.size(moved, frame.glyphs).strip()} moved a second" if moved else ""
     total, whole = int(groups.total_ns[0]), outermost_ns(window)
     time = f"{frame.duration(total / (window.seconds or 1.0))} a second, all threads together"
     if facts.between:
@@ -57,17 +57,17 @@ def title(facts: RowFacts, frame: Frame) -> Section:
     elif facts.nested:
         time += "; made inside other traced calls, whose time holds it"
     elif whole:
-        time += f"; {figures.percent(100 * total / whole, unicode=frame.unicode).strip()} of all calls' time"
+        time += f"; {figures.percent(100 * total / whole, frame.glyphs).strip()} of all calls' time"
     name = "times" if facts.between else "calls"
     return Section("title", (PageLine(tuple(parts), indent=4), pair(name, calls), pair("time", time)))
 
 
 def chains(facts: RowFacts, frame: Frame) -> Section:
-    """The chains that speak of the row, one line each."""
+    """Return the problems that name the row, one line each."""
     lines = []
     for chain in facts.chains[:MOST_LISTED]:
         when = f"since {figures.clock(chain.since)}" if chain.open else f"ended {figures.clock(chain.seen)}"
-        said = (loss(chain, unicode=frame.unicode).strip(), culprit(chain, facts.window), when)
+        said = (loss(chain, frame.glyphs).strip(), culprit(chain, facts.window), when)
         mark = (f" {MARK[chain.severity]} ", ROLE[chain.severity] if chain.open else "dim")
         about = "  " + "; ".join(part for part in said if part)
         lines.append(PageLine((mark, (f" {chain.title}", "text"), (about, "dim")), indent=5))
@@ -79,7 +79,7 @@ def chains(facts: RowFacts, frame: Frame) -> Section:
 
 
 def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Section:
-    """How long the calls took, as a picture on ``axis``."""
+    """Return the histogram of the durations of calls, on ``axis``."""
     histogram = facts.groups.histograms
     lines = [
         heading(
@@ -93,7 +93,7 @@ def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Secti
         width=frame.width - 4,
         height=columns_high(frame),
         axis=axis,
-        unicode=frame.unicode,
+        glyphs=frame.glyphs,
     )
     lines += [PageLine((("  ", "text"), *line)) for line in picture]
     clamped = int(histogram.count[histogram.index == COUNTERS - 1].sum())
@@ -104,7 +104,8 @@ def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Secti
 
 
 def split(facts: RowFacts, frame: Frame, seen: Collection[str] = ()) -> Section:
-    """Where the time went, part by part. Parts in ``seen`` keep their line though nothing goes there now."""
+    """Return the parts of the time, one line each. Parts in ``seen`` keep their line even if they are 0
+    now."""
     measured = facts.groups.split_ns
     if measured is None:
         return Section(
@@ -122,10 +123,10 @@ def split(facts: RowFacts, frame: Frame, seen: Collection[str] = ()) -> Section:
             continue
         filled = min(max(round(share * most), 1 if share >= LEAST_SHARE else 0), most)
         bar = (LETTERS[name] * filled) if frame.letters else LETTERS[name].ljust(filled)[:filled]
-        front = f"  {name.ljust(LABEL)} {figures.percent(100 * share, unicode=frame.unicode)}  "
-        cost = f" {rate(ns / seconds, unicode=frame.unicode)}"
+        front = f"  {name.ljust(LABEL)} {figures.percent(100 * share, frame.glyphs)}  "
+        cost = f" {rate(ns / seconds, frame.glyphs)}"
         if wide:
-            cost += f" {figures.duration(ns / calls if calls else None, unicode=frame.unicode)}"
+            cost += f" {figures.duration(ns / calls if calls else None, frame.glyphs)}"
         pieces = [(front, "label"), (bar, "text" if frame.letters else name), (" " * (most - filled), "text")]
         pieces += [(cost, "text"), ("  " + MEANINGS[name], "dim")]
         lines.append(PageLine(tuple(pieces), indent=len(front) + most + len(cost) + 2))
@@ -135,7 +136,7 @@ def split(facts: RowFacts, frame: Frame, seen: Collection[str] = ()) -> Section:
 
 
 def shown_parts(facts: RowFacts) -> set[str]:
-    """Parts of the split that are more than nothing."""
+    """Return the parts of the split that are not 0."""
     measured = facts.groups.split_ns
     if measured is None:
         return set()
@@ -146,9 +147,9 @@ def shown_parts(facts: RowFacts) -> set[str]:
 def past(
     samples: Sequence[Sample | None], frame: Frame, parts: Collection[str], *, calls: bool = True
 ) -> Section:
-    """The row in each of the latest windows, one column each; ``parts`` of its time on one scale.
+    """Return the row in each of the latest windows as sparklines; ``parts`` of its time share a scale.
 
-    ``calls``: whether it is calls and no time between them.
+    ``calls``: whether the row is calls, and not the time between them.
     """
     room = past_columns(frame)
     columns = [None] * (room - len(samples)) + list(samples)[-room:]
@@ -160,17 +161,17 @@ def past(
     lines = [heading("Over time", about)]
 
     def line(name: str, values: Sequence[float | None], high: float, figured: Sequence[str]) -> PageLine:
-        drawn = sparkline(values, high=high, unicode=frame.unicode)
+        drawn = sparkline(values, high=high, glyphs=frame.glyphs)
         ends = " ".join(figure.rjust(7) for figure in figured)
         return PageLine(((f"  {name.ljust(LABEL)} ", "label"), (drawn, "accent"), (" " + ends, "text")))
 
     rates = [None if sample is None else sample.calls / (sample.seconds or 1.0) for sample in columns]
     most = max(sample.calls / (sample.seconds or 1.0) for sample in known)
-    ends = [figures.rate(value, unicode=frame.unicode) for value in (rates[-1], most)]
+    ends = [figures.rate(value, frame.glyphs) for value in (rates[-1], most)]
     lines.append(line("calls/s" if calls else "times/s", rates, most, ends))
     p99s = [None if sample is None or not sample.calls else float(sample.p99_ns) for sample in columns]
     slowest = max(float(sample.p99_ns) for sample in known)
-    ends = [figures.duration(value, unicode=frame.unicode) for value in (p99s[-1], slowest)]
+    ends = [figures.duration(value, frame.glyphs) for value in (p99s[-1], slowest)]
     lines.append(line("p99", p99s, slowest, ends))
     if all(sample.split_ns is None for sample in known):
         return Section("past", tuple(lines))
@@ -184,13 +185,13 @@ def past(
                 for sample in columns
             ]
             high = max(value for value in spent if value is not None)
-            ends = [figures.duration(value, unicode=frame.unicode) for value in (spent[-1], high)]
+            ends = [figures.duration(value, frame.glyphs) for value in (spent[-1], high)]
             lines.append(line(name, spent, top, ends))
     return Section("past", tuple(lines))
 
 
 def past_columns(frame: Frame) -> int:
-    """Windows of the past that a page has room for."""
+    """Return the number of windows for which a sparkline has room."""
     return max(frame.width - LABEL - 3 - _FIGURES, 8)
 
 
@@ -198,20 +199,21 @@ def past_columns(frame: Frame) -> int:
 
 
 def takers(facts: RowFacts, frame: Frame) -> Section:
-    """Who had the CPU while threads of the row were ready to run."""
+    """Return the culprits that had the CPU while threads of the row were ready to run."""
     lines = [heading("Who had the CPU instead", "share of the wait for a CPU, time a second, who")]
     return Section("takers", (*lines, *_charged(facts, frame, ("runqueue",))))
 
 
 def wakers(facts: RowFacts, frame: Frame) -> Section:
-    """Who ended the other waits."""
+    """Return the culprits that ended the other waits."""
     kinds = tuple(kind for kind in SPLITS if kind not in ("running", "runqueue"))
     lines = [heading("Who ended its waits", "share of these waits, time a second, waited for, who")]
     return Section("wakers", (*lines, *_charged(facts, frame, kinds)))
 
 
 def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLine]:
-    """Culprits of ``kinds``, the largest first: those about as large by name, so that they do not jump."""
+    """Return the culprits of charges of ``kinds``, the largest first. Similar ones are sorted by name, so
+    that lines do not jump."""
     waited = waits_ns(facts)
     if not waited:
         return [note("not known: no split of its time was measured")]
@@ -227,13 +229,13 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
     if not sums:
         if whole / seconds < 1e6:
             return [note("nobody: it hardly waited, less than 1 ms a second")]
-        cost = rate(whole / seconds, unicode=frame.unicode).strip()
+        cost = rate(whole / seconds, frame.glyphs).strip()
         return [note(f"not known: {cost} of such waits are charged to nobody")]
     order = sorted(sums, key=lambda key: (-loss_step(sums[key] / seconds / 1e6), key))
     lines = []
     for key in order[:MOST_LISTED]:
         kind, who, between = key
-        front = f"  {_share(sums[key], whole, frame)} {rate(sums[key] / seconds, unicode=frame.unicode)}  "
+        front = f"  {_share(sums[key], whole, frame)} {rate(sums[key] / seconds, frame.glyphs)}  "
         front += kind.ljust(9) if len(kinds) > 1 else ""
         between_text = "  between calls" if between and not facts.between else ""
         lines.append(
@@ -242,17 +244,17 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
     lines += more(len(order) - MOST_LISTED)
     rest = whole - sum(sums.values())
     if whole and rest / whole > 0.05:
-        front = f"  {_share(rest, whole, frame)} {rate(rest / seconds, unicode=frame.unicode)}  "
+        front = f"  {_share(rest, whole, frame)} {rate(rest / seconds, frame.glyphs)}  "
         lines.append(PageLine(((front, "label"), ("charged to nobody", "dim")), indent=len(front)))
     return lines
 
 
 def _share(ns: int, whole: int, frame: Frame) -> str:
-    return figures.percent(min(100 * ns / whole, 100.0) if whole else None, unicode=frame.unicode)
+    return figures.percent(min(100 * ns / whole, 100.0) if whole else None, frame.glyphs)
 
 
 def _who(charge: Charge, facts: RowFacts) -> str:
-    """Whom a charge names: the tenant too where it is another one."""
+    """Return the name of a culprit. It includes the tenant if that is not a tenant of the row."""
     if charge.culprit_pid == charge.pid:
         return "itself, another of its threads"
     if not charge.culprit_pid:
@@ -263,12 +265,12 @@ def _who(charge: Charge, facts: RowFacts) -> str:
 
 
 def open_calls(facts: RowFacts, frame: Frame) -> Section:
-    """Calls that have not returned, and those that never will."""
+    """Return the calls that have not returned, and those whose thread ended within them."""
     calls = facts.open_calls
     lines = [heading("Open calls", "age, operation, thread: those that had not returned")]
     for call in calls[:MOST_LISTED]:
         role = "bad" if call.age_ns >= HUNG_NS else "warn" if call.age_ns >= LONG_OPEN_NS else "text"
-        age = f"  {figures.duration(call.age_ns, unicode=frame.unicode)}  "
+        age = f"  {figures.duration(call.age_ns, frame.glyphs)}  "
         said = f"{call.operation}, thread {call.tid} of {call.process} {call.pid}"
         said += "; its thread ended inside of it" if call.ended else ""
         said += f"; {name_of(call.tenant, facts.window)}" if len(facts.tenants) > 1 else ""

@@ -1,4 +1,4 @@
-"""What one row was like in each of the windows that are kept of the past."""
+"""Computes the figures of one row in earlier windows."""
 
 from __future__ import annotations
 
@@ -9,39 +9,42 @@ import numpy as np
 
 from stalltop.model.merge.packing import Packed
 from stalltop.model.row_key import RowKey
-from stalltop.model.rows.pivot import Naming, bounded
+from stalltop.model.rows.pivot import RowNaming, bounded
 from stalltop.tui.row.facts import Path
 from stalltop.tui.tables.groups import decided
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The row in one window."""
+    """The figures of the row in one window."""
 
     start: float
-    """Unix time in seconds."""
+    """Start of the window, Unix time in seconds."""
     seconds: float
     calls: int
     total_ns: int
     p99_ns: int
-    """0 without a call."""
+    """0 if the row has no call."""
     split_ns: tuple[int, ...] | None
-    """By ``model.window.SPLITS``; None where it was not measured."""
+    """By ``model.window.SPLITS``; None if not measured."""
 
 
 class RowPast:
-    """The row at ``path`` in the past. Works out each window once: a window takes about a millisecond."""
+    """The past of the row at ``path``. It computes each window once, because a window takes about a
+    millisecond."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._inside: dict[RowKey, bool] = {}
         self._moves = any(step.dimension == "device" for step in path)
-        """A process may come to another device: what is inside differs from window to window."""
+        """The device of a process may change, so the calls inside differ from window to window."""
         self._known: dict[Packed, Sample] = {}
 
     def look(self, parts: Sequence[Packed], most: int) -> tuple[Sample | None, ...]:
-        """A sample for each of ``parts``; None for those that there was no time for: at most ``most`` are
-        worked out at once, the newest first."""
+        """Return a sample for each of ``parts``.
+
+        It computes at most ``most`` new ones, the newest first, and returns None for the rest.
+        """
         for part in reversed(parts):
             if part not in self._known:
                 if not most:
@@ -52,7 +55,7 @@ class RowPast:
         self._known = {part: self._known[part] for part in parts if part in self._known}
         return found
 
-    def _belongs(self, key: RowKey, naming: Naming) -> bool:
+    def _belongs(self, key: RowKey, naming: RowNaming) -> bool:
         known = self._inside.get(key)
         if known is None:
             known = all(naming.part(step.dimension, key)[0] == step.key for step in self._path)
@@ -61,7 +64,7 @@ class RowPast:
         return known
 
     def _sample(self, part: Packed) -> Sample:
-        naming = Naming(part.window)
+        naming = RowNaming(part.window)
         if self._moves:
             self._inside.clear()
         own = [at for at, key in enumerate(part.keys) if self._belongs(key, naming)]

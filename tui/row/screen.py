@@ -1,4 +1,4 @@
-"""The page of one row of a table."""
+"""The page about one row of a table."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from stalltop.widgets.distribution import DurationAxis, axis_of
 from stalltop.widgets.strips import printable
 
 AT_ONCE = 30
-"""Windows of the past that are worked out before keys are looked at again."""
+"""Number of earlier windows that are computed before keys are handled again."""
 
 TWO_COLUMNS_FROM = 150
-"""Cells from which what stands below the picture is in two columns."""
+"""Width in cells from which the sections below the histogram are in two columns."""
 
 
 class RowScreen(LivePage):
-    """Shows all that is known of the row at ``path``."""
+    """Shows what is known about the row at ``path``."""
 
     BINDINGS = [
         *own_bindings(chains="chains", devices="devices"),
@@ -44,10 +44,10 @@ class RowScreen(LivePage):
         self._facts: RowFacts | None = None
         self._axis: DurationAxis | None = None
         self._parts: set[str] = set()
-        """Parts of the split that were seen while the page is open: they keep their lines."""
+        """Parts of the split that were not 0 since the page was opened. They keep their lines."""
 
     def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
-        """The page of the row."""
+        """Return the page of the row."""
         found = self._facts = facts(window, self._path)
         self._axis = axis_of(found.groups.histograms, int(found.groups.max_ns[0]), self._axis)
         self._parts |= row_page.shown_parts(found)
@@ -83,12 +83,12 @@ class RowScreen(LivePage):
         )
 
     def action_chains(self) -> None:
-        """The chains that speak of the row."""
+        """Open the problems that name the row."""
         if self._facts is not None and self._facts.chains:
             self.app.push_screen(ChainScreen(self._facts.chains))
         else:
             self.say("no chain speaks of this row")
 
     def action_devices(self) -> None:
-        """The devices, upon this page."""
+        """Open the page of a device on top of this page."""
         self.main.rows.devices()

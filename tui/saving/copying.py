@@ -1,4 +1,4 @@
-"""Rows as text for the clipboard: fields between tabs, their heads above them. Pure functions."""
+"""Formats rows as text for the clipboard, tab-separated and with heads. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _HEADS = ("WARNING", "WHO", "LOST", "OPERATION", "CULPRIT", "SINCE", "ENDED", "F
 
 
 def row_text(data: TableData, at: int, window: Window, view: View, chains: Sequence[Chain]) -> str:
-    """Two lines: the heads of all columns, also of those out of sight, and the row ``at`` of ``data``.
+    """Return two lines: the heads of all columns, also of those that are not visible, and row ``at`` of
+    ``data``.
 
-    A bar of parts is told in words; a bar without a head is left out, as its figure stands beside it.
+    Bars of parts are written in words. A bar without a head is left out, because its figure is in another
+    column.
     """
     heads, fields = [], []
     row = data.rows[at]
@@ -36,14 +38,14 @@ def row_text(data: TableData, at: int, window: Window, view: View, chains: Seque
 
 
 def line_text(data: TableData, at: int) -> str:
-    """The same of a table that is made of figures only."""
+    """Return the same for a table without bars."""
     found = zip(data.columns, data.rows[at].cells, strict=True)
     pairs = [(column.title, cell.text) for column, cell in found if column.title]
     return _lines(*zip(*pairs, strict=True))
 
 
 def alert_text(row: AlertRow) -> str:
-    """A line of the warnings: a sentence as it is, a chain with heads."""
+    """Return a line of the list of problems: a sentence as it is, a problem with heads."""
     if row.text:
         return printable(row.text)
     fields = (row.title, row.who, row.lost, row.where, row.culprit, row.since, row.ended, row.fix)
@@ -51,5 +53,5 @@ def alert_text(row: AlertRow) -> str:
 
 
 def _lines(*lines: Sequence[str]) -> str:
-    # A tab is not printable: none is left within a field.
+    # Tabs are not printable, so no field contains one.
     return "\n".join("\t".join(printable(field).strip() for field in line) for line in lines)

@@ -1,4 +1,4 @@
-"""What is saved of the screen, and where to. None of it touches the screen."""
+"""What is saved of the screen, and where. Nothing here uses the screen itself."""
 
 from __future__ import annotations
 
@@ -14,48 +14,50 @@ from stalltop.files.places import SUFFIX, free, state_directory, window_name
 from stalltop.formats.registry import SAVED, Format
 from stalltop.formats.tables.sheet import Sheet
 from stalltop.model.chain import Chain
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.tables.trends import RowTrends
 from stalltop.tui.tables.view import View
 
 _TRIES: Final = 100
-"""Names that are tried where others take them at the same time."""
+"""Attempts to find a free file name while other programs create files."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
-    """The screen as it was when the key was pressed: later windows change nothing of it."""
+class ShownScreen:
+    """The screen at the moment that a key was pressed. Later windows do not change it."""
 
     window: Window
     view: View
-    """Of the table that had the keys."""
+    """The view of the table that had the focus."""
     against: Picture | None
-    """What the table compares with, where it does."""
+    """The moment that the table compares with; None if it does not compare."""
     past: RowTrends
-    """What its rows were before; used by one thread at a time."""
+    """The earlier figures of the table's rows. Only one thread at a time may use it."""
     chains: tuple[Chain, ...]
-    """Those that mark rows."""
+    """The chains whose rows are marked."""
     lines: tuple[Strip, ...]
-    """The picture, line by line."""
+    """The lines of the screen."""
     width: int
-    """Cells of the terminal."""
-    unicode: bool
+    """Columns of the terminal."""
+    glyphs: Glyphs
 
     @property
     def sheet(self) -> Sheet:
-        """The table that had the keys, with all its rows."""
+        """Return the table that had the focus, with all its rows."""
         from stalltop.tui.saving.table import sheet_of
 
-        return sheet_of(self.window, self.view, self.chains, self.against, self.past, unicode=self.unicode)
+        return sheet_of(self.window, self.view, self.chains, self.against, self.past, self.glyphs)
 
     def default(self, chosen: Format) -> Path:
-        """Where it goes unless another place is named."""
+        """Return the default path of the file."""
         return state_directory() / (window_name(self.window) + chosen.suffix)
 
 
 def problem(chosen: Format, *, still: bool) -> str:
-    """Why that format cannot be had, and what to do; empty where it can. ``still``: a file is shown."""
+    """Return why this format is not available, and what to do; empty if it is. ``still``: a saved window is
+    shown."""
     if chosen.suffix == SUFFIX and still:
         return "saved already: it is the file that was opened"
     return chosen.problem()
@@ -66,17 +68,18 @@ def problem(chosen: Format, *, still: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SavePlace:
-    """Where a file would go."""
+    """The place of a new file."""
 
     path: Path
     note: str = ""
-    """What is to be known of it; empty where it is free and its folder is there."""
+    """What the user should know about the place; empty if it is free and its folder exists."""
     good: bool = True
-    """False: nothing can be saved there."""
+    """Whether a file can be saved there."""
 
 
 def wanted(typed: str, default: Path) -> Path:
-    """The path that was typed: ``~`` is the home, a folder takes the default name, nothing is the default."""
+    """Return the path that was typed. ``~`` is the home directory; a folder gets the default name; an empty
+    text is the default."""
     typed = typed.strip()
     if not typed:
         return default
@@ -85,7 +88,7 @@ def wanted(typed: str, default: Path) -> Path:
 
 
 def place(typed: str, default: Path) -> SavePlace:
-    """Where what was typed leads to now. It asks the file system, which may take its time."""
+    """Return the place that was typed. It reads the file system, which may take long."""
     path = wanted(typed, default)
     folder = path.parent
     while not os.path.lexists(folder) and folder != folder.parent:
@@ -100,10 +103,10 @@ def place(typed: str, default: Path) -> SavePlace:
     return SavePlace(path, "" if folder == path.parent else f"new folder: {path.parent}")
 
 
-def save(shown: Shown, chosen: Format, typed: str) -> Path:
-    """Save it in a new file, whose path is given back: what is there is never replaced.
+def save(shown: ShownScreen, chosen: Format, typed: str) -> Path:
+    """Save the screen in a new file and return its path. An existing file is never replaced.
 
-    Raises StalltopError where it cannot be made or written, and OSError where the file system fails.
+    Raises StalltopError if the content cannot be made or written, and OSError if the file system fails.
     """
     assert chosen.save is not None
     made = chosen.save(shown)
@@ -112,12 +115,12 @@ def save(shown: Shown, chosen: Format, typed: str) -> Path:
         try:
             return write(made, free(path))
         except PathTakenError:
-            continue  # somebody was quicker
+            continue  # another program created this file meanwhile
     return write(made, free(path))
 
 
 def with_format(typed: str, chosen: Format) -> str:
-    """``typed`` with the ending of ``chosen`` in place of that of another format; other endings stay."""
+    """Replace the ending of another format in ``typed`` by the one of ``chosen``. Other endings stay."""
     for other in SAVED:
         if typed.endswith(other.suffix) and not typed.endswith("/" + other.suffix):
             return typed.removesuffix(other.suffix) + chosen.suffix

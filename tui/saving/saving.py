@@ -1,4 +1,4 @@
-"""Files are saved in the background: the screen goes on, and leaving waits for them a while."""
+"""Saves files in the background. The program waits for them for a while before it ends."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from stalltop.formats.registry import Format
 from stalltop.model.errors import StalltopError
-from stalltop.tui.saving.formats import Shown, save
+
+if TYPE_CHECKING:
+    from stalltop.formats.registry import Format
+    from stalltop.tui.saving.formats import ShownScreen
 
 
 class Saved(Message):
-    """A file was saved at ``path``; or, without one, not, for the reason in ``text``."""
+    """Tells that a file was saved at ``path``; or, if that is None, why it was not, in ``text``."""
 
     def __init__(self, path: Path | None, text: str = "") -> None:
         super().__init__()
@@ -23,19 +26,21 @@ class Saved(Message):
 
 
 class Saving:
-    """Saves files in threads of their own and tells of each with a message."""
+    """Saves each file in a thread of its own, and posts a message about it."""
 
     elsewhere = ""
-    """Said in place of a path, where files go to no path of this host."""
+    """Shown instead of a path if files do not go to this host."""
 
     def __init__(self, post: Callable[[Message], object]) -> None:
         self._post = post
         self._threads: list[threading.Thread] = []
         self.paths: list[Path] = []
-        """What was saved, in order."""
+        """Paths of the saved files, in order."""
 
-    def start(self, shown: Shown, chosen: Format, typed: str) -> None:
-        """Save ``shown`` where ``typed`` says."""
+    def start(self, shown: ShownScreen, chosen: Format, typed: str) -> None:
+        """Save ``shown`` in the place that ``typed`` names."""
+
+        from stalltop.tui.saving.formats import save
 
         def work() -> None:
             try:
@@ -53,6 +58,6 @@ class Saving:
         thread.start()
 
     def join(self, until: float) -> None:
-        """Wait for files that are being saved, no longer than to that time of ``time.monotonic``."""
+        """Wait for files that are being saved, at most until the time ``until`` of ``time.monotonic``."""
         for thread in self._threads:
             thread.join(max(until - time.monotonic(), 0.0))

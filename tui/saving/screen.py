@@ -1,4 +1,4 @@
-"""The small dialogue that saves what the screen shows: which format, and where to."""
+"""The dialogue that saves what the screen shows. The user chooses a format and a path."""
 
 from __future__ import annotations
 
@@ -16,22 +16,27 @@ from textual.widgets import Input, Label
 
 from stalltop.formats.registry import SAVED, Format
 from stalltop.model.text import figures
-from stalltop.tui.saving.formats import SavePlace, Shown, place, problem, with_format
+from stalltop.model.text.glyphs import ASCII
+from stalltop.tui.saving.formats import SavePlace, ShownScreen, place, problem, with_format
 from stalltop.tui.screen_app import ScreenApp
 from stalltop.widgets.choices import Choice, Choices, Note
 
-FRAME_LINES = 14
-"""Rows of the terminal from which the dialogue has a frame."""
+LIST_LINES = 1 + len(SAVED)
+"""Lines of the title and of the formats."""
+FRAME_LINES = LIST_LINES + 7
+"""Lines of the terminal from which the dialogue has a border."""
+NOTE_LINES = LIST_LINES + 3
+"""Lines of the terminal from which there is room for the note about the path and for the hint."""
 SAVING_SECONDS = 60.0
-"""How long it says that something is being saved, unless it is there before."""
+"""Seconds that the message about a running save stays, unless it ends before."""
 LONGEST = 4096
-"""Characters of a path (PATH_MAX)."""
+"""The most characters of a path (PATH_MAX)."""
 HINT = "Enter saves  Up Down format  Tab path  Esc closes"
 HINT_ELSEWHERE = HINT.replace("  Tab path", "")
 
 
-class Looked(Message):
-    """The file system has told where ``typed`` leads to."""
+class PlaceFound(Message):
+    """Tells which place ``typed`` leads to."""
 
     def __init__(self, typed: str, found: SavePlace) -> None:
         super().__init__()
@@ -39,7 +44,7 @@ class Looked(Message):
 
 
 class SaveScreen(ModalScreen[None]):
-    """Saves ``shown``, which stays as it was while the dialogue is open."""
+    """Saves ``shown``, which does not change while the dialogue is open."""
 
     ALLOW_SELECT = False
     AUTO_FOCUS = "#formats"
@@ -52,36 +57,38 @@ class SaveScreen(ModalScreen[None]):
         *(Binding(str(at + 1), f"choose({at})", one.label, show=False) for at, one in enumerate(SAVED)),
     ]
 
-    def __init__(self, shown: Shown, tell: Callable[[str, str, float], None], *, still: bool) -> None:
-        """``tell`` gets what is said on the main screen, its role and for how many seconds."""
+    def __init__(self, shown: ShownScreen, tell: Callable[[str, str, float], None], *, still: bool) -> None:
+        """``tell`` gets a message for the main screen, its role and its seconds."""
         super().__init__()
         self._tell = tell
         self._shown = shown
         self._still = still
-        # A window that came from a file is there already: somebody wants it in another format.
+        # A window of a file already exists as a window file: begin with the next format.
         self._at = 1 if still else 0
         self._ready = False
-        """There are widgets: keys may come before them."""
+        """Whether the widgets exist. Keys may arrive before."""
         self._choices: list[Choice] = []
+        self._note: tuple[str, str] = ("", "dim")
+        """The note about the path, with its role."""
         self._asked: str | None = None
-        """What the file system is being asked about."""
+        """The typed text that the file system is being asked about."""
 
     @property
     def stalltop(self) -> ScreenApp:
-        """The app, by its own type."""
+        """Return the app as a ``ScreenApp``."""
         return cast("ScreenApp", self.app)
 
     @property
     def chosen(self) -> Format:
-        """The format under the cursor."""
+        """Return the format under the cursor."""
         return SAVED[self._at]
 
     def compose(self) -> ComposeResult:
-        """Formats, path, and what is to be known of it."""
-        unicode, window = self._shown.unicode, self._shown.window
+        """Yield the formats, the path, and a note about the path."""
+        glyphs, window = self._shown.glyphs, self._shown.window
         title = f"Save {window.seconds:.0f}s of {window.host}, up to {figures.clock(window.end)}"
-        with Vertical(id="save", classes="" if unicode else "ascii"):
-            yield Choices(title, "formats", unicode=unicode)
+        with Vertical(id="save", classes="ascii" if glyphs is ASCII else ""):
+            yield Choices(title, "formats")
             with Horizontal(id="path-row") as row:
                 row.display = not self.stalltop.saving.elsewhere
                 yield Label("to ")
@@ -94,15 +101,18 @@ class SaveScreen(ModalScreen[None]):
                 )
                 path.cursor_blink = False
                 yield path
-            yield Note("note", unicode=unicode)
+            yield Note("note")
 
     def on_resize(self, event: events.Resize) -> None:
-        """On a low terminal lines matter more than a frame."""
+        """Remove the border on a low terminal, and on a lower one the second line of the note."""
         self.query_one("#save").set_class(event.size.height < FRAME_LINES, "low")
+        self.query_one(Note).styles.height = 2 if event.size.height >= NOTE_LINES else 1
+        self._show_note()
 
     def on_mount(self) -> None:
-        """Show what was chosen so far."""
+        """Show the formats, and the default path."""
         self._ready = True
+        self.query_one(Choices).styles.height = LIST_LINES
         self._choices = [Choice(one.label, one.saved, problem(one, still=self._still)) for one in SAVED]
         self._choose(self._at)
 
@@ -114,13 +124,14 @@ class SaveScreen(ModalScreen[None]):
 
     @on(Input.Changed, "#path")
     def _look(self) -> None:
-        """Ask, in the background, where the path leads to: file systems of other hosts may not answer."""
+        """Find the place of the typed path in the background: a network file system may not answer."""
         elsewhere = self.stalltop.saving.elsewhere
         if elsewhere:
-            self.query_one(Note).show((elsewhere, "dim"), (HINT_ELSEWHERE, "label"))
+            self._note = (elsewhere, "dim")
+            self._show_note()
             return
         if self._asked is not None:
-            return  # its answer asks again
+            return  # the answer to the running question asks again
         typed = self._asked = self._typed
         default, post = self._shown.default(self.chosen), self.post_message
 
@@ -129,27 +140,35 @@ class SaveScreen(ModalScreen[None]):
                 found = place(typed, default)
             except (OSError, ValueError) as error:
                 found = SavePlace(default, str(error), good=False)
-            post(Looked(typed, found))
+            post(PlaceFound(typed, found))
 
         threading.Thread(target=work, name="stalltop-path", daemon=True).start()
 
-    @on(Looked)
-    def _looked(self, message: Looked) -> None:
+    @on(PlaceFound)
+    def _looked(self, message: PlaceFound) -> None:
         self._asked = None
         if message.typed != self._typed:
             self._look()
             return
         found = message.found
-        self.query_one(Note).show((found.note, "dim" if found.good else "bad"), (HINT, "label"))
+        self._note = (found.note, "dim" if found.good else "bad")
+        self._show_note()
+
+    def _show_note(self) -> None:
+        """Show the note and the hint; where there is one line only, the hint unless something is wrong."""
+        lines = [self._note, (HINT_ELSEWHERE if self.stalltop.saving.elsewhere else HINT, "label")]
+        if self.app.size.height < NOTE_LINES:
+            lines = [line for line in lines if (line[1] == "bad") == (self._note[1] == "bad")][-1:]
+        self.query_one(Note).show(*lines)
 
     # ---- keys
 
     def action_step(self, step: int) -> None:
-        """The previous or next format."""
+        """Select the previous (-1) or next (1) format."""
         self._choose(self._at + step)
 
     def action_choose(self, at: int) -> None:
-        """That format."""
+        """Select the format number ``at``."""
         self._choose(at)
 
     @on(Choices.Clicked)
@@ -166,7 +185,7 @@ class SaveScreen(ModalScreen[None]):
         self._look()
 
     def action_other(self) -> None:
-        """Keys go to the path, or back to the formats."""
+        """Focus the path, or the formats again."""
         if not self._ready:
             return
         formats, path = self.query_one(Choices), self.query_one("#path", Input)
@@ -179,12 +198,12 @@ class SaveScreen(ModalScreen[None]):
             self.set_focus(formats)
 
     def action_close(self) -> None:
-        """Save nothing."""
+        """Close without saving."""
         self.dismiss()
 
     @on(Input.Submitted)
     def action_save(self) -> None:
-        """Save in the background and go back; where that format cannot be had, say why."""
+        """Save in the background and close; or tell why this format is not available."""
         reason = problem(self.chosen, still=self._still)
         if reason:
             if self._ready:

@@ -1,4 +1,4 @@
-"""The table that was looked at, with all its rows and the figures behind its cells."""
+"""Makes the sheet of a table that is shown: all its rows, with the figures of its cells."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import replace
 from stalltop.formats.tables.sheet import Sheet, SheetRow, row_of
 from stalltop.model.chain import Chain
 from stalltop.model.rows.filter import parse
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.chain.chains import marks
 from stalltop.tui.main.status import changes_text
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.tables.groups import Grouped
-from stalltop.tui.tables.table import Line, lines_of
+from stalltop.tui.tables.table import TreeRow, lines_of
 from stalltop.tui.tables.trends import NO_TRENDS, RowTrends
 from stalltop.tui.tables.view import View, title
 
@@ -24,18 +25,17 @@ def sheet_of(
     chains: Sequence[Chain],
     against: Picture | None = None,
     past: RowTrends = NO_TRENDS,
-    *,
-    unicode: bool = True,
+    glyphs: Glyphs = UNICODE,
 ) -> Sheet:
-    """``window`` as ``view`` shows it where ``chains`` mark rows, compared with ``against`` if it is,
-    and with ``past``, what its rows were before.
+    """Return the sheet of ``window`` as ``view`` shows it.
 
-    Rows of a tree name those above too.
+    ``chains`` mark rows, which a choice of rows may need. ``against`` is the moment to compare with. ``past``
+    has the earlier figures of rows. Rows of a tree include the names of their parents.
     """
     lines = _lines(window, view, chains, against, past)
     levels = view.levels()
     by = levels[max((line.level for line in lines), default=0)].by
-    text = "".join(part for part, _ in title(view, unicode=unicode))
+    text = "".join(part for part, _ in title(view, glyphs))
     rows = tuple(_row(line, len(by), levels[line.level].own) for line in lines)
     if against is None:
         return Sheet(text, by, rows)
@@ -43,7 +43,7 @@ def sheet_of(
 
 
 def row_at(window: Window, view: View, chains: Sequence[Chain], key: Hashable) -> SheetRow | None:
-    """The row ``key`` of the same table; None where it has none."""
+    """Return the row ``key`` of the same table; None if there is no such row."""
     return next(
         (_row(line, 0, 0) for line in _lines(window, view, chains, None, NO_TRENDS) if line.key == key), None
     )
@@ -51,12 +51,12 @@ def row_at(window: Window, view: View, chains: Sequence[Chain], key: Hashable) -
 
 def _lines(
     window: Window, view: View, chains: Sequence[Chain], against: Picture | None, past: RowTrends
-) -> list[Line]:
+) -> list[TreeRow]:
     before = None if against is None else against.window
     return lines_of(window, view, parse(view.filter), before, past, marks(chains, window, view))
 
 
-def _row(line: Line, names: int, own: int) -> SheetRow:
+def _row(line: TreeRow, names: int, own: int) -> SheetRow:
     rows, i = line.rows, line.i
     label = (*rows.labels[i], *[""] * (names - len(rows.labels[i])))
     open_ns, at = int(rows.open_ns[i]), int(rows.at[i])
@@ -73,7 +73,7 @@ def _row(line: Line, names: int, own: int) -> SheetRow:
 
 
 def _compared(row: SheetRow, rows: Grouped, i: int) -> SheetRow:
-    """``row`` with what was before, where its table compares."""
+    """Add the figures of the other window to ``row`` if the table compares."""
     found = rows.difference
     if found is None:
         return row

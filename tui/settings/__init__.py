@@ -1,1 +1,1 @@
-"""Settings of the screen, their file, and the colours."""
+"""The settings of the screen, their file, and the themes."""

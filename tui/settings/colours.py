@@ -1,4 +1,4 @@
-"""The colours of the screen: the theme that was chosen, and few colours for slow lines."""
+"""The theme that is used, and the change to few colours for slow lines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Colours:
     """Changes the theme of ``app``."""
 
     def __init__(self, app: App[Any], wanted: str) -> None:
-        """``wanted``: the setting, a name of a theme or ``auto``."""
+        """``wanted`` is the value of the setting: the name of a theme, or ``auto``."""
         self._app = app
         self._wanted = wanted
         self._before_few = ""
-        """The theme from before few colours were wanted; empty: there was none."""
+        """The theme before the change to few colours; empty if there was no change."""
         for ours in THEMES:
             app.register_theme(ours)
         for name in list(app.available_themes):
@@ -27,24 +27,25 @@ class Colours:
 
     @property
     def letters(self) -> bool:
-        """Whether colours alone tell too little, so that parts of a bar have letters."""
+        """Return whether parts of a bar need letters, because the colours of the theme do not differ
+        enough."""
         return self._app.no_color or self._app.theme in LETTERED
 
     @property
     def choice(self) -> str:
-        """The theme as a setting: the one that was asked for, unless a key has changed it."""
+        """Return the theme as the value of the setting: the given one, unless a key changed it."""
         theme = self._before_few or self._app.theme
         return self._wanted if theme == chosen(self._wanted) else theme
 
     def few(self, few: bool) -> None:
-        """Change to the terminal's own 16 colours, which take few bytes, or back to those from before."""
+        """Change to the terminal's own 16 colours, which need few bytes, or back."""
         if few and not self.letters:
             self._before_few, self._app.theme = self._app.theme, "terminal"
         elif not few and self._before_few:
             self._app.theme, self._before_few = self._before_few, ""
 
     def next(self) -> str:
-        """Change to the next theme; gives its name."""
+        """Change to the next theme. Returns its name."""
         if not self._app.no_color:
             self.choose(NAMES[(NAMES.index(self._app.theme) + 1) % len(NAMES)])
         return self._app.theme

@@ -1,4 +1,4 @@
-"""Other keys for actions, as a file of settings names them: what may be chosen, and what is in the way."""
+"""Other keys for actions, as the config file names them: parsing and conflicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Chosen = tuple[tuple[str, tuple[str, ...]], ...]
 """Ids of actions, each with its keys by Textual's names."""
 
 _ALIKE: Final = "hijm"
-"""With Ctrl these are Backspace, Tab and Enter to a terminal."""
+"""With Ctrl, a terminal sends these as Backspace, Tab and Enter."""
 _NAMED: Final = frozenset(
     (
         *PRINTED,
@@ -25,13 +25,13 @@ _NAMED: Final = frozenset(
         *("insert", "delete", "backspace"),
     )
 )
-"""Keys that a terminal can tell from each other, by Textual's names."""
+"""Keys that a terminal can distinguish, by Textual's names."""
 
 
 def key_named(text: str) -> str:
-    """Textual's name of a key that somebody has written: a character, or such as ``f5`` and ``ctrl+s``.
+    """Return Textual's name of a key that a user wrote: a character, or a name such as ``f5`` and ``ctrl+s``.
 
-    Raises ValueError where it is none.
+    Raises ValueError if there is no such key.
     """
     name = text
     if len(text) == 1 and text not in _NAMED:
@@ -41,23 +41,24 @@ def key_named(text: str) -> str:
     elif len(text) > 1 and text.lower() in _NAMED:
         return text.lower()
     if name not in _NAMED:
-        raise ValueError(f"{text!a} is no key: one character, or such as f5, ctrl+s, tab")
+        raise ValueError(f"{text!a} is not a key; use one character, or a name such as f5, ctrl+s or tab")
     return name
 
 
 def keys_chosen(table: object) -> Chosen:
-    """The keys that ``table``, by action, gives. Raises ValueError with the reason where it cannot be so."""
+    """Return the keys that ``table`` gives to actions. Raises ValueError with the reason if that is not
+    possible."""
     if not isinstance(table, Mapping):
-        raise ValueError("a key for each of some actions")
+        raise ValueError("must be a table of actions and their keys")
     chosen: dict[str, tuple[str, ...]] = {}
     for action, wanted in table.items():
         if action not in BY_ID:
             near = difflib.get_close_matches(str(action), BY_ID, 1)
             hint = f"did you mean {near[0]}?" if near else "docs/keys.md lists them"
-            raise ValueError(f"{str(action)!a} is no action; {hint}")
+            raise ValueError(f"{str(action)!a} is not an action; {hint}")
         texts = [wanted] if isinstance(wanted, str) else wanted
         if not isinstance(texts, list | tuple) or not texts or not all(isinstance(one, str) for one in texts):
-            raise ValueError(f"{action} takes a key, or a list of some")
+            raise ValueError(f"{action} must be a key or a list of keys")
         chosen[action] = tuple(dict.fromkeys(key_named(text) for text in texts))
     taken: dict[str, str] = {}
     for one in ACTIONS:
@@ -65,6 +66,6 @@ def keys_chosen(table: object) -> Chosen:
             other = taken.setdefault(key, one.id)
             if other != one.id:
                 raise ValueError(
-                    f"{printed(key)} would be both {other} and {one.id}; give one of them another"
+                    f"{printed(key)} is the key of both {other} and {one.id}; choose another key for one"
                 )
     return tuple(chosen.items())

@@ -1,7 +1,7 @@
-"""Every setting of the screen: its type, default, allowed values and what it means.
+"""Every setting of the screen: type, default, allowed values and description.
 
-The config file, its checks, the file of what keys chose, and docs/config.md come from this one table.
-Textual is not loaded here: the command line needs these names before any screen.
+The config file, its checks, the file with the settings at the end of a run, and docs/config.md are derived
+from this table. It does not import Textual, because the command line needs the names before any screen.
 """
 
 from __future__ import annotations
@@ -15,53 +15,54 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 THEMES = ("dark", "light", "contrast", "colour-blind", "terminal", "mono")
-"""The names in ``settings.theme``, repeated here because importing that takes long."""
+"""The names of the themes in ``settings.theme``, repeated here because importing that module is slow."""
 AUTO = "auto"
-"""The theme that suits the terminal."""
+"""The theme that fits the terminal."""
 LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
-"""Lengths of the window that can be chosen, seconds; None: since the start."""
+"""The lengths of the window that a key selects, in seconds; None: since the start."""
 SINCE_START = "start"
 PANELS = ("host", "devices", "warnings", "table", "second", "keys")
-"""Parts of the main screen from top to bottom, in the order of the keys 1 to 6."""
+"""The panels of the main screen from top to bottom, in the order of the keys 1 to 6."""
 NEEDED = ("table", "warnings")
-"""Of these, one has to be shown; without the first table there is no second one."""
+"""One of these panels must be shown. Without the first table there is no second one."""
 TABLES_BY = ("container", "namespace", "pod", "process", "operation", "layer", "device", "host")
-"""What the rows of a table are."""
+"""The dimensions by which a table can group."""
 # fmt: off
 COLUMNS = (
     "beside", "calls", "p50", "p95", "p99", "max", "total", "share", "bar", "split", "open", "errors",
-    "bytes", "n", "trend", "change", "normal", "procs", "device",
+    "bytes", "n", "trend", "change", "normal", "procs", "device", "gpu_memory",
 )
-"""Columns that a table may have beside the name."""
+"""The columns that a table may have besides the name."""
 SORTS = (
     "name", "calls", "p50", "p95", "p99", "max", "total", "open", "errors", "bytes", "change", "normal",
-    "procs", "device",
+    "procs", "device", "gpu_memory",
 )
-"""Columns that rows can be sorted by. These three are named here for the same reason as the themes."""
+"""The columns by which rows can be sorted. These three tables are repeated here for the same reason as the
+themes; ``tests/unit/test_config.py`` compares the columns with ``tui.tables.columns.now``."""
 # fmt: on
 LEAST_INTERVAL, MOST_INTERVAL = 0.25, 60.0
-"""Seconds between two looks."""
+"""Limits of the seconds between two samples."""
 LEAST_SHARE, MOST_SHARE = 20, 80
-"""Part of the room that the first of two tables gets, percent."""
+"""Limits of the share of the room that the first of two tables gets, in percent."""
 
 
 class SettingKind(Protocol):
-    """What values a setting may have."""
+    """The type of a setting: its allowed values, and how they are parsed."""
 
     @property
     def allowed(self) -> str:
-        """For a person, after "allowed: "."""
+        """Return the allowed values, as text after "allowed: "."""
 
     def read(self, value: object) -> Any:
-        """The value as the program uses it. Raises ValueError where it is not allowed."""
+        """Return the value as the program uses it. Raises ValueError if it is not allowed."""
 
     def plain(self, value: Any) -> object:
-        """The value as it stands in the file."""
+        """Return the value as the file contains it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number within bounds, both included; ``whole``: without a fraction."""
+    """A number within bounds, which are allowed too. With ``whole`` it has no fraction."""
 
     least: float
     most: float
@@ -69,11 +70,11 @@ class Number:
 
     @property
     def allowed(self) -> str:
-        """The bounds."""
+        """Return the bounds as text."""
         return f"{'a whole' if self.whole else 'a'} number from {self.least:g} to {self.most:g}"
 
     def read(self, value: object) -> float:
-        """The number."""
+        """Return the number. Raises ValueError if not allowed."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise ValueError
         if not self.least <= value <= self.most or (self.whole and value != int(value)):
@@ -81,7 +82,7 @@ class Number:
         return int(value) if self.whole else float(value)
 
     def plain(self, value: float) -> object:
-        """The number."""
+        """Return the number as the file contains it."""
         return value
 
 
@@ -93,17 +94,17 @@ class OneOf:
 
     @property
     def allowed(self) -> str:
-        """The words."""
+        """Return the allowed words as text."""
         return ", ".join(f'"{word}"' for word in self.words)
 
     def read(self, value: object) -> str:
-        """The word."""
+        """Return the word. Raises ValueError if not allowed."""
         if not isinstance(value, str) or value not in self.words:
             raise ValueError
         return value
 
     def plain(self, value: str) -> object:
-        """The word."""
+        """Return the word as the file contains it."""
         return value
 
 
@@ -113,13 +114,13 @@ class YesNo:
     allowed = "true, false"
 
     def read(self, value: object) -> bool:
-        """The value."""
+        """Return the value. Raises ValueError if not allowed."""
         if not isinstance(value, bool):
             raise ValueError
         return value
 
     def plain(self, value: bool) -> object:
-        """The value."""
+        """Return the value as the file contains it."""
         return value
 
 
@@ -129,7 +130,7 @@ class Length:
     allowed = ", ".join(f'"{SINCE_START}"' if one is None else f"{one:g}" for one in LENGTHS)
 
     def read(self, value: object) -> float | None:
-        """Seconds, or None since the start."""
+        """Return the seconds; None: since the start. Raises ValueError if not allowed."""
         if value == SINCE_START:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or value not in LENGTHS:
@@ -137,25 +138,25 @@ class Length:
         return float(value)
 
     def plain(self, value: float | None) -> object:
-        """Seconds, or a word."""
+        """Return the length as the file contains it: seconds, or a word for the whole time."""
         return SINCE_START if value is None else int(value)
 
 
 @dataclass(frozen=True, slots=True)
 class SeveralOf:
-    """A list of different words; of ``needed`` at least one."""
+    """A list of different words. At least one of ``needed`` is among them."""
 
     words: tuple[str, ...]
     needed: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
-        """The words."""
+        """Return the allowed words as text."""
         text = "a list of " + ", ".join(f'"{word}"' for word in self.words)
         return text + (f"; {' or '.join(self.needed)} among them" if self.needed else "")
 
     def read(self, value: object) -> tuple[str, ...]:
-        """The words."""
+        """Return the words. Raises ValueError if not allowed."""
         if not isinstance(value, list | tuple) or len(set(map(str, value))) != len(value):
             raise ValueError
         if any(not isinstance(word, str) or word not in self.words for word in value):
@@ -165,12 +166,12 @@ class SeveralOf:
         return tuple(value)
 
     def plain(self, value: Sequence[str]) -> object:
-        """The words."""
+        """Return the words as the file contains them."""
         return list(value)
 
 
 Chosen = tuple[tuple[str, tuple[str, ...]], ...]
-"""For tables by something, the columns that were chosen."""
+"""The columns that were chosen for tables, by dimension."""
 
 
 KeysChosen = tuple[tuple[str, tuple[str, ...]], ...]
@@ -178,19 +179,19 @@ KeysChosen = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class Columns:
-    """Columns of tables, each by what its rows are."""
+    """The columns of tables, by dimension."""
 
     allowed = f"for any of {', '.join(TABLES_BY)} a list of some of {', '.join(COLUMNS)}"
 
     def read(self, value: object) -> Chosen:
-        """The columns of each table."""
+        """Return the columns of each table."""
         if not isinstance(value, dict) or not set(value) <= set(TABLES_BY):
             raise ValueError
         names = SeveralOf(COLUMNS, COLUMNS)
         return tuple((by, names.read(value[by])) for by in TABLES_BY if by in value)
 
     def plain(self, value: Chosen) -> object:
-        """The columns of each table."""
+        """Return the columns of each table."""
         return {by: list(ids) for by, ids in value}
 
 
@@ -200,7 +201,7 @@ class Keys:
     allowed = "for any action of docs/keys.md a key or a list of keys"
 
     def read(self, value: object) -> KeysChosen:
-        """The actions by id, each with its keys."""
+        """Return ids of actions, each with its keys."""
         if value == {}:
             return ()
         from stalltop.tui.settings.key_choice import keys_chosen
@@ -208,37 +209,38 @@ class Keys:
         return keys_chosen(value)
 
     def plain(self, value: KeysChosen) -> object:
-        """The keys of each action."""
+        """Return the keys of each action."""
         return {name: list(keys) for name, keys in value}
 
 
 def _setting(default: Any, kind: SettingKind, about: str, *, left: bool = False) -> Any:
-    """A field of ``Settings``; ``left``: keys change it, and it is kept on leaving."""
+    """Return a field of ``Settings``. With ``left``, keys change it and its last value is kept for the next
+    run."""
     return field(default=default, metadata={"kind": kind, "about": about, "left": left})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the screen is set."""
+    """The settings of the screen."""
 
     interval: float = _setting(
-        1.0, Number(LEAST_INTERVAL, MOST_INTERVAL), "Seconds between two looks at the counters."
+        1.0, Number(LEAST_INTERVAL, MOST_INTERVAL), "Seconds between two samples of the counters."
     )
     window: float | None = _setting(
         10.0,
         Length(),
-        'Seconds that the figures stand for; "start": since stalltop started.',
+        'Length of the window in seconds; "start": since stalltop started.',
         left=True,
     )
     theme: str = _setting(
         AUTO,
         OneOf((AUTO, *THEMES)),
-        'Colours; "auto": dark, or the terminal\'s own where it has no more than 16.',
+        'Theme; "auto": dark, or the terminal\'s own colours if it has only 16.',
         left=True,
     )
-    ascii: bool = _setting(False, YesNo(), "Draw with ASCII only, also where the locale is UTF-8.")
+    ascii: bool = _setting(False, YesNo(), "Draw with ASCII only, even if the locale is UTF-8.")
     mouse: bool = _setting(
-        True, YesNo(), "Let the mouse click and scroll; false leaves it to the terminal, to select text."
+        True, YesNo(), "Handle mouse clicks and scrolling; false: the terminal selects text instead."
     )
     low_bandwidth: bool = _setting(
         False, YesNo(), "Draw less, for slow lines: every 3 seconds, without bars, in 16 colours."
@@ -246,58 +248,58 @@ class Settings:
     panels: tuple[str, ...] = _setting(
         PANELS,
         SeveralOf(PANELS, NEEDED),
-        "Parts of the screen that are shown where there is room for them.",
+        "Panels that are shown if there is room for them.",
         left=True,
     )
     share: int = _setting(
         50,
         Number(LEAST_SHARE, MOST_SHARE, whole=True),
-        "Part of the room that the first of two tables may take, percent.",
+        "Percent of the room that the first of two tables may take.",
         left=True,
     )
     sort: str = _setting(
         "total",
         OneOf(SORTS),
-        "Column that the rows are sorted by.",
+        "Column by which rows are sorted.",
         left=True,
     )
     descending: bool = _setting(True, YesNo(), "Largest first; false: smallest first.", left=True)
     columns: tuple[tuple[str, tuple[str, ...]], ...] = _setting(
         (),
         Columns(),
-        "Columns of a table beside the name, in their order; the usual ones where it is not named.",
+        "Columns of tables besides the name, in order; a table that is not listed has the usual ones.",
         left=True,
     )
     tour: bool = _setting(
-        True, YesNo(), "Name the first few keys at the start; false once that was shown.", left=True
+        True, YesNo(), "Show the most important keys at the first start; false after that.", left=True
     )
     keys: tuple[tuple[str, tuple[str, ...]], ...] = _setting(
-        (), Keys(), "Other keys for actions, in place of the usual ones."
+        (), Keys(), "Keys for actions that replace the usual ones."
     )
 
 
 SETTINGS: Mapping[str, Field[Any]] = MappingProxyType({one.name: one for one in fields(Settings)})
 """All settings by name, in the order of the documentation."""
 LEFT = tuple(name for name, one in SETTINGS.items() if one.metadata["left"])
-"""What keys change, and what is kept of it on leaving."""
+"""The settings that keys change and whose last values are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingFault:
-    """What is wrong in a file of settings."""
+    """A fault in a config file."""
 
     text: str
     name: str = ""
-    """The setting; empty where it is about the whole file."""
+    """The name of the setting; empty if the fault concerns the whole file."""
     line: int | None = None
-    """Line of the file, from 1, where it is known."""
+    """The line in the file, from 1; None if not known."""
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text}" if self.line else self.text
 
 
 def read(table: Mapping[str, object]) -> tuple[dict[str, Any], list[SettingFault]]:
-    """The settings that ``table`` (a parsed file) names, and what is wrong with it."""
+    """Return the settings in ``table``, a parsed file, and its faults."""
     values: dict[str, Any] = {}
     faults = []
     for name, value in table.items():
@@ -321,7 +323,7 @@ def read(table: Mapping[str, object]) -> tuple[dict[str, Any], list[SettingFault
 
 
 def toml(values: Mapping[str, Any], *, about: bool = False) -> str:
-    """``values`` of settings as a file; ``about``: with what each means before it."""
+    """Return ``values`` as a TOML file. With ``about`` a comment before each value describes the setting."""
     lines = []
     for name, known in SETTINGS.items():
         if name not in values:
@@ -336,7 +338,8 @@ def toml(values: Mapping[str, Any], *, about: bool = False) -> str:
 
 
 def toml_value(value: object) -> str:
-    """A value of our settings in TOML: a truth, a number, a word of ASCII, or some of them."""
+    """Return a value of a setting in TOML: a boolean, a number, an ASCII string, or a list or table of
+    these."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -351,17 +354,17 @@ def toml_value(value: object) -> str:
 
 
 def markdown() -> str:
-    """All settings as a Markdown table, for docs/config.md."""
+    """Return all settings as a Markdown table, for docs/config.md."""
     lines = ["| setting | default | allowed | what it does |", "|---|---|---|---|"]
     for name, known in SETTINGS.items():
         kind: SettingKind = known.metadata["kind"]
         default = toml_value(kind.plain(known.default))
-        kept = " Kept on leaving." if known.metadata["left"] else ""
+        kept = " Kept for the next run." if known.metadata["left"] else ""
         lines.append(f"| `{name}` | `{default}` | {kind.allowed} | {known.metadata['about']}{kept} |")
     return "\n".join(lines)
 
 
 def _quoted(value: object) -> str:
-    """``value`` as it may stand in a message: printable, and not too long."""
+    """Return ``value`` for use in a message: printable and not too long."""
     text = ascii(value) if not isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,4 +1,5 @@
-"""Colours. Levels differ in brightness and in blue against orange, never in red against green alone."""
+"""The themes. Severities differ in brightness and in blue against orange, never in red against green
+alone."""
 
 from __future__ import annotations
 
@@ -133,7 +134,8 @@ _SAFE = {
     "role-sleep": "#000000 on #808080",
     "role-other": "#000000 on #ffffff",
 }
-"""Colours of Okabe and Ito, "Color Universal Design" (2008, https://jfly.uni-koeln.de/color/), and greys."""
+"""The colours of Okabe and Ito, "Color Universal Design" (2008, https://jfly.uni-koeln.de/color/), and
+greys."""
 _MONO = {
     **dict.fromkeys(_TERMINAL, "ansi_default"),
     "role-head": "bold ansi_default",
@@ -144,11 +146,12 @@ _MONO = {
     "role-critical": "bold reverse",
     "input-cursor-text-style": "reverse",
 }
-"""No colours at all: what is wrong is bold, and letters say how wrong."""
+"""No colours. Warnings are bold, and letters tell the severity."""
 
 
 def _theme(name: str, roles: dict[str, str], *, dark: bool = True) -> Theme:
-    """A theme whose few Textual widgets (filter, palette) have the colours of the roles."""
+    """Return a theme. Textual's own widgets (the filter's line and the palette) use the colours of the
+    roles."""
 
     def colour(role: str) -> str:
         return roles[f"role-{role}"].split()[-1]
@@ -173,7 +176,7 @@ def _theme(name: str, roles: dict[str, str], *, dark: bool = True) -> Theme:
         boost="ansi_default" if ansi else None,
         dark=dark,
         ansi=ansi,
-        # Textual's own widgets need some more names where colours are the terminal's.
+        # With the terminal's own colours, Textual's widgets need these variables too.
         variables={**BUILTIN_THEMES["ansi-dark"].variables, **roles} if ansi else roles,
     )
 
@@ -186,15 +189,15 @@ THEMES = (
     _theme("terminal", _TERMINAL),
     _theme("mono", _MONO),
 )
-"""Ours, in the order in which the key shows them. ``terminal`` uses the terminal's own 16 colours."""
+"""The themes in the order in which the key selects them. ``terminal`` uses the terminal's own 16 colours."""
 
 NAMES = tuple(theme.name for theme in THEMES)
 LETTERED = ("colour-blind", "mono")
-"""Themes in which the parts of a bar have letters too."""
+"""Themes in which the parts of a bar always have letters."""
 
 
 def many_colours() -> bool:
-    """Whether the terminal says that it shows more than 16 colours, and they are wanted."""
+    """Return whether the terminal reports more than 16 colours and the user wants colours."""
     if os.environ.get("NO_COLOR"):
         return False
     term = os.environ.get("TERM", "")
@@ -202,7 +205,8 @@ def many_colours() -> bool:
 
 
 def chosen(wanted: str) -> str:
-    """The theme to start with: ``wanted`` if it is one of ours, else what the terminal can show."""
+    """Return the name of the theme to start with: ``wanted`` if there is such a theme, else one that fits the
+    terminal."""
     if os.environ.get("NO_COLOR"):
         return "mono"
     if wanted in NAMES:

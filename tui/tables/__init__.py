@@ -1,1 +1,1 @@
-"""The tables of the main screen: rows grouped, sorted and unfolded; columns chosen; two rows compared."""
+"""The tables of the main screen: they group, sort and unfold rows, choose columns, and compare two rows."""

@@ -1,4 +1,4 @@
-"""The screen on which the columns of a table are chosen."""
+"""The screen on which the user chooses the columns of a table."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from stalltop.widgets.table import Table
 
 
 class ColumnList(Table, can_focus=True):
-    """The list, with the keys of tables."""
+    """The list of columns, with the keys of tables."""
 
     BINDINGS = bindings("table", "move", "page", "end", "choose")
 
 
 class ColumnScreen(AppScreen):
-    """All columns; each choice is handed on at once."""
+    """Shows all columns of a table. Each change takes effect at once."""
 
     ALLOW_SELECT = False
     BINDINGS = [
@@ -43,7 +43,8 @@ class ColumnScreen(AppScreen):
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """``tell`` is given what was chosen, of a table by ``by``: nothing where it is the ``usual``."""
+        """The columns are those of a table grouped ``by``. ``tell`` gets the ids of the chosen columns after
+        each change, none if they are the ``usual`` ones."""
         super().__init__()
         self._by: Dimension = by
         self._usual = tuple(usual)
@@ -53,12 +54,12 @@ class ColumnScreen(AppScreen):
 
     @property
     def list(self) -> ColumnList:
-        """The list."""
+        """Return the list of columns on this screen."""
         return self.query_one("#columns", ColumnList)
 
     def compose(self) -> ComposeResult:
-        """The list, and in full what the column under the cursor shows."""
-        yield ColumnList("columns", unicode=self.stalltop.unicode)
+        """Yield the list, and the whole description of the column under the cursor."""
+        yield ColumnList("columns")
         yield Label(id="about", markup=False)
 
     def on_mount(self) -> None:
@@ -67,12 +68,12 @@ class ColumnScreen(AppScreen):
         self._show()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the new size."""
+        """Draw the list for the new size."""
         self.call_after_refresh(self._show)
 
     @on(Table.Moved)
     def _say_about(self, said: object = None) -> None:
-        """Say what the column under the cursor shows: the list may have room for less."""
+        """Show the whole description of the column under the cursor: the list may cut it."""
         hidden = "" if self._here in self._chosen else "  (hidden: Space shows it, as the last one)"
         about = BY_ID[self._here].help if self._here in BY_ID else ""
         self.query_one("#about", Label).update(f"{about}{hidden}" if about else "")
@@ -84,19 +85,19 @@ class ColumnScreen(AppScreen):
                 self._chosen,
                 self._order,
                 width=self.app.size.width,
-                unicode=self.stalltop.unicode,
+                glyphs=self.stalltop.glyphs,
             )
         )
         self._say_about()
 
     @property
     def _here(self) -> str:
-        """The column under the cursor."""
+        """Return the id of the column under the cursor."""
         return str(self.list.cursor_key)
 
     def _choose(self, chosen: tuple[str, ...]) -> None:
         if not chosen:
-            return  # a name alone is no table
+            return  # a table needs one column besides the name
         self._chosen = chosen
         self._tell(() if chosen == self._usual else chosen)
         self._show()
@@ -104,12 +105,15 @@ class ColumnScreen(AppScreen):
     # ---- keys
 
     def action_switch(self) -> None:
-        """Show or hide the column under the cursor. A column that comes back stands last, one that goes stays
-        where it is in the list, so that the same key brings it back."""
+        """Show or hide the column under the cursor.
+
+        A column that is shown again comes last. A hidden column keeps its place in the list, so the same key
+        shows it again.
+        """
         self._choose(toggled(self._chosen, self._here))
 
     def action_shift(self, step: int) -> None:
-        """Move the column under the cursor to the left or right."""
+        """Move the column under the cursor to the left (-1) or right (1)."""
         here = self._here
         chosen = moved(self._chosen, here, step)
         if chosen != self._chosen:
@@ -118,11 +122,11 @@ class ColumnScreen(AppScreen):
             self.list.put_cursor(here)
 
     def action_usual(self) -> None:
-        """The columns that are shown where nobody chose."""
+        """Restore the usual columns."""
         self._order = listed(self._usual, possible(self._by))
         self._choose(self._usual)
 
-    @on(Table.Chosen)
+    @on(Table.RowChosen)
     def action_close(self) -> None:
-        """Back to the main screen."""
+        """Return to the main screen."""
         self.dismiss()

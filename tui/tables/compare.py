@@ -1,4 +1,4 @@
-"""Two rows of a table side by side: what each of them consists of, and where they differ. Pure functions."""
+"""Compares two rows of a table side by side: what each consists of, and where they differ. Pure functions."""
 
 from __future__ import annotations
 
@@ -6,46 +6,48 @@ from dataclasses import dataclass
 
 from stalltop.model.rows.filter import Filter
 from stalltop.model.rows.pivot import Dimension
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.keys import key
 from stalltop.tui.tables.columns.kind import Look
 from stalltop.tui.tables.columns.pair import BY_ID, KINDS
 from stalltop.tui.tables.groups import PathStep, decided, grouped, outermost_ns, scope
 from stalltop.tui.tables.split import legend
-from stalltop.tui.tables.table import Line, drawn, sorted_by
+from stalltop.tui.tables.table import TreeRow, drawn, sorted_by
 from stalltop.tui.tables.view import BELOW, PLURAL, View
 from stalltop.widgets.table import Column, Role, TableData
 
 NAME_CELLS = 15
 LEGEND_FROM = 160
-"""Cells from which it is said what the parts of a split are."""
+"""Width in cells from which the table explains the letters of the bars of time."""
 PLACES: frozenset[Dimension] = frozenset({"host", "namespace", "pod", "container", "process"})
-"""What calls run in: each of them in one of the one before."""
+"""Dimensions that contain each other: a container is in one pod, a pod in one namespace, and so on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two rows of one kind, each as the way down to it."""
+    """Two rows of the same dimension, each given by its path."""
 
     a: tuple[PathStep, ...]
     b: tuple[PathStep, ...]
 
     @staticmethod
     def of(a: tuple[PathStep, ...], b: tuple[PathStep, ...]) -> Pair | None:
-        """The two rows; None where they are no two of one kind."""
+        """Return the pair of two rows; None if they have different dimensions or are the same row."""
         if not a or a == b or [step.dimension for step in a] != [step.dimension for step in b]:
             return None
         return Pair(a, b)
 
     @property
     def view(self) -> View:
-        """How each of the two is looked at: by the first thing that both may have in common."""
+        """Return the view of both rows: grouped by the first dimension in which they may have values in
+        common."""
         apart = {a.dimension for a, b in zip(self.a, self.b, strict=True) if a != b}
         taken = {step.dimension for step in self.a}
         if apart & PLACES:
-            taken |= PLACES  # what runs in one of them does not run in the other
+            taken |= PLACES  # a process of one row does not run in the other
         if "layer" in taken:
-            taken |= {"operation"}  # an operation is of one layer
+            taken |= {"operation"}  # an operation belongs to one layer
         by: Dimension = next((one for one in BELOW if one not in taken), "operation")
         return View(by=by, path=self.a)
 
@@ -57,12 +59,12 @@ def pair_table(
     sort: str = "more",
     descending: bool = True,
     width: int,
-    unicode: bool = True,
+    glyphs: Glyphs = UNICODE,
     letters: bool = False,
 ) -> TableData:
-    """What both rows of ``pair`` consist of, the largest difference first.
+    """Return a table of what both rows of ``pair`` consist of, the largest difference first.
 
-    ``letters``: there are no colours to tell parts of the time apart by.
+    With ``letters`` the parts of the time are letters, for terminals without colours.
     """
     view = pair.view
     a, b = scope(window, pair.a), scope(window, pair.b)
@@ -70,16 +72,16 @@ def pair_table(
     rows = grouped(b, by, all_rows=decided(pair.b), whole_ns=outermost_ns(b), against=a)
     kind = BY_ID.get(sort)
     order = sorted_by(rows, kind.values if kind else None, descending)
-    lines = [Line(rows, i, 0) for i in order.tolist()]
+    lines = [TreeRow(rows, i, 0) for i in order.tolist()]
     name = Column("name", view.by.upper(), NAME_CELLS, right=False, fixed=True, most=44)
     measured = window.rows.split_ns is not None
     kinds = [one for one in KINDS if measured or one.needs != "split"]
     closes: tuple[tuple[str, Role], ...] = ((f"{key('versus')} or Esc closes ", "dim"),)
     told = legend(letters=letters) if measured and width >= LEGEND_FROM else ()
     return TableData(
-        title=_title(pair, view, unicode=unicode),
+        title=_title(pair, view, glyphs),
         columns=(name, *(Column(one.id, one.title, one.width, one.right) for one in kinds)),
-        rows=drawn(lines, view, kinds, Look(unicode=unicode, letters=letters), Filter(), {}),
+        rows=drawn(lines, view, kinds, Look(glyphs=glyphs, letters=letters), Filter(), {}),
         sort=sort,
         descending=descending,
         empty=(
@@ -90,11 +92,10 @@ def pair_table(
     )
 
 
-def _title(pair: Pair, view: View, *, unicode: bool) -> tuple[tuple[str, Role], ...]:
+def _title(pair: Pair, view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
     parts: list[tuple[str, Role]] = []
-    arrow = " › " if unicode else " > "
-    # What both have in common stands once.
+    # The steps that both paths share are shown once.
     shared = next(at for at, steps in enumerate(zip(pair.a, pair.b, strict=True)) if steps[0] != steps[1])
     for name, path in (("A ", pair.a), ("   B ", pair.b[shared:])):
-        parts += [(name, "dim"), (arrow.join(step.label for step in path), "accent")]
+        parts += [(name, "dim"), (glyphs.separator.join(step.label for step in path), "accent")]
     return (*parts, ("   ", "dim"), (PLURAL[view.by], "head"))

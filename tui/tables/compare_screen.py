@@ -1,4 +1,4 @@
-"""The screen of two rows side by side."""
+"""The screen that shows two rows side by side."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stalltop.widgets.table_data import TableData
 
 
 class PairTable(Table, can_focus=True):
-    """A table with the keys of the others that make sense here."""
+    """A table with those keys of tables that are useful here."""
 
     BINDINGS = bindings("table", "move", "page", "end", "sideways")
 
 
 class CompareScreen(TableScreen):
-    """Two rows of the window that the main screen shows."""
+    """Compares two rows of the window that the main screen shows."""
 
     BINDINGS = [
         *own_bindings(sort="sort(1)", sort_back="sort(-1)", reverse="reverse"),
@@ -35,29 +35,29 @@ class CompareScreen(TableScreen):
 
     @property
     def table(self) -> PairTable:
-        """The table."""
+        """Return the table on this screen."""
         return self.query_one("#pair", PairTable)
 
     def new_table(self) -> PairTable:
-        """The widget, made once."""
-        return PairTable("pair", unicode=self.stalltop.unicode)
+        """Return the table; called once."""
+        return PairTable("pair")
 
     def data(self, window: Window) -> TableData:
-        """The two rows in ``window``."""
+        """Return the comparison in ``window``."""
         return pair_table(
             window,
             self._pair,
             sort=self._sort,
             descending=self._descending,
             width=self.app.size.width,
-            unicode=self.stalltop.unicode,
+            glyphs=self.stalltop.glyphs,
             letters=self.stalltop.letters,
         )
 
     # ---- keys
 
     def action_sort(self, step: int) -> None:
-        """Sort by the next or previous column."""
+        """Sort by the next (1) or previous (-1) column."""
         self._sort_by(SORTS[(SORTS.index(self._sort) + step) % len(SORTS)])
 
     def action_reverse(self) -> None:

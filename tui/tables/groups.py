@@ -1,4 +1,5 @@
-"""Rows of a window grouped for a table, with what is known of them besides counts. Pure functions."""
+"""Groups the rows of a window for a table, and adds open calls, earlier windows and baselines. Pure
+functions."""
 
 from __future__ import annotations
 
@@ -9,28 +10,28 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.comparing.difference import Difference, Side
+from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.devices.labels import order_of
-from stalltop.model.devices.placing import Labels, placement
+from stalltop.model.devices.placing import Labels, held_bytes, placement
 from stalltop.model.row_key import RowKey
-from stalltop.model.rows.pivot import Dimension, Groups, Naming, bounded, pivot
+from stalltop.model.rows.pivot import Dimension, Groups, RowNaming, bounded, pivot
 from stalltop.model.window import OpenCall, Window
 
 LONG_OPEN_NS = 1_000_000_000
-"""From this age on an open call is worth a warning."""
+"""Age from which an open call is shown as a warning."""
 HUNG_NS = 10_000_000_000
-"""From this age on it looks hung."""
+"""Age from which an open call is shown as hung."""
 
 LEAST_PAST = 5
-"""Windows with calls until the p99 of a row is compared with the median of them."""
+"""Least number of earlier windows with calls for which the p99 of a row is compared with their median."""
 
 Key = tuple[str, ...]
-"""What identifies a row of a table, one part a dimension."""
+"""Identifies a row of a table: one value for each dimension."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathStep:
-    """One step down: rows of the group ``key`` of ``dimension`` only."""
+    """One step of a path: only rows of the group ``key`` of ``dimension``."""
 
     dimension: Dimension
     key: str
@@ -39,54 +40,56 @@ class PathStep:
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """The rows of a table before they are sorted: element i of every array belongs to ``keys[i]``."""
+    """The rows of a table before sorting. Element i of each array belongs to ``keys[i]``."""
 
     window: Window
-    """The calls that were grouped."""
+    """The window whose calls were grouped."""
     keys: tuple[Key, ...]
     labels: tuple[tuple[str, ...], ...]
     groups: Groups
     at: NDArray[np.int64]
-    """Index into ``groups`` of each row, -1 where nothing was counted: a call that hangs, or what is gone."""
+    """Index into ``groups`` for each row; -1 if no call returned: its calls hang, or it exists only in the
+    other window."""
     open_ns: NDArray[np.int64]
-    """Age of the row's oldest open call, 0 without one."""
+    """Age of the row's oldest open call; 0 if it has none."""
     waited_ns: NDArray[np.int64]
-    """Time within the window that long open calls of the row have taken so far, all threads together."""
+    """Time within the window that long open calls of the row took so far, summed over threads."""
     whole_ns: int
-    """What shares are of: the time of all outermost calls below the path of the view."""
+    """The whole that shares are parts of: the time of all outermost calls below the path of the view."""
     before: Groups | None = None
-    """The groups of the window that this one is compared with."""
+    """The groups of the window to compare with."""
     before_at: NDArray[np.int64] | None = None
-    """Index into ``before`` of each row, -1 where it was not there."""
+    """Index into ``before`` for each row; -1 if the row is not in that window."""
     before_window: Window | None = None
-    """That window, narrowed like this one."""
+    """The window to compare with, narrowed like ``window``."""
     p99_past_ns: NDArray[np.float64] | None = None
-    """p99 of the row in each of the latest windows, oldest first, shape (n, windows); NaN without a call."""
+    """The p99 of each row in each of the latest windows, oldest first, shape (n, windows); NaN if it has no
+    call."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def of(self, column: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:
-        """A column of ``groups`` for each row; NaN where nothing was counted."""
+        """Return a column of ``groups`` with a value for each row; NaN if no call returned."""
         return _picked(column, self.at)
 
     def of_before(self, column: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:
-        """A column of ``before`` for each row; NaN where the row was not there."""
+        """Return a column of ``before`` with a value for each row; NaN if the row is not in that window."""
         if self.before_at is None:
             return np.full(len(self), np.nan)
         return _picked(column, self.before_at)
 
     @cached_property
     def difference(self) -> Difference | None:
-        """What changed since the window that this one is compared with; None without one."""
+        """Return what changed since the window to compare with; None if there is none."""
         if self.before is None or self.before_at is None or self.before_window is None:
             return None
-        then = Side(self.before_window, self.before, self.before_at)
-        return Difference(then, Side(self.window, self.groups, self.at))
+        then = ComparedSide(self.before_window, self.before, self.before_at)
+        return Difference(then, ComparedSide(self.window, self.groups, self.at))
 
     @cached_property
     def processes(self) -> NDArray[np.int64]:
-        """Processes that made the calls of each row."""
+        """Return how many processes made the calls of each row."""
         found: list[set[tuple[str, int, str]]] = [set() for _ in range(len(self.groups))]
         for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
             if group >= 0:
@@ -96,8 +99,11 @@ class Grouped:
 
     @cached_property
     def devices(self) -> tuple[Labels, ...]:
-        """The devices that each row ran on, or that its processes hold a context on; none where neither is
-        known."""
+        """Return the devices on which the calls of each row ran, or else on which its processes hold a
+        context.
+
+        The labels are empty if neither is known.
+        """
         devices = placement(self.window).devices
         found: list[set[str]] = [set() for _ in range(len(self.groups))]
         for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
@@ -106,9 +112,29 @@ class Grouped:
         return tuple(tuple(sorted(found[at], key=order_of)) if at >= 0 else () for at in self.at.tolist())
 
     @cached_property
+    def device_bytes(self) -> NDArray[np.float64]:
+        """Return the device memory that the processes of each row hold, as the driver lists it; NaN if it
+        lists none.
+
+        Rows of devices count the memory of that device, other rows that of all devices.
+        """
+        held, devices = held_bytes(self.window), placement(self.window).devices
+        of_device = "device" in self.groups.by
+        found: list[dict[tuple[str, int, str], int]] = [{} for _ in range(len(self.groups))]
+        for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
+            if group < 0:
+                continue
+            mine = held.get((key.tenant, key.pid)) or held.get((key.host, key.pid), {})
+            for label, size in mine.items():
+                if not of_device or label in devices(key):
+                    found[group][key.host, key.pid, label] = size
+        sums = np.array([sum(one.values()) if one else np.nan for one in found], np.float64)
+        return self.of(sums)
+
+    @cached_property
     def incomplete(self) -> frozenset[Key]:
-        """Rows known to lack calls: of a tenant or process that is not traced in full, or of a thread that
-        ended inside a long call, which then is in no figure."""
+        """Return the rows that lack calls: their tenant or process is not traced completely, or a thread
+        ended inside a long call, which no figure contains."""
         window, groups = self.window, self.groups
         missing = window.coverage.missing
         tenants = {one.tenant for one in missing if one.tenant}
@@ -119,7 +145,7 @@ class Grouped:
             for key, group in zip(window.rows.keys, groups.group_of_row.tolist(), strict=True):
                 if group >= 0 and (key.tenant in tenants or key.pid in pids):
                     found.add(groups.keys[group])
-        naming = Naming(window)
+        naming = RowNaming(window)
         for call in window.open_calls:
             if call.ended and call.age_ns >= LONG_OPEN_NS:
                 found.add(naming.parts(groups.by, key_of(call, window))[0])
@@ -127,7 +153,8 @@ class Grouped:
 
     @cached_property
     def changes(self) -> NDArray[np.float64]:
-        """p99 of each row against the median of its own in the windows before; NaN while those are few."""
+        """Return the p99 of each row divided by the median of its p99 in earlier windows; NaN if there are
+        too few."""
         past = self.p99_past_ns
         usual = np.full(len(self), np.nan)
         if past is not None:
@@ -140,10 +167,10 @@ class Grouped:
 
     @cached_property
     def against_normal(self) -> NDArray[np.float64]:
-        """p99 of each row against what was learned to be normal; NaN where nothing was.
+        """Return the p99 of each row divided by its baseline; NaN if none was learned.
 
-        Normals are learned by process and operation. A row that holds several of these has the mean of their
-        ratios (geometric: twice as slow and twice as fast is as ever), weighted by their time.
+        Baselines are per process and operation. A row of several of these gets the geometric mean of their
+        ratios, weighted by time, in which twice as slow and twice as fast cancel out.
         """
         rows, normals, group = self.window.rows, self.window.normals, self.groups.group_of_row
         normal_ns = np.array([normals.get(key, (0, 0))[1] for key in rows.keys], np.float64)
@@ -166,10 +193,10 @@ def _picked(column: NDArray[np.integer] | NDArray[np.floating], at: NDArray[np.i
 
 
 def scope(window: Window, path: tuple[PathStep, ...]) -> Window:
-    """The part of ``window`` below ``path``.
+    """Return the part of ``window`` below ``path``.
 
-    Once an operation or a layer is chosen, calls made inside other calls stand for themselves: otherwise
-    a driver function that is only ever called by the runtime would show nothing. See ``decided``.
+    If the path contains an operation or a layer, nested calls count like outermost ones: otherwise a driver
+    function that only the runtime calls would show nothing. See ``decided``.
     """
     if not path:
         return window
@@ -184,29 +211,30 @@ def scope(window: Window, path: tuple[PathStep, ...]) -> Window:
 
 
 def below(path: tuple[PathStep, ...], window: Window) -> Callable[[RowKey], bool]:
-    """Whether a row of ``window`` is below ``path``."""
-    naming = Naming(window)
+    """Return a function that tells whether a row of ``window`` is below ``path``."""
+    naming = RowNaming(window)
     return lambda key: all(naming.part(step.dimension, key)[0] == step.key for step in path)
 
 
 def decided(path: tuple[PathStep, ...]) -> bool:
-    """Whether one operation or layer is looked at: its rows then all count, time between calls as well."""
+    """Return whether the path contains an operation or a layer. Then nested calls and the time between calls
+    count."""
     return any(step.dimension in ("operation", "layer") for step in path)
 
 
 def key_of(call: OpenCall, window: Window) -> RowKey:
-    """The row that ``call`` will be counted in."""
+    """Return the key of the row that will count ``call`` when it returns."""
     return RowKey(window.host, *call.row)
 
 
 def outermost_ns(window: Window) -> int:
-    """Time in calls of ``window`` that are not inside others, ns; the time between calls is left out."""
+    """Return the time (ns) in outermost calls of ``window``, without the time between calls."""
     outermost = np.fromiter((key.outermost for key in window.rows.keys), np.bool_, len(window.rows))
     return int(window.rows.total_ns[outermost].sum())
 
 
 def calls_per_s(window: Window) -> float:
-    """Outermost calls per second: a runtime call with the driver call inside it counts once."""
+    """Return outermost calls per second: a runtime call with a driver call inside it counts once."""
     outermost = np.fromiter((key.outermost for key in window.rows.keys), np.bool_, len(window.rows))
     return float(window.rows.calls[outermost].sum()) / (window.seconds or 1.0)
 
@@ -219,23 +247,23 @@ def grouped(
     whole_ns: int = 0,
     against: Window | None = None,
 ) -> Grouped:
-    """Groups of the rows and of the calls still open: a call that hangs has no row and must be seen.
+    """Group the rows and the open calls of ``window``. A call that hangs has no row, yet it must be visible.
 
-    ``against`` is another window to compare with, narrowed like this one: what is only there has a row too.
+    ``against`` is a window to compare with, narrowed like ``window``. Its rows are included.
     """
     groups = pivot(window, by, all_rows=all_rows)
     labels = dict(zip(groups.keys, groups.labels, strict=True))
     ages: dict[Key, int] = {}
     waited: dict[Key, int] = {}
     everything = all_rows or "operation" in by or "layer" in by
-    naming = Naming(window)
+    naming = RowNaming(window)
     for call in window.open_calls:
         if call.ended or (call.nested and not everything):
             continue
         key, name = naming.parts(by, key_of(call, window))
         if key not in labels:
             if call.age_ns < LONG_OPEN_NS:
-                continue  # it will be counted in a moment; rows that come and go are no help
+                continue  # it will return soon; a row that comes and goes would not help
             labels[key] = name
         ages[key] = max(ages.get(key, 0), call.age_ns)
         if call.age_ns >= LONG_OPEN_NS:
@@ -261,6 +289,6 @@ def grouped(
 
 
 def _found(keys: Sequence[Key], groups: Groups) -> NDArray[np.int64]:
-    """Index into ``groups`` of each of ``keys``, -1 where it is not among them."""
+    """Return the index into ``groups`` of each of ``keys``; -1 if it is not there."""
     index = {key: at for at, key in enumerate(groups.keys)}
     return np.array([index.get(key, -1) for key in keys], np.int64)

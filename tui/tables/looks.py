@@ -1,4 +1,4 @@
-"""How the tables look at the window: what each of them groups by, and in which order its rows are."""
+"""The views of the tables: what each groups by, how it is sorted, and which columns it has."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from stalltop.tui.tables.view import ONLY, View
 
 
 class TableViews:
-    """The views of the first table and of those next to it, and the columns of all."""
+    """The views of the first table and of those next to it, and the columns of all tables."""
 
     def __init__(self) -> None:
         self.first = View()
         self.others = [View(), View()]
-        """How the second and the third table are sorted and unfolded; for the rest they follow the first."""
+        """The sorting and unfolding of the second and third table. All else follows the first table."""
         self.comparing = False
-        """Tables show what changed, which has an order of its own."""
+        """Whether the tables show what changed. Such tables have a sort order of their own."""
         self._changes_order = ("lost", True)
         self.columns: dict[Dimension, tuple[str, ...]] = {}
-        """Ids of the columns that were chosen, by what a table shows; the usual ones where there are none."""
+        """Ids of the chosen columns by the dimension of the table. A missing one means the usual columns."""
 
     def of_other(self, at: int, by: Dimension) -> View:
-        """How the second (0) or third (1) table looks at the window, grouped by ``by``."""
+        """Return the view of the second (0) or third (1) table, grouped by ``by``."""
         first = self.first
         return replace(self.others[at], by=by, path=first.path, filter=first.filter, only=first.only)
 
     def in_order(self, view: View) -> View:
-        """``view`` in the order of tables of what changed, while these are shown."""
+        """Return ``view``. While the tables show what changed, it has the sort order chosen for changes."""
         if not self.comparing:
             return view
         sort, descending = self._changes_order
         return replace(view, sort=sort, descending=descending)
 
     def change(self, at: int, before: View, change: Callable[[View], View]) -> None:
-        """Change the view of table number ``at`` (from 0), which is ``before``."""
+        """Apply ``change`` to ``before``, the view of table number ``at`` (from 0), and keep the result."""
         view = change(self.in_order(before))
         if self.comparing:
             self._changes_order = (view.sort, view.descending)
@@ -51,24 +51,24 @@ class TableViews:
         self.others = [view.folded() for view in self.others]
 
     def next_only(self) -> str:
-        """Leave out other rows; gives which ones are left."""
+        """Show the next choice of rows. Returns a message about it."""
         self.first = self.first.next_only()
         return ONLY[self.first.only]
 
     @property
     def order(self) -> tuple[str, bool]:
-        """Id of the column that the first table is sorted by, and whether the largest come first."""
+        """Return the id of the column by which the first table is sorted, and whether it is descending."""
         return self.first.sort, self.first.descending
 
     @property
     def way_out(self) -> str:
-        """What a step back does, in a word; empty: nothing."""
+        """Return what a step back does, in a word; empty if there is no step back."""
         first = self.first
         return "Back" if first.path else "Clear" if first.filter else "All rows" if first.only else ""
 
     @property
     def chosen_columns(self) -> Chosen:
-        """The columns that were chosen, as a setting."""
+        """Return the chosen columns as a value of the settings."""
         return tuple((by, self.columns[by]) for by in DIMENSIONS if by in self.columns)
 
     @chosen_columns.setter
@@ -77,7 +77,7 @@ class TableViews:
         self.columns = {by: ids[by] for by in DIMENSIONS if by in ids}
 
     def choose_columns(self, by: Dimension, ids: tuple[str, ...]) -> None:
-        """Tables by ``by`` have these columns from now on; none: the usual ones."""
+        """Give tables grouped ``by`` these columns; none: the usual ones."""
         if ids:
             self.columns[by] = ids
         else:

@@ -1,4 +1,4 @@
-"""The row that was picked to be compared with another one."""
+"""Remembers the row that was picked to be compared with another one."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from stalltop.tui.tables.view import PLURAL, View
 from stalltop.widgets.table import Cell
 
 PICKED = Cell("v", "accent")
-"""Marks that row."""
+"""Marks the picked row."""
 
 
 @dataclass(frozen=True, slots=True)
 class PickedRow:
-    """One row of a table."""
+    """The row that was picked."""
 
     path: tuple[PathStep, ...]
-    """The way down to it, itself last."""
+    """The path of the row, with the row itself as its last step."""
     inside: tuple[PathStep, ...]
-    """The path of the table that it was picked in."""
+    """The path of the table that contains the row."""
     by: tuple[Dimension, ...]
     key: Key
-    """Its key, and the parts that this has."""
+    """The key of the row. ``parts`` names the dimensions of its values."""
 
 
 class Picking:
-    """Picks a row, then another one to compare it with."""
+    """Picks one row, and then a second one to compare it with."""
 
     def __init__(self) -> None:
         self.picked: PickedRow | None = None
@@ -37,8 +37,8 @@ class Picking:
     def pick(self, path: tuple[PathStep, ...], view: View, key: Key) -> Pair | str:
         """Pick the row ``key`` at the end of ``path`` in a table of ``view``.
 
-        Returns both rows once a second one of its kind is picked, else what is to be said; the same row a
-        second time is no longer picked, and nothing is said.
+        Returns the pair if this is the second row of its dimension, otherwise a message. Picking the same row
+        again unpicks it; the message is then empty.
         """
         before, self.picked = self.picked, None
         pair = Pair.of(before.path, path) if before is not None else None
@@ -53,16 +53,16 @@ class Picking:
         return f"{path[-1].label} is picked{instead}: {again}"
 
     def let_go(self) -> None:
-        """Pick no row."""
+        """Unpick the row."""
         self.picked = None
 
     def unpicks(self, view: View) -> bool:
-        """Whether a step back from ``view`` lets go of the row: within another row it leads back, to where a
-        second one may be picked."""
+        """Return whether a step back from ``view`` unpicks the row. Inside another row it does not: the user
+        may pick the second row after it."""
         return self.picked is not None and not view.path
 
     def marks(self, view: View) -> dict[Key, Cell]:
-        """The mark of the row in the table of ``view``."""
+        """Return the mark of the picked row, by key, if the table of ``view`` contains it."""
         picked = self.picked
         if picked is None or picked.inside != view.path:
             return {}

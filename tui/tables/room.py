@@ -1,4 +1,4 @@
-"""Where one to three tables of groups stand, and how much room each of them has."""
+"""Places one to three tables, and divides the room among them."""
 
 from __future__ import annotations
 
@@ -11,62 +11,62 @@ from stalltop.widgets.table import HEAD_LINES, Table
 
 
 class GroupTable(Table, can_focus=True):
-    """A table of groups with the keys of ``tui.keys``."""
+    """A table of groups with the key bindings of ``tui.keys``."""
 
     BINDINGS = bindings("table")
 
 
 class TableRoom(Vertical):
-    """The first table above the second or beside it; then a third one below the shorter of them."""
+    """Shows the second table below the first or beside it, and a third one below the shorter of two side by
+    side."""
 
-    def __init__(self, widget_id: str, *, unicode: bool) -> None:
+    def __init__(self, widget_id: str) -> None:
         super().__init__(id=widget_id)
-        self.unicode = unicode
         self._layout = ScreenLayout()
         self._share = 50
         self._gives = True
-        """The first table gives some of its width to the second."""
+        """Whether the first table gives some of its width to the second."""
         self._lines = (0, 0)
-        """Lines that the first and the second table have needed since they show what they do."""
+        """The most lines that the first and the second table needed since their content was chosen."""
         self._stand: tuple[object, ...] = ()
-        """How the tables stand, to change only what differs."""
+        """The current placement, to change styles only when it differs."""
 
     def compose(self) -> ComposeResult:
-        """The tables, the first one first."""
-        yield GroupTable("main", unicode=self.unicode)
-        yield GroupTable("second", unicode=self.unicode)
-        yield GroupTable("third", unicode=self.unicode)
+        """Yield the tables in order."""
+        yield GroupTable("main")
+        yield GroupTable("second")
+        yield GroupTable("third")
 
     def on_mount(self) -> None:
-        """The third one comes where there is room."""
+        """Hide the third table until there is room for it."""
         self.third.display = False
 
     @property
     def main(self) -> GroupTable:
-        """The first table."""
+        """Return the first table."""
         return self.query_one("#main", GroupTable)
 
     @property
     def second(self) -> GroupTable:
-        """The one below or beside it, which may be hidden."""
+        """Return the second table, which may be hidden."""
         return self.query_one("#second", GroupTable)
 
     @property
     def third(self) -> GroupTable:
-        """The one below the shorter of two, which may be hidden."""
+        """Return the third table, which may be hidden."""
         return self.query_one("#third", GroupTable)
 
     @property
     def others(self) -> tuple[GroupTable, GroupTable]:
-        """The second and the third."""
+        """Return the second and the third table."""
         return self.second, self.third
 
     def forget_lines(self) -> None:
-        """Something else is shown: what tables needed before does not count."""
+        """Forget how many lines the tables needed, because they now show something else."""
         self._lines = (0, 0)
 
     def cells_of(self, widget: Table) -> int:
-        """Cells of a table."""
+        """Return the width of a table in cells."""
         width = self.app.size.width
         if not (self._layout.beside and self.second.display):
             return width
@@ -75,18 +75,22 @@ class TableRoom(Vertical):
 
     @property
     def _first_width(self) -> int:
-        """Cells of the first table beside a second."""
+        """Return the width of the first table beside a second one."""
         return first_cells(self.app.size.width, self._share, gives=self._gives)
 
     def _below(self) -> str:
-        """Below which of two tables side by side a third one has room; empty: below none."""
+        """Return which of two tables side by side leaves room for a third one below it; empty if none
+        does."""
         if not (self._layout.beside and self.second.display):
             return ""
         return third_below(self.size.height or self.app.size.height - OTHER_LINES, *self._lines)
 
     def share_room(self, *, third: bool) -> None:
-        """Stand the tables where they belong: what a short table leaves over goes to the other, or to a
-        ``third`` one where there is any; borders move one way only, and seldom."""
+        """Divide the room. A table gets the lines that another one does not need; with ``third``, a third
+        table may get them.
+
+        Borders move in one direction only, and seldom.
+        """
         needed = (len(widget.data.rows) + HEAD_LINES for widget in (self.main, self.second))
         first, second = map(max, self._lines, needed)
         self._lines = (first, second)

@@ -1,4 +1,4 @@
-"""Where the time of calls went, as a bar of a few cells, and what its colours and letters mean."""
+"""Draws where the time of calls went as a bar of a few cells, and explains its colours and letters."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import cast
 import numpy as np
 
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import SPLITS, U64
 from stalltop.widgets.table import Role
 
 CELLS = 10
-"""Length of the bar."""
+"""Length of the bar in cells."""
 LETTERS = dict(zip(SPLITS, "Rqdmlgnpso", strict=True))
-"""Tells parts apart without a colour."""
+"""The letter of each part, to tell the parts apart without colours."""
 _SHORT = ("run", "queue", "disk", "mem", "lock", "gpu", "net", "proc", "sleep", "other")
 MEANINGS = {
     "running": "on the CPU; in a spinning synchronize: waiting for the device",
@@ -24,34 +25,35 @@ MEANINGS = {
     "gpu": "waiting for the device",
     "network": "waiting for sockets",
     "process": "waiting for another process (pipe, wait)",
-    "sleep": "sleeping on purpose",
+    "sleep": "sleeping, as the program asked to",
     "other": "off the CPU for any other reason",
 }
-"""For the help."""
+"""The meaning of each part, for the help."""
 
 Pieces = tuple[tuple[str, Role], ...]
 
 
 def cells(parts_ns: U64, most: int = CELLS) -> list[int]:
-    """Cells of each part, ``most`` together, by the largest remainders; all 0 where there is no time."""
-    whole = sum(parts_ns.tolist())  # as whole numbers of Python: a file may hold parts that overflow
+    """Divide ``most`` cells among the parts by the largest remainder method; all 0 if there is no time."""
+    whole = sum(parts_ns.tolist())  # summed as Python integers: values in a file may overflow
     if not whole:
         return [0] * len(parts_ns)
     exact = parts_ns.astype(np.float64) * (most / whole)
     full = np.floor(exact).astype(np.int64)
-    # Equal remainders go to the first, so that the same figures always give the same bar.
+    # Among equal remainders the first part gets the cell, so that equal figures give equal bars.
     for at in np.argsort(full - exact, kind="stable")[: most - int(full.sum())]:
         full[at] += 1
     return [int(number) for number in full]
 
 
-def bar(parts_ns: U64 | None, *, unicode: bool, letters: bool, most: int = CELLS) -> Pieces:
-    """The bar of one row, shape (len(SPLITS),); None where it was not measured.
+def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = CELLS) -> Pieces:
+    """Draw the bar of one row, from the times of its parts, shape (len(SPLITS),); None: not measured.
 
-    Each part begins with its letter; with ``letters`` it consists of them, for where there are no colours.
+    Each part begins with its letter. With ``letters`` it consists of its letter, for terminals without
+    colours.
     """
     if parts_ns is None:
-        return ((figures.missing(1, unicode=unicode).ljust(most), "dim"),)
+        return ((figures.missing(1, glyphs).ljust(most), "dim"),)
     pieces: list[tuple[str, Role]] = []
     for name, length in zip(SPLITS, cells(parts_ns, most), strict=True):
         if length:
@@ -61,7 +63,7 @@ def bar(parts_ns: U64 | None, *, unicode: bool, letters: bool, most: int = CELLS
 
 
 def legend(*, letters: bool) -> Pieces:
-    """What the parts of a bar mean, in one line."""
+    """Return one line that explains the parts of a bar."""
     pieces: list[tuple[str, Role]] = []
     for name, short in zip(SPLITS, _SHORT, strict=True):
         blanks = "  " if pieces else ""

@@ -1,6 +1,6 @@
-"""From a window to a table: its rows grouped, narrowed, unfolded, sorted, and drawn when they come into view.
+"""Makes the content of a table from a window: groups, filters, unfolds and sorts its rows.
 
-Pure functions.
+Cells are computed when they come into view. Pure functions.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.rows.filter import Filter, parse
+from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.tables.columns.choice import BY_ID, columns
 from stalltop.tui.tables.columns.kind import Kind, Look, Need, Values, cell
@@ -34,25 +35,25 @@ from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows
 INCOMPLETE = Cell("?", "warn")
 """Marks a row that lacks calls."""
 PICTURES = ("bar", "split", "trend")
-"""Columns that are drawn rather than written."""
+"""Columns that are drawings. They are left out on slow lines."""
 
 
 OF_CALLS = ("calls", "p50", "p95", "p99", "max", "total")
-"""Figures of calls: sorted by them, the time between calls comes last, as it is none."""
+"""Figures of calls. Sorted by one of these, the time between calls comes last, because it has no calls."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TreeRow:
     """One row of a table that may be a tree."""
 
     rows: Grouped
     i: int
-    """Which of ``rows``."""
+    """The index of the row in ``rows``."""
     level: int
 
     @property
     def key(self) -> Key:
-        """What identifies it."""
+        """Return the key of the row."""
         return self.rows.keys[self.i]
 
 
@@ -61,7 +62,7 @@ def table(
     view: View,
     *,
     width: int,
-    unicode: bool = True,
+    glyphs: Glyphs = UNICODE,
     letters: bool = False,
     marks: Mapping[Key, Cell] = MappingProxyType({}),
     legend_shown: bool = False,
@@ -70,12 +71,12 @@ def table(
     past: RowTrends = NO_TRENDS,
     pictures: bool = True,
 ) -> TableData:
-    """``window`` as ``view`` wants it, for a table of ``width`` cells.
+    """Return the table of ``window`` that ``view`` describes, for ``width`` cells.
 
-    Shares are of the time of all outermost calls below the view's path: a filter does not change them.
-    ``letters``: there are no colours to tell parts of the time apart by; ``marks``: of rows, by key;
-    ``against``: the window to compare with; ``chosen``: ids of the columns, none for the usual ones;
-    ``pictures``: with the columns that are drawn rather than written.
+    Shares are parts of the time of all outermost calls below the view's path; a filter does not change them.
+    ``letters``: draw parts of the time as letters, for terminals without colours. ``marks``: marks of rows,
+    by key. ``against``: the window to compare with. ``chosen``: ids of the columns; none: the usual ones.
+    ``pictures``: include the columns that are drawings.
     """
     shown = columns(view.by, width, available(window, against, past), chosen, tree=view.is_tree)
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
@@ -85,9 +86,9 @@ def table(
     found = parse(view.filter)
     lines = lines_of(window, view, found, against, past if uses_past else NO_TRENDS, marks)
     return TableData(
-        title(view, unicode=unicode),
+        title(view, glyphs),
         shown,
-        drawn(lines, view, kinds, Look(unicode=unicode, letters=letters), found, marks),
+        drawn(lines, view, kinds, Look(glyphs=glyphs, letters=letters), found, marks),
         view.sort,
         view.descending,
         empty(window, view),
@@ -96,7 +97,7 @@ def table(
 
 
 def _in_view(column: str, shown: Sequence[Column], width: int) -> bool:
-    """Whether ``column`` is among those ``shown`` on ``width`` cells."""
+    """Return whether ``column`` is visible if ``width`` cells show the columns ``shown``."""
     ends = 1
     for one in shown:
         ends += one.width + 1
@@ -106,7 +107,7 @@ def _in_view(column: str, shown: Sequence[Column], width: int) -> bool:
 
 
 def available(window: Window, against: Window | None = None, past: RowTrends = NO_TRENDS) -> set[Need]:
-    """What columns may need and is there."""
+    """Return which needs of columns the data meets."""
     have: set[Need] = set()
     if window.rows.split_ns is not None:
         have.add("split")
@@ -120,14 +121,14 @@ def available(window: Window, against: Window | None = None, past: RowTrends = N
 
 
 def drawn(
-    lines: Sequence[Line],
+    lines: Sequence[TreeRow],
     view: View,
     kinds: Sequence[Kind],
     look: Look,
     found: Filter,
     marks: Mapping[Key, Cell],
 ) -> TableRows:
-    """``lines`` as rows of a table: the name, and a cell of each of ``kinds``."""
+    """Return ``lines`` as rows of a table: each has a name and a cell for each of ``kinds``."""
     levels = view.levels()
 
     def made(at: int) -> TableRow:
@@ -142,7 +143,7 @@ def drawn(
     return TableRows(tuple(line.key for line in lines), made)
 
 
-def _name(line: Line, view: View, level: Level, found: Filter) -> Cell:
+def _name(line: TreeRow, view: View, level: Level, found: Filter) -> Cell:
     rows, at = line.rows, int(line.rows.at[line.i])
     label = rows.labels[line.i][level.own]
     nested = at >= 0 and bool(rows.groups.nested[at])
@@ -165,16 +166,18 @@ def lines_of(
     against: Window | None,
     past: RowTrends,
     marks: Mapping[Key, Cell],
-) -> list[Line]:
-    """All rows in the order of ``view``, those of a tree below their parents. ``found`` is its filter; of
-    ``marks`` only the keys matter."""
+) -> list[TreeRow]:
+    """Return all rows in the order of ``view``; in a tree, children follow their parent.
+
+    ``found`` is the filter of the view. Of ``marks`` only the keys matter.
+    """
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
     narrowed = found.apply(below)
     before = None if against is None else found.apply(scope(against, view.path))
     levels = view.levels()
     values_of = None if view.sort == "name" else BY_ID.get(view.sort, BY_ID["total"]).values
-    lines: list[list[Line]] = []
+    lines: list[list[TreeRow]] = []
     for number, level in enumerate(levels if view.is_tree else levels[:1]):
         if number and not any(view.is_unfolded(line.key, number - 1) for line in lines[-1]):
             break
@@ -186,20 +189,20 @@ def lines_of(
             order = order[np.argsort(_between(rows)[order], kind="stable")]
         if view.only and not (number and view.only == "warned"):
             order = order[_kept(rows, view, marks)[order]]
-        lines.append([Line(rows, i, number) for i in order.tolist()])
+        lines.append([TreeRow(rows, i, number) for i in order.tolist()])
     return lines[0] if len(lines) == 1 else _unfolded(lines, view, levels)
 
 
-def _unfolded(lines: Sequence[Sequence[Line]], view: View, levels: Sequence[Level]) -> list[Line]:
-    """``lines`` of all levels, each sorted, with those of a level below their parents of the level above."""
-    children: dict[Key, list[Line]] = {}
+def _unfolded(lines: Sequence[Sequence[TreeRow]], view: View, levels: Sequence[Level]) -> list[TreeRow]:
+    """Merge the sorted ``lines`` of all levels, so that children follow their parent."""
+    children: dict[Key, list[TreeRow]] = {}
     for number, level in enumerate(lines[1:], 1):
         length = len(levels[number - 1].by)
         for line in level:
             children.setdefault(line.key[:length], []).append(line)
-    result: list[Line] = []
+    result: list[TreeRow] = []
 
-    def add(line: Line) -> None:
+    def add(line: TreeRow) -> None:
         result.append(line)
         if view.is_unfolded(line.key, line.level):
             for child in children.get(line.key, ()):
@@ -211,7 +214,7 @@ def _unfolded(lines: Sequence[Sequence[Line]], view: View, levels: Sequence[Leve
 
 
 def _between(rows: Grouped) -> NDArray[np.bool_]:
-    """Which rows are no calls but the time between them."""
+    """Return which rows are the time between calls."""
     known = rows.at >= 0
     found = np.zeros(len(rows), np.bool_)
     found[known] = rows.groups.between[rows.at[known]]
@@ -219,7 +222,7 @@ def _between(rows: Grouped) -> NDArray[np.bool_]:
 
 
 def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_]:
-    """Which rows ``view.only`` leaves."""
+    """Return which rows ``view.only`` keeps."""
     kept = rows.open_ns >= LONG_OPEN_NS
     if view.only == "busy":
         return np.asarray(kept | (np.nan_to_num(rows.of(rows.groups.calls), nan=0.0) > 0))
@@ -229,9 +232,10 @@ def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_
 def sorted_by(
     rows: Grouped, values_of: Callable[[Grouped], Values] | None, descending: bool, own: int = 0
 ) -> NDArray[np.int64]:
-    """Positions of ``rows`` sorted by values; equal ones by name, so that they do not jump. None: by name.
+    """Return the positions of ``rows`` sorted by values; equal values by name, so that rows do not jump.
 
-    Names are the parts from ``own`` on. What is not known, NaN, comes last, whichever way.
+    If ``values_of`` is None, rows are sorted by name: the parts of the key from ``own`` on. NaN, an unknown
+    value, comes last in both directions.
     """
     if not own and len(rows) == len(rows.groups):
         by_name = np.arange(len(rows))  # groups are sorted by name
@@ -245,7 +249,8 @@ def sorted_by(
 
 
 def steps_to(data: TableData, view: View, key: Key) -> tuple[PathStep, ...]:
-    """The way down to the row ``key`` of ``data``, the table of ``view``, with the row itself last."""
+    """Return the path to the row ``key`` of ``data``, the table of ``view``, with the row as its last
+    step."""
     steps = list(view.path)
     for level in view.levels()[: view.level_of(key) + 1]:
         at = data.find(key[: len(level.by)])

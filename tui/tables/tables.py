@@ -1,4 +1,4 @@
-"""The tables of groups: how they look at the window, and what keys change of that."""
+"""The tables of the main screen with their views, and the keys that change these."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
 
 class Tables(TableRoom):
-    """Shows a window in tables."""
+    """Shows a window in one to three tables."""
 
     @dataclass
-    class Said(Message):
-        """Something to tell about what a key did."""
+    class MessageWanted(Message):
+        """Asks for a message about a pressed key."""
 
         text: str
 
-    class Looked(Message):
-        """Something else is looked at."""
+    class ViewChanged(Message):
+        """Tells that a table shows something else."""
 
     class Bottom(Message):
-        """Enter on a row with nothing below it."""
+        """Tells that Enter was pressed on a row with no rows inside."""
 
-    def __init__(self, widget_id: str, *, unicode: bool) -> None:
-        super().__init__(widget_id, unicode=unicode)
+    def __init__(self, widget_id: str) -> None:
+        super().__init__(widget_id)
         self.keys_elsewhere = False
-        """Keys go to a line that is being typed, and stay there."""
+        """Whether the user types into a line of text, which keeps the focus."""
         self.looks = TableViews()
         self.picking = Picking()
         self._way_back = WayBack()
@@ -60,9 +60,10 @@ class Tables(TableRoom):
         self._past = RowTrends()
         self._looks_back = False
         self.against: Picture | None = None
-        """What rows are compared with, if they are."""
+        """The moment that rows are compared with; None if they are not."""
         self._behind: tuple[View, Hashable, int] | None = None
-        """The first table, and its cursor, while another one is enlarged in its place; and which of them."""
+        """While another table is enlarged in place of the first: the first table's view and cursor, and the
+        number of the enlarged one."""
 
     # ---- drawing
 
@@ -74,11 +75,13 @@ class Tables(TableRoom):
         past: Sequence[Packed] = (),
         normals: Mapping[RowKey, tuple[int, int]] = _NO_NORMALS,
     ) -> None:
-        """Show ``window``, or what changed in it ``against`` another one; rows that ``chains`` (the worst
-        first) speak of are marked. ``past``: windows to look back at, oldest first, if any; ``normals``: what
-        is normal for rows, for a window of the past, which does not say."""
+        """Show ``window``, or with ``against`` what changed since that moment.
+
+        Rows of ``chains`` (the worst first) are marked. ``past``: earlier windows, oldest first. ``normals``:
+        the baselines of rows; a window of the past does not contain them.
+        """
         if (against is None) != (self.against is None):
-            # Another order of rows: where nobody is, its top is what matters.
+            # The order of the rows changes. In a table whose cursor was not moved, the first row matters.
             for widget in (self.main, *self.others):
                 if not widget.has_focus:
                     widget.put_cursor(None)
@@ -92,10 +95,10 @@ class Tables(TableRoom):
         self.redraw()
 
     def lay_out(self, layout: ScreenLayout, *, share: int) -> None:
-        """Show as many tables as there is room for; the first of two may take ``share`` percent of it.
+        """Show as many tables as fit; the first of two may take ``share`` percent of the room.
 
-        Where tables are enlarged and the keys went to another one, it takes the place of the first until they
-        no longer are.
+        If tables are enlarged while another table has the focus, that one takes the place of the first until
+        they no longer are.
         """
         back = self._bring_back() if not layout.enlarged else None
         besides = self._besides()
@@ -114,8 +117,10 @@ class Tables(TableRoom):
             self.others[back].focus()
 
     def _bring_back(self) -> int | None:
-        """Put the tables back where they were before another one was enlarged, and give which one that was;
-        None where none was, or where something else is looked at by now."""
+        """Undo the enlarging of a table other than the first.
+
+        Returns the number of that table; None if none was enlarged, or if its view has changed meanwhile.
+        """
         if self._behind is None:
             return None
         (view, cursor, at), self._behind = self._behind, None
@@ -128,13 +133,13 @@ class Tables(TableRoom):
         return at
 
     def _besides(self, view: View | None = None) -> tuple[Dimension, ...]:
-        """What other tables show next to the first one."""
+        """Return the dimensions of the tables next to the first one."""
         devices = self._window.devices.devices if self._window is not None else ()
         known = any(device.processes for device in devices)
         return (view or self.looks.first).besides(devices=known)
 
     def _stand_tables(self) -> None:
-        """Give each table its room; a third one comes and goes with what there is of it."""
+        """Give each table its room. The third table is shown if there is room for it."""
         third, besides = self.third, self._besides()
         was = third.display
         self.share_room(third=len(besides) > 1)
@@ -159,10 +164,10 @@ class Tables(TableRoom):
             self._window,
             view,
             width=self.cells_of(widget),
-            unicode=self.unicode,
+            glyphs=self.main.glyphs,
             letters=getattr(self.app, "letters", False),
             pictures=getattr(self.app, "pictures", True),
-            # A picked row's mark hides others.
+            # The mark of the picked row replaces other marks.
             marks=marks(self._chains, self._window, view) | self.picking.marks(view),
             legend_shown=widget is self.main and against is None,
             against=None if against is None else against.window,
@@ -175,11 +180,11 @@ class Tables(TableRoom):
 
     @property
     def past(self) -> RowTrends:
-        """What the rows were before, as it is known now; ``NO_TRENDS`` where nobody looks back."""
+        """Return the earlier figures of rows; ``NO_TRENDS`` if there is no past."""
         return self._past.copy() if self._looks_back else NO_TRENDS
 
     def _views(self) -> list[tuple[GroupTable, View]]:
-        """The tables on the screen and how each looks at the window."""
+        """Return the visible tables with their views."""
         pairs = [(self.main, self.looks.first)]
         for at, by in enumerate(self._besides()):
             if self.others[at].display:
@@ -190,7 +195,7 @@ class Tables(TableRoom):
 
     @property
     def way_out(self) -> str:
-        """What ``out`` does, in a word; empty: nothing."""
+        """Return what ``out`` does, in a word; empty if it does nothing."""
         return "Unpick" if self.picking.unpicks(self.looks.first) else self.looks.way_out
 
     def put_order(self, sort: str, descending: bool) -> None:
@@ -199,14 +204,15 @@ class Tables(TableRoom):
         self.redraw()
 
     def focus_main(self) -> None:
-        """Keys go to the first table, unless a line is being typed."""
+        """Focus the first table, unless the user types into a line of text."""
         if not self.keys_elsewhere:
             self.screen.set_focus(self.main)
 
     def _look(self, view: View, *, cursor: object = None, top: bool = False) -> None:
-        """Look through ``view`` from now on; put the cursor on ``cursor``, or on the first row if ``top``."""
+        """Show ``view`` in the first table. Put the cursor on the row ``cursor``, or on the first row if
+        ``top``."""
         self.looks.first = view
-        self.post_message(self.Looked())
+        self.post_message(self.ViewChanged())
         self.lay_out(self._layout, share=self._share)
         self.forget_lines()
         if cursor is not None or top:
@@ -216,14 +222,14 @@ class Tables(TableRoom):
             self.call_after_refresh(self.redraw)
 
     def pivot(self, by: Dimension) -> None:
-        """Group by ``by``."""
+        """Group the rows by ``by``."""
         self.focus_main()
         self.looks.fold_others()
         self._look(self.looks.first.pivoted(by), top=self.looks.first.by != by)
 
-    @on(Table.Chosen)
-    def _chosen(self, message: Table.Chosen) -> None:
-        """Go into a row."""
+    @on(Table.RowChosen)
+    def _chosen(self, message: Table.RowChosen) -> None:
+        """Go into the row that was chosen."""
         view = next((view for widget, view in self._views() if widget is message.table), self.looks.first)
         data = message.table.data
         if data.find(message.key) is None or not isinstance(message.key, tuple):
@@ -242,7 +248,7 @@ class Tables(TableRoom):
         )
 
     def _remember(self, inside: tuple[PathStep, ...], focused: Widget | None) -> None:
-        """Keep the tables as they are before a step that leads ``inside``; the keys go to ``focused``."""
+        """Remember the tables before a step to the path ``inside``, with the widget that has the focus."""
         widgets = (self.main, *self.others)
         first, second, third = (widget.chosen_key for widget in widgets)
         views = (self.looks.others[0], self.looks.others[1])
@@ -251,10 +257,10 @@ class Tables(TableRoom):
         self.looks.fold_others()
 
     def out(self) -> None:
-        """Step back to the tables as they were; at the top let go of a picked row, or clear the filter."""
+        """Go back to the tables before the last step; at the top unpick a row, or clear the filter."""
         if self.picking.unpicks(self.looks.first):
             self.picking.let_go()
-            self.post_message(self.Looked())
+            self.post_message(self.ViewChanged())
             self.redraw()
             return
         path = self.looks.first.path
@@ -287,7 +293,7 @@ class Tables(TableRoom):
             self.change(lambda view: view.sorted_by(column), message.table)
 
     def change(self, change: Callable[[View], View], widget: Widget | None = None) -> None:
-        """Look through another view in ``widget``, or in the table that has the keys."""
+        """Apply ``change`` to the view of ``widget``, by default of the table that has the focus."""
         wanted = widget or self.screen.focused
         views = enumerate(self._views())
         at, before = next(
@@ -297,7 +303,7 @@ class Tables(TableRoom):
         self.redraw()
 
     def other(self) -> None:
-        """The keys go to the next table."""
+        """Focus the next table."""
         shown = [widget for widget, _ in self._views()]
         at = next((at for at, widget in enumerate(shown) if widget.has_focus), -1)
         shown[(at + 1) % len(shown)].focus()
@@ -305,7 +311,8 @@ class Tables(TableRoom):
     # ---- rows and chains
 
     def path_here(self) -> tuple[PathStep, ...]:
-        """The way down to the row under the cursor, which is its last step; empty without rows."""
+        """Return the path to the row under the cursor, with the row as its last step; empty if there are no
+        rows."""
         widget, view = self.here
         key = widget.cursor_key
         if not isinstance(key, tuple):
@@ -313,32 +320,35 @@ class Tables(TableRoom):
         path = steps_to(widget.data, view, key)
         parts = view.levels()[view.level_of(key)].by
         if "layer" in parts and all(step.dimension != "layer" for step in path):
-            layer = key[parts.index("layer")]  # operations of one name have a row for each
+            # operations of the same name in different layers have one row each
+            layer = key[parts.index("layer")]
             path = (*path, PathStep("layer", layer, layer))
         return path
 
     @property
     def here(self) -> tuple[GroupTable, View]:
-        """The table that has the keys, else the first one, and how it looks at the window."""
+        """Return the table that has the focus, or else the first one, with its view."""
         views = self._views()
         widget, view = next((pair for pair in views if pair[0].has_focus), views[0])
         return widget, self.looks.in_order(view)
 
     def pick(self) -> Pair | None:
-        """Pick the row under the cursor to compare it; gives both once a second one of its kind is picked."""
+        """Pick the row under the cursor for a comparison. Returns the pair when it is the second row of its
+        dimension."""
         widget, view = self.here
         key = widget.cursor_key
         if not isinstance(key, tuple):
             return None
         found = self.picking.pick(steps_to(widget.data, view, key), view, key)
         if isinstance(found, str) and found:
-            self.post_message(self.Said(found))
-        self.post_message(self.Looked())
+            self.post_message(self.MessageWanted(found))
+        self.post_message(self.ViewChanged())
         self.redraw()
         return None if isinstance(found, str) else found
 
     def look_at(self, chain: Chain) -> None:
-        """Put the cursor on the row that ``chain`` loses its time in; Esc goes back to the tables of now."""
+        """Put the cursor on the row that loses time because of ``chain``. Esc returns to the current
+        tables."""
         window = self._window
         if window is None:
             return
@@ -354,9 +364,9 @@ class Tables(TableRoom):
         self.focus_main()
         self._look(view, cursor=cursor)
         if self.main.cursor_key != cursor:
-            self.post_message(self.Said("its row is not in this window"))
+            self.post_message(self.MessageWanted("its row is not in this window"))
 
 
 def _part(key: Hashable) -> str:
-    """What a row of a table by some dimension is called in it: keys of rows are tuples, that part first."""
+    """Return the name that the key of a row stands for: its first value."""
     return str(key[0]) if isinstance(key, tuple) else str(key)

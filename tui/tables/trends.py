@@ -1,4 +1,4 @@
-"""What the rows of a table were in the windows before."""
+"""The p99 of a table's rows in earlier windows."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ from stalltop.tui.tables.groups import Key, PathStep, decided, scope
 from stalltop.tui.tables.view import View
 
 WINDOWS = 60
-"""How many windows are looked back, as they come."""
+"""Number of windows to look back."""
 AT_ONCE = 10
-"""How many of them are worked out for a table that was not shown before: what its trend shows."""
+"""Number of windows to compute at once for a new table: those that its trend shows."""
 ROWS_AT_ONCE = 5_000
-"""Rows worked on for one picture; the rest follows with the next ones."""
+"""Number of rows to compute for one picture. Later pictures compute the rest."""
 MOST_KEYS = 20_000
-"""Rows of one table, all windows together; beyond that it begins anew."""
+"""Number of rows of one table, over all windows, above which its cache is cleared."""
 _ROUNDING = 1e-3
-"""Seconds by which two ends of one moment may differ."""
+"""Seconds by which the ends of equal windows may differ."""
 
 _Grouping = tuple[tuple[PathStep, ...], str, tuple[Dimension, ...]]
 
 
-class _Known:
-    """What is known of one grouping: for each window, by its end, places of keys and their p99 (ns)."""
+class _TrendCache:
+    """The cache for one grouping: for each window, by its end, the rows and their p99 (ns)."""
 
     def __init__(self) -> None:
         self.places: dict[Key, int] = {}
         self.windows: dict[float, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
-    def copy(self) -> _Known:
-        """The same, apart from this one."""
-        copy = _Known()
+    def copy(self) -> _TrendCache:
+        """Return a copy."""
+        copy = _TrendCache()
         copy.places, copy.windows = self.places.copy(), self.windows.copy()
         return copy
 
     def add(self, end: float, groups: Groups) -> None:
-        """Take in the groups of one window."""
+        """Add the groups of one window."""
         called = np.flatnonzero(groups.calls)
         places = [self.places.setdefault(groups.keys[i], len(self.places)) for i in called.tolist()]
         self.windows[end] = np.array(places, np.int64), groups.p99_ns[called]
 
     def keep(self, ends: set[float]) -> None:
-        """Forget all other windows."""
+        """Forget all windows whose end is not in ``ends``."""
         self.windows = {end: window for end, window in self.windows.items() if end in ends}
         if len(self.places) > MOST_KEYS:
             self.places, self.windows = {}, {}
 
     def p99_ns(self, keys: Sequence[Key]) -> NDArray[np.float64]:
-        """Those of ``keys``, shape (keys, windows), oldest window first."""
-        # One row more than there are keys, the last one, is of those that were never there.
+        """Return the p99 of ``keys``, shape (keys, windows), oldest window first."""
+        # The last row stands for keys that are in no window.
         found = np.full((len(self.places) + 1, len(self.windows)), np.nan)
         for column, end in enumerate(sorted(self.windows)):
             places, ns = self.windows[end]
@@ -65,16 +65,16 @@ class _Known:
 
 
 class RowTrends:
-    """p99 of rows in the latest windows, for any table; kept while the table is shown."""
+    """The p99 of rows in the latest windows. The cache of a table is kept while the table is shown."""
 
     def __init__(self) -> None:
         self._parts: tuple[Packed, ...] = ()
-        self._known: dict[_Grouping, _Known] = {}
+        self._known: dict[_Grouping, _TrendCache] = {}
         self._used: set[_Grouping] = set()
         self._rows_left = ROWS_AT_ONCE
 
     def follow(self, parts: Sequence[Packed], end: float) -> None:
-        """From now on look back from ``end`` (Unix time in seconds) at ``parts``, oldest first."""
+        """Look back from ``end`` (Unix time in seconds) at ``parts``, oldest first, from now on."""
         before = [part for part in parts if part.window.end <= end + _ROUNDING]
         self._parts = tuple(before[-WINDOWS:])
         self._known = {one: known for one, known in self._known.items() if one in self._used}
@@ -82,13 +82,13 @@ class RowTrends:
         self._rows_left = ROWS_AT_ONCE
 
     def p99_ns(self, view: View, by: tuple[Dimension, ...], keys: Sequence[Key]) -> NDArray[np.float64]:
-        """p99 (ns) of the rows ``keys`` of the table of ``view`` grouped ``by``, by window.
+        """Return the p99 (ns) of the rows ``keys`` of the table of ``view``, grouped ``by``, for each window.
 
-        Shape (rows, windows), oldest first; NaN where there was no call.
+        Shape (rows, windows), oldest first; NaN if there was no call.
         """
         one = view.path, view.filter, by
         self._used.add(one)
-        known = self._known.setdefault(one, _Known())
+        known = self._known.setdefault(one, _TrendCache())
         known.keep({part.window.end for part in self._parts})
         for part in reversed(self._parts[-AT_ONCE:]):
             if part.window.end in known.windows:
@@ -102,7 +102,7 @@ class RowTrends:
         return known.p99_ns(keys)
 
     def copy(self) -> RowTrends:
-        """What is known now, for another thread: it stays as it is."""
+        """Return a copy for another thread, with the figures computed so far."""
         kept = RowTrends()
         kept._parts, kept._rows_left = self._parts, self._rows_left
         kept._known = {one: known.copy() for one, known in self._known.items()}
@@ -110,4 +110,4 @@ class RowTrends:
 
 
 NO_TRENDS = RowTrends()
-"""Of tables that never look back."""
+"""The trends of a table without a past: none."""

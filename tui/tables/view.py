@@ -1,4 +1,4 @@
-"""What is looked at: how rows are grouped, narrowed and sorted. Pure functions."""
+"""Views: how a table groups, narrows, filters, sorts and unfolds the rows of a window. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 
 from stalltop.model.rows.filter import parse
 from stalltop.model.rows.pivot import Dimension
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.keys import key
 from stalltop.tui.tables.columns.choice import BESIDE
@@ -24,19 +25,19 @@ PLURAL: dict[Dimension, str] = {
     "device": "devices",
     "host": "hosts",
 }
-"""What a table of groups is called."""
+"""Titles of tables, by dimension."""
 
 BELOW: tuple[Dimension, ...] = ("container", "operation", "process")
-"""What Enter goes down to, in this order, leaving out what is decided already."""
+"""The dimensions through which Enter goes, in this order. Those in the path are skipped."""
 
 
 Only = Literal["", "busy", "warned"]
-"""Which rows are left: all, those with a call, those that a chain speaks of or that hold a long open call."""
+"""The rows to show: all, those with a call, or those with a problem or a long open call."""
 ONLY: dict[Only, str] = {"": "all rows", "busy": "without idle rows", "warned": "with chains or open calls"}
-"""What is said of it, in the order in which a key goes through them."""
+"""The message about each choice, in the order in which the key goes through them."""
 
 DEPTH = 3
-"""Levels of a tree: rows, and two below them."""
+"""Levels of a tree: rows, and two levels below them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +45,16 @@ class Level:
     """One level of a tree of rows."""
 
     view: View
-    """What its rows are when one goes down to them."""
+    """The view that shows these rows when the user enters their parent."""
     by: tuple[Dimension, ...]
-    """The parts of their keys: those of the rows above come first."""
+    """The dimensions of their keys, beginning with those of the parents."""
     own: int
-    """Where in ``by`` their own dimension is."""
+    """The index in ``by`` of the dimension of this level."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a window is looked at."""
+    """What a table shows of a window."""
 
     by: Dimension = "container"
     path: tuple[PathStep, ...] = ()
@@ -62,40 +63,41 @@ class View:
     filter: str = ""
     only: Only = ""
     unfolded: frozenset[Key] = frozenset()
-    """Rows with what is below them shown in place."""
+    """Keys of the rows whose children are shown."""
     all_unfolded: bool = False
-    """All rows of the first level are, but for those in ``unfolded``."""
+    """Whether all rows of the first level are unfolded. Then ``unfolded`` holds the exceptions."""
 
     def used(self) -> set[Dimension]:
-        """Dimensions that are decided or shown."""
+        """Return the dimensions of the path and of the rows."""
         return {self.by, *(step.dimension for step in self.path)}
 
     def below(self) -> Dimension | None:
-        """What Enter shows next; None at the bottom."""
+        """Return the dimension that Enter shows next; None at the last one."""
         used = self.used()
         if "process" in used or ("pod" in used and "container" in used):
-            used |= {"container"}  # a process is in one container only
+            used |= {"container"}  # a process runs in one container
         return next((dimension for dimension in BELOW if dimension not in used), None)
 
     def entered(self, key: str, label: str) -> View:
-        """The view inside the group ``key``; the same one where there is nothing below."""
+        """Return the view inside the group ``key``; this view if there is nothing below."""
         below = self.below()
         if below is None:
             return self
         return replace(self.folded(), by=below, path=(*self.path, PathStep(self.by, key, label)))
 
     def looking_at(self, path: tuple[PathStep, ...]) -> View:
-        """The view with the row at the end of ``path`` among its own, not unfolded below others."""
+        """Return the view that contains the row at the end of ``path`` on its first level."""
         return replace(self.folded(), by=path[-1].dimension, path=path[:-1])
 
     def left(self) -> View:
-        """The view one step up."""
+        """Return the view one step up."""
         if not self.path:
             return self
         return replace(self.folded(), by=self.path[-1].dimension, path=self.path[:-1])
 
     def pivoted(self, by: Dimension) -> View:
-        """The same rows grouped by ``by``; steps that decided it, and those after them, are taken back."""
+        """Return the view grouped by ``by``. If the path has a step of that dimension, this step and later
+        ones are removed."""
         path = self.path
         for at, step in enumerate(path):
             if step.dimension == by:
@@ -104,33 +106,36 @@ class View:
         return replace(self if by == self.by and path == self.path else self.folded(), by=by, path=path)
 
     def besides(self, *, devices: bool = False) -> tuple[Dimension, ...]:
-        """What a second and a third table show next to this one, as far as anything is left; ``devices``: it
-        is known which processes are on which."""
+        """Return the dimensions of the second and the third table next to this one.
+
+        ``devices`` tells that the devices of processes are known.
+        """
         wanted: tuple[Dimension, ...] = ("operation", "container", "process", "device")
         left = [one for one in wanted if one not in self.used() and (devices or one != "device")]
         return tuple(left[:2])
 
     def sorted_by(self, column: str) -> View:
-        """Sorted by ``column``: names upwards, figures downwards; the same column again turns the order."""
+        """Return the view sorted by ``column``: names ascending, figures descending; reversed if it is sorted
+        so."""
         if column == self.sort:
             return replace(self, descending=not self.descending)
         return replace(self, sort=column, descending=column != "name")
 
     def next_sort(self, step: int, among: Sequence[str]) -> View:
-        """Sorted by the next (1) or previous (-1) of the columns ``among``."""
+        """Return the view sorted by the next (1) or previous (-1) of the columns ``among``."""
         at = among.index(self.sort) if self.sort in among else 0
         column = among[(at + step) % len(among)]
         return replace(self, sort=column, descending=column != "name")
 
     def next_only(self) -> View:
-        """With the next choice of rows."""
+        """Return the view with the next choice of rows."""
         choices = tuple(ONLY)
         return replace(self, only=choices[(choices.index(self.only) + 1) % len(choices)])
 
     # ---- as a tree
 
     def levels(self) -> tuple[Level, ...]:
-        """The levels of the tree, the rows of this view first."""
+        """Return the levels of the tree, beginning with the rows of this view."""
         return tuple(self._levels())
 
     def _levels(self) -> Iterator[Level]:
@@ -145,41 +150,45 @@ class View:
             view = inside
 
     def level_of(self, key: Key) -> int:
-        """The level of the row ``key``: keys grow longer from level to level."""
+        """Return the level of the row ``key``. Keys of deeper levels are longer."""
         return next((at for at, level in enumerate(self.levels()) if len(level.by) == len(key)), 0)
 
     @property
     def is_tree(self) -> bool:
-        """Whether any row is unfolded."""
+        """Return whether any row is unfolded."""
         return self.all_unfolded or bool(self.unfolded)
 
     def is_unfolded(self, key: Key, level: int) -> bool:
-        """Whether what is below the row ``key`` of a level is shown."""
+        """Return whether the children of the row ``key`` of a level are shown."""
         return (key in self.unfolded) != (self.all_unfolded and level == 0)
 
     def toggled(self, key: Key) -> View:
-        """With the row ``key`` unfolded, or folded if it was; the same view where there is nothing below."""
+        """Return the view with the row ``key`` unfolded, or folded; this view if it has nothing below."""
         if self.level_of(key) + 1 >= len(self.levels()):
             return self
         return replace(self, unfolded=self.unfolded ^ {key})
 
     def all_toggled(self) -> View:
-        """With all rows unfolded by one level, or all folded if any is unfolded."""
+        """Return the view with all rows unfolded by one level, or all folded if any is unfolded."""
         if self.is_tree:
             return self.folded()
         return replace(self, all_unfolded=True) if len(self.levels()) > 1 else self
 
     def folded(self) -> View:
-        """With nothing unfolded."""
+        """Return the view with all rows folded."""
         return replace(self, unfolded=frozenset(), all_unfolded=False) if self.is_tree else self
 
 
-def title(view: View, *, unicode: bool) -> tuple[tuple[str, Role], ...]:
-    """The way down to what is shown, and the filter."""
-    arrow = " › " if unicode else " > "
+def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
+    """Return the title of a table: the path to its rows, and the filter."""
     parts: list[tuple[str, Role]] = []
     for step in view.path:
-        parts += [(PLURAL[step.dimension], "dim"), (arrow, "dim"), (step.label, "accent"), (arrow, "dim")]
+        parts += [
+            (PLURAL[step.dimension], "dim"),
+            (glyphs.separator, "dim"),
+            (step.label, "accent"),
+            (glyphs.separator, "dim"),
+        ]
     parts.append((PLURAL[view.by], "head"))
     if view.only:
         parts.append((f"   {ONLY[view.only]}", "warn"))
@@ -192,7 +201,7 @@ def title(view: View, *, unicode: bool) -> tuple[tuple[str, Role], ...]:
 
 
 def empty(window: Window, view: View) -> tuple[str, ...]:
-    """What to say where there is no row."""
+    """Return what a table without rows shows."""
     if view.filter:
         hint = parse(view.filter).hint
         said = ("Nothing here matches the filter.", f"{key('out')} clears it, {key('filter')} changes it.")

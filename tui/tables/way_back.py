@@ -1,4 +1,4 @@
-"""The way back: tables as they were before each step down."""
+"""Remembers the tables before each step into a row, to return to them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from stalltop.tui.tables.view import View
 
 @dataclass(frozen=True, slots=True)
 class TablesBefore:
-    """The tables as they were before a step down."""
+    """The tables before a step into a row."""
 
     inside: tuple[PathStep, ...]
-    """The path that the step led to."""
+    """The path to which the step led."""
     view: View
     other_views: tuple[View, View]
-    """Of the second and the third table."""
+    """The views of the second and the third table."""
     cursors: tuple[Hashable, Hashable, Hashable]
-    """Of each table; None where nobody moved it."""
+    """The cursor of each table; None if it was not moved."""
     focus: int
-    """Number of the table that the keys went to, from 0."""
+    """The number of the table that had the focus, from 0."""
 
 
 class WayBack:
-    """The tables before each step down, the last step last."""
+    """The tables before each step into a row, the last step last."""
 
     def __init__(self) -> None:
         self._steps: list[TablesBefore] = []
 
     def remember(self, tables: TablesBefore) -> None:
-        """Keep the tables that a step down was taken from."""
+        """Remember the tables before a step."""
         self._steps.append(tables)
 
     def before(self, path: Sequence[PathStep]) -> TablesBefore | None:
-        """Return and forget the tables from before the last step of ``path``; None if no step led there."""
+        """Return and forget the tables before the last step of ``path``; None if no step led there."""
         path = tuple(path)
         while self._steps and self._steps[-1].inside != path[: len(self._steps[-1].inside)]:
-            self._steps.pop()  # a pivot took that step back
+            self._steps.pop()  # grouping by another dimension removed that step
         return self._steps.pop() if self._steps and self._steps[-1].inside == path else None

@@ -1,1 +1,1 @@
-"""The terminal: what it can do, what it sends and gets, and how it is left."""
+"""The terminal: its abilities, its input and output, and how it is restored at the end."""

@@ -1,4 +1,4 @@
-"""Whether the terminal can show a screen, and with which characters."""
+"""Finds out whether the terminal can show a screen, and with which characters."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import termios
 from stalltop.model.errors import UsageError
 
 COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-"""What Python itself sets LC_CTYPE to where the locale is C (PEP 538)."""
+"""Values that Python itself gives to LC_CTYPE in the C locale (PEP 538)."""
 
 
 def require_screen() -> None:
-    """Raise UsageError, with what to do instead, where a full-screen program cannot work.
+    """Raise UsageError, with a remedy, if a full-screen program cannot run here.
 
-    A terminal without a size gets one.
+    A terminal without a size gets the usual size.
     """
     remedy = "stalltop once prints one window and needs no terminal"
     if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
         name = os.environ.get("TERM") or "not set"
         raise UsageError(f"this terminal cannot show a screen (TERM is {name})", remedy)
-    # Keys come from standard input; the screen is drawn on standard error, so that stdout stays data.
+    # Keys are read from standard input. The screen is drawn on standard error, so that stdout remains data.
     for stream, name in ((sys.__stdin__, "standard input"), (sys.__stderr__, "standard error")):
         try:
             terminal = stream is not None and stream.isatty()
-        except ValueError:  # closed
+        except ValueError:  # the stream is closed
             terminal = False
         if not terminal:
             raise UsageError(f"{name} is not a terminal", remedy)
@@ -33,9 +33,9 @@ def require_screen() -> None:
 
 
 def _settle_size() -> None:
-    """Give the usual size to a terminal that says it has none (`script`, `expect`, serial lines).
+    """Give the usual size to a terminal that reports none (`script`, `expect`, serial lines).
 
-    Textual and rich assume different sizes for it, 24 and 25 rows, and would repaint without end.
+    Textual and rich assume different sizes, 24 and 25 lines, and would repaint without end.
     """
     assert sys.__stdin__ is not None
     assert sys.__stderr__ is not None
@@ -45,17 +45,17 @@ def _settle_size() -> None:
             if not rows or not columns:
                 termios.tcsetwinsize(stream.fileno(), (rows or 24, columns or 80))
         except (OSError, termios.error):
-            pass  # the terminal is going away; whoever draws on it will tell
+            pass  # the terminal is gone, which the next writer reports
 
 
 def speaks_unicode() -> bool:
-    """Whether the locale says that the terminal shows UTF-8.
+    """Return whether the locale tells that the terminal shows UTF-8.
 
-    The variables are asked, not Python, which speaks UTF-8 in the C locale too. Where nothing is set, as in
-    many containers, terminals of today do.
+    It reads the variables, because Python uses UTF-8 in the C locale too. If none is set, as in many
+    containers, it assumes UTF-8, which today's terminals show.
     """
     if os.environ.get("TERM") == "linux":
-        return False  # the console's font lacks half of what is drawn
+        return False  # the console's font lacks many of the glyphs
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):
         value = os.environ.get(name)
         if value and not (name == "LC_CTYPE" and value in COERCED and not _given(name)):
@@ -64,7 +64,7 @@ def speaks_unicode() -> bool:
 
 
 def _given(name: str) -> bool:
-    """Whether the variable was there when the program was started."""
+    """Return whether the environment variable was set when the program was started."""
     try:
         with open("/proc/self/environ", "rb") as file:
             return any(entry.startswith(name.encode() + b"=") for entry in file.read().split(b"\0"))

@@ -1,4 +1,4 @@
-"""What the app does about its terminal: repaint, notice a slow line, leave at a signal."""
+"""How the app handles its terminal: it repaints, notices a slow line, and ends at a signal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from textual.await_complete import AwaitComplete
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.timer import Timer
 
 from stalltop.tui.terminal.interrupts import INTERRUPTED
 from stalltop.tui.terminal.lean_driver import LeanDriver
@@ -15,27 +16,34 @@ from stalltop.tui.terminal.textual_internals import QuietApp, queued_writes, res
 from stalltop.widgets.lines import Lines
 
 QUEUED_WRITES = 3
-"""Writes that may wait for the terminal before pictures are left out: about one picture."""
+"""The number of writes waiting for the terminal above which pictures are skipped: about as many as one
+picture takes."""
 RESIZED_SECONDS = 1.0
-"""How long everything is painted after a change of the terminal's size: until what was under way is over."""
+"""Seconds for which everything is painted after a resize, until all earlier output has arrived."""
+SETTLED_SECONDS = 4.0
+"""Seconds after the last resize at which everything is painted once more: on a busy host earlier output
+arrives later."""
 
 
 class TerminalApp(QuietApp):
-    """An app on a terminal that may be slow, be resized, be written on by others, or go away."""
+    """An app whose terminal may be slow, be resized, be written to by others, or go away."""
 
     def __init__(self, *, ansi_color: bool | None = None) -> None:
         super().__init__(ansi_color=ansi_color)
         self.interrupted = False
-        """A signal, or Ctrl-C, ended it."""
+        """Whether a signal or Ctrl-C ended the app."""
         self._loop_of_screen: asyncio.AbstractEventLoop | None = None
+        self._settled: Timer | None = None
+        """Runs out some seconds after the last resize."""
 
     def get_driver_class(self) -> type[Driver]:
-        """Ours where Textual would write to a terminal itself."""
+        """Return the driver; LeanDriver where Textual itself would write to a terminal."""
         chosen = super().get_driver_class()
         return LeanDriver if chosen is LinuxDriver else chosen
 
     def watch_terminal(self) -> None:
-        """Begin: the screen is there."""
+        """Repaint the screen when the program continues after Ctrl-Z or SIGCONT. Called once the screen
+        exists."""
         self._loop_of_screen = loop = asyncio.get_running_loop()
         if self.driver is not None:
             resume_after_suspend_only(self.driver, loop, lambda: self.interrupted, self.action_repaint)
@@ -43,41 +51,45 @@ class TerminalApp(QuietApp):
 
     @property
     def line_is_behind(self) -> bool:
-        """Whether the terminal takes less than is written: no picture is drawn then, and keys are heard."""
+        """Return whether the terminal is slower than the output. Then no picture is drawn, so that keys are
+        handled."""
         return queued_writes(self.driver) > QUEUED_WRITES
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Leave."""
+        """End the app."""
         self.leaving = True
         super().exit(result, return_code, message)
 
     def interrupt(self) -> None:
-        """Leave because of a signal; may be called from any thread."""
+        """End the app because of a signal. Any thread may call it."""
         self.interrupted = True
         loop = self._loop_of_screen
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(lambda: self.exit(return_code=INTERRUPTED))
 
     def action_interrupt(self) -> None:
-        """Ctrl-C."""
+        """End the app because of Ctrl-C."""
         self.interrupted = True
         self.exit(return_code=INTERRUPTED)
 
     def pop_screen(self) -> AwaitComplete:
-        """Close the screen on top. One that is being closed still handles keys that wait for it: a second Esc
-        closes what lies below, and on the main screen nothing."""
+        """Close the top screen. A screen that is closing still handles waiting keys, so a second Esc closes
+        the one below; on the main screen it does nothing."""
         return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def action_repaint(self) -> None:
-        """Paint every cell again: another program may have written on the terminal."""
+        """Paint every cell again, because another program may have written to the terminal."""
         self._forget_terminal()
         for widget in self.screen.query(Lines):
             widget.repaint()
         self.screen.refresh(layout=True)
 
     def on_resize(self) -> None:
-        """What is left on a terminal whose size changes differs: paint everything for a while."""
+        """Paint everything for a while: terminals differ in what they keep when their size changes."""
         self._forget_terminal(RESIZED_SECONDS)
+        if self._settled is not None:
+            self._settled.stop()
+        self._settled = self.set_timer(SETTLED_SECONDS, self.action_repaint)
 
     def _forget_terminal(self, seconds: float = 0.0) -> None:
         if isinstance(self.driver, LeanDriver):

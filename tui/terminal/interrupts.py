@@ -1,4 +1,4 @@
-"""Requests to end that come before, or without, a screen: they end a command as Ctrl-C does."""
+"""Handles requests to end while there is no screen: they end a command as Ctrl-C does."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 INTERRUPTED = 130
-"""Exit code of what such a request ended: 128 and the number of SIGINT, as shells have it."""
+"""Exit code after such a request: 128 plus the number of SIGINT, as in shells."""
 
 
 @contextlib.contextmanager
 def as_keyboard_interrupt() -> Iterator[None]:
-    """Raise KeyboardInterrupt on every request to end, so that what was begun is put back in order.
+    """Raise KeyboardInterrupt at each request to end, so that cleanup code runs.
 
-    What is ignored from the start (nohup) stays ignored, and what has a handler of its own keeps it.
+    A signal that is ignored from the start (nohup) stays ignored. A signal that has a handler keeps it.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():

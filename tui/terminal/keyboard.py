@@ -1,7 +1,7 @@
-"""Turns bytes from a keyboard into Textual's events. No bytes make it fail, and none make it deaf.
+"""Turns the bytes of a keyboard into Textual's events. No input stops it or blocks it for ever.
 
-Textual's own input threads decode strictly, end with the first sequence that their parser cannot take, and
-wait for ever for the end of a paste.
+Textual's own input threads decode strictly, end at the first sequence that their parser rejects, and wait
+without limit for the end of a paste.
 """
 
 from __future__ import annotations
@@ -26,45 +26,47 @@ from stalltop.tui.collector import Failed
 from stalltop.tui.terminal.textual_internals import BRACKETED_PASTE_END, Parser
 
 READ_BYTES = 1024
-"""Most that is read at once: an event takes a thousand times the memory of its byte until it is handled."""
+"""The most bytes read at once: until it is handled, an event takes a thousand times the memory of its
+byte."""
 POLL_SECONDS = 0.1
-"""As often as this an Esc that nothing follows is told from the start of a sequence."""
+"""Seconds after which an Esc that nothing follows counts as the key, not as the start of a sequence."""
 PASTE_SECONDS = 2.0
-"""A paste whose end does not come counts as ended after so long a silence; slow lines pause for less."""
+"""Seconds without input after which a paste counts as ended. Slow lines pause for less."""
 UNHANDLED_BYTES = 256
-"""After so many bytes the app is waited for. Text that is pasted where pastes are not marked comes faster
-than keys are handled; it waits in the terminal then, not here."""
+"""Number of bytes after which the thread waits for the app. Text that is pasted without paste markers arrives
+faster than keys are handled; it then waits in the terminal, not in memory."""
 UNHANDLED_EVENTS = 32
-"""Events that may wait in a widget."""
+"""The most events that may wait in a widget."""
 UNHANDLED_SECONDS = 1.0
-"""Longest that keys wait for a widget that handles none."""
+"""The longest time in seconds to wait for a widget that handles no events."""
 
 
 def lost(error: Exception) -> Failed:
-    """What the app is told where keys can no longer be read: nobody could leave the screen."""
+    """Return the message that ends the app if keys cannot be read any more: the user could not leave the
+    screen."""
     return Failed(
-        StalltopError(f"cannot read keys any more: {described(error)}", "start stalltop again in a terminal")
+        StalltopError(f"cannot read keys: {described(error)}", "start stalltop again in a terminal")
     )
 
 
 class Keyboard:
-    """Decodes and parses what one keyboard sends to ``app``, in a thread of its own."""
+    """Decodes and parses the input of one keyboard for ``app``, in a thread of its own."""
 
     def __init__(self, app: App[Any], loop: asyncio.AbstractEventLoop, ended: Event) -> None:
         self._handles = app
         self._runs = loop
         self._ended = ended
         self._unhandled = 0
-        """Bytes since the app was last waited for."""
+        """Bytes since the thread last waited for the app."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._parser = Parser()
         self._since: float | None = None
-        """When the last bytes came; None: a paste cannot be open."""
+        """Time of the last bytes; None: no paste can be open."""
 
     def read(self, descriptor: int) -> Iterator[bytes]:
-        """Yield what is typed until the app ends; empty bytes where nothing came for ``POLL_SECONDS``.
+        """Yield the input until the app ends, and empty bytes if none arrived for ``POLL_SECONDS``.
 
-        Raises EOFError where there will be no more, OSError where the terminal is gone.
+        Raises EOFError at the end of the input, and OSError if the terminal is gone.
         """
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
@@ -81,7 +83,7 @@ class Keyboard:
                 self._wait()
 
     def _wait(self) -> None:
-        """Wait for the app to handle what it was sent."""
+        """Wait until the app has handled its events."""
         self._unhandled = 0
         handled = asyncio.run_coroutine_threadsafe(_handled(self._handles), self._runs)
         until = time.monotonic() + UNHANDLED_SECONDS
@@ -90,19 +92,20 @@ class Keyboard:
         handled.cancel()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Yield the events in ``data``; with empty bytes those that are due as nothing followed."""
+        """Yield the events in ``data``. Empty bytes yield those that were held back for a possible
+        continuation."""
         if text := self._decoder.decode(data):
             self._since = time.monotonic()
             yield from self._events(text)
         elif self._since is not None and time.monotonic() > self._since + PASTE_SECONDS:
             self._since = None
-            yield from self._events(BRACKETED_PASTE_END)  # without a paste this means nothing
+            yield from self._events(BRACKETED_PASTE_END)  # without an open paste this has no effect
         yield from self._parser.tick()
 
     def _events(self, text: str) -> Iterator[Message]:
         for message in self._parser.feed(text):
-            # The kernel tells the size of a terminal. One that is typed may be of any size, and what is
-            # measured with it, such as a mouse in pixels, may be divided by zero.
+            # The kernel reports the size of the terminal. A size in the input may have any value, and code
+            # that divides by it, such as for mouse positions in pixels, could divide by zero.
             if isinstance(message, events.Resize):
                 self._parser.mouse_pixels = False
             elif not isinstance(message, InBandWindowResize):

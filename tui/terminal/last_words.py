@@ -1,4 +1,4 @@
-"""What stays on the terminal once the screen is gone: the last table, which files were saved, what failed."""
+"""What the terminal shows after the screen ended: the last table, the saved files, and errors."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stalltop.model.errors import StalltopError, described
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.terminal.streams import drop_output
 from stalltop.widgets.strips import printable
 
 
-def print_last(window: Window | None, *, colour: bool, unicode: bool) -> None:
-    """Leave the last table on the terminal, below what was there before."""
+def print_last(window: Window | None, *, colour: bool, glyphs: Glyphs) -> None:
+    """Print the last table on stdout, below earlier output."""
     if window is None:
         return
     from stalltop.formats.text.window import table
 
     colour = colour and sys.stdout.isatty()
-    text = table(window, width=shutil.get_terminal_size().columns, colour=colour, unicode=unicode)
+    text = table(window, width=shutil.get_terminal_size().columns, colour=colour, glyphs=glyphs)
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
     except OSError:
-        drop_output()  # the terminal went away
+        drop_output()  # the terminal is gone
 
 
 def print_saved(paths: Iterable[Path]) -> None:
-    """Say on stderr what was saved: the screen that said so is gone."""
+    """Print the saved files on stderr, because the screen that named them is gone."""
     for path in paths:
         with contextlib.suppress(OSError):
             print(f"stalltop: saved {printable(str(path))}", file=sys.stderr)  # noqa: T201
 
 
 def explain(what: str, error: BaseException) -> int:
-    """Say on stderr why there is no more data, or no more screen, and return the exit code."""
+    """Print on stderr why data or the screen ended. Returns the exit code."""
     if isinstance(error, StalltopError):
         text, code = str(error), error.exit_code
     else:

@@ -1,8 +1,9 @@
-"""What goes to the terminal, without what it shows already.
+"""Removes from the output to the terminal what the terminal already shows.
 
-Textual paints whole regions, some of them several times for one key, and gives every piece of text its whole
-style and takes it back after it. Over a slow line that is what a person waits for. So what was written is
-remembered, by cell: only cells that change are sent, and of their style only what differs from what holds.
+Textual paints whole regions, some of them several times for one key, and sets and resets the whole style for
+each piece of text. Over a slow line the user waits for these bytes. This module remembers the cells that were
+written. It sends only cells that change, and only those parts of their style that differ from the current
+style.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ _TOKEN: Final = re.compile(
     r"|(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
     r"|(?P<other>[\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*)"
 )
-"""``harmless``: switches of cursor, mouse, focus, paste and synchronized output, what is for the terminal
-itself (OSC, such as the clipboard), and the bell. ``between``: two lines; the second says where it begins."""
+"""``harmless``: modes of cursor, mouse, focus, paste and synchronized output, messages to the terminal itself
+(OSC, such as the clipboard), and the bell. ``between``: the end of a line and the start of another one."""
 _COLOURS: Final = frozenset(map(str, (*range(30, 38), 39, *range(90, 98))))
 _BACKGROUNDS: Final = frozenset(map(str, (*range(40, 48), 49, *range(100, 108))))
 _UNSEEN: Final = frozenset(("1", "2", "3"))
-"""Bold, dim and italic blanks look like any others of their background."""
+"""SGR attributes that do not show on blanks: bold, dim and italic."""
 _KEPT: Final = 4096
-"""Pairs of styles whose difference is kept: a theme of ours has some hundred."""
+"""Number of pairs of styles whose difference is cached; a theme needs some hundred."""
 _MOVE_CELLS: Final = 6
-"""As many cells that stay are sent along rather than jumped over: about what the jump takes."""
+"""Unchanged cells up to this number are sent again instead of skipped: moving the cursor takes about as many
+bytes."""
 
 
 class CellStyle(NamedTuple):
-    """What SGR sequences (ECMA-48, 8.3.117) have set; empty: the terminal's own."""
+    """The style that SGR sequences (ECMA-48, 8.3.117) set; empty: the terminal's own."""
 
     colour: str = ""
     background: str = ""
@@ -48,23 +50,24 @@ _Cell = tuple[str, CellStyle] | None
 
 
 class Lean:
-    """Shortens what is written to one terminal. Every text begins and ends in the plain style."""
+    """Shortens the output to one terminal. Each text begins and ends in the plain style."""
 
     def __init__(self) -> None:
         self._lines: dict[int, list[_Cell]] = {}
         self._written: list[str] = []
         self._style = _PLAIN
-        """Of the terminal, now."""
+        """The current style of the terminal."""
         self._at: tuple[int, int] | None = None
-        """Where the terminal's cursor is, now: (row, column) from 1; None: not known."""
+        """The terminal's cursor: (row, column) from 1; None: not known."""
 
     def forget(self) -> None:
-        """Nothing is known of what the terminal shows: it was cleared, resized, or written on by others."""
+        """Forget what the terminal shows, because it was cleared, resized, or written to by another
+        program."""
         self._lines.clear()
         self._at = None
 
     def shorten(self, text: str) -> str:
-        """What has to be written in place of ``text``."""
+        """Return what to write instead of ``text``."""
         self._written = []
         wanted = _PLAIN
         place: tuple[int, int] | None = None
@@ -89,7 +92,7 @@ class Lean:
         return "".join(self._written)
 
     def _pass(self, text: str, place: tuple[int, int] | None, style: CellStyle) -> None:
-        """Write what is not understood as it is."""
+        """Write ``text`` unchanged, because it contains a sequence that is not understood."""
         if place is not None:
             self._move(*place)
         self._wear(style)
@@ -97,7 +100,7 @@ class Lean:
         self.forget()
 
     def _print(self, text: str, row: int, column: int, style: CellStyle) -> None:
-        """Write the cells of ``text`` that the terminal does not show yet."""
+        """Write those cells of ``text`` that the terminal does not show yet."""
         line = self._lines.setdefault(row, [])
         first, end = column - 1, column - 1 + cell_len(text)
         if len(line) < end:
@@ -136,7 +139,7 @@ class Lean:
 
 
 def _changed(old: list[_Cell], new: list[_Cell]) -> list[tuple[int, int]]:
-    """Where (start, stop) both differ, both of one length; what lies close together is one place."""
+    """Return (start, stop) of each range in which lines of the same length differ. Near ranges are merged."""
     places: list[tuple[int, int]] = []
     start = stop = -1
     for at, (before, after) in enumerate(zip(old, new, strict=True)):
@@ -153,13 +156,13 @@ def _changed(old: list[_Cell], new: list[_Cell]) -> list[tuple[int, int]]:
 
 
 def _cell_each(text: str) -> bool:
-    """Whether every character takes one cell."""
+    """Return whether every character takes one cell."""
     return text.isascii() or all(cell_len(character) == 1 for character in set(text))
 
 
 @lru_cache(_KEPT)
 def _after(style: CellStyle, code: str) -> CellStyle:
-    """``style`` after the parameters ``code`` of an SGR sequence."""
+    """Return ``style`` after an SGR sequence with the parameters ``code``."""
     words = (code or "0").split(";")
     while words:
         word = words.pop(0)
@@ -181,7 +184,7 @@ def _after(style: CellStyle, code: str) -> CellStyle:
 
 @lru_cache(_KEPT)
 def _change(now: CellStyle, wanted: CellStyle) -> str:
-    """What makes ``wanted`` of ``now``."""
+    """Return the SGR sequence that changes ``now`` to ``wanted``."""
     if wanted == _PLAIN:
         return "\x1b[0m"
     words = []
@@ -197,7 +200,7 @@ def _change(now: CellStyle, wanted: CellStyle) -> str:
 
 @lru_cache(_KEPT)
 def _blank(style: CellStyle) -> CellStyle:
-    """What of a style is seen on blanks."""
+    """Return the part of a style that shows on blanks."""
     if _UNSEEN.issuperset(style.attributes):
         return CellStyle(background=style.background)
     return style

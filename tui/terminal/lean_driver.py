@@ -1,4 +1,4 @@
-"""The driver of the screen: Textual's, with less to send and keys read by ``keyboard``."""
+"""The driver of the screen: Textual's driver with shorter output, and with the input of ``keyboard``."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from stalltop.tui.terminal.textual_internals import StoppingDriver
 
 
 class LeanDriver(StoppingDriver):
-    """Shows what Textual's own driver would, in a fraction of the bytes."""
+    """Draws the same as Textual's own driver with a fraction of the bytes."""
 
     _lean: Lean | None = None
     _unsure_until = 0.0
 
     def forget(self, seconds: float = 0.0) -> None:
-        """Whatever the terminal shows is not known now, nor for so many ``seconds``: everything is sent."""
+        """Forget what the terminal shows, now and for ``seconds`` seconds, and send everything."""
         self._unsure_until = time.monotonic() + seconds
         if self._lean is not None:
             self._lean.forget()
 
     def run_input_thread(self) -> None:
-        """Pass on what is typed until the app ends; tell the app where that is not possible."""
+        """Pass the input to the app until it ends. If that fails, tell the app."""
         keyboard = Keyboard(*self.app_and_loop, self.exit_event)
         try:
             for data in keyboard.read(self.fileno):
                 for message in keyboard.feed(data):
                     self.process_message(message)
-        except Exception as error:  # nobody else would end the screen
+        except Exception as error:  # nothing else would end the screen
             self.app_and_loop[0].post_message(lost(error))
 
     def write(self, data: str) -> None:

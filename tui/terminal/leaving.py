@@ -1,7 +1,7 @@
-"""Leaving in good order, whatever happens: signals, a lost terminal, a screen that is stuck.
+"""Ends the program in good order after signals, a lost terminal or a blocked screen.
 
-A request to leave is passed to the app. If it has not ended shortly after - its output is blocked by a dead
-line, say - the terminal is put right from here and the process ends; probes end with their process.
+It passes a request to end to the app. If the app does not end soon, for example because its output is
+blocked, this module restores the terminal and ends the process. The probes end with the process.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from typing import Any, Self
 from stalltop.tui.terminal.interrupts import INTERRUPTED, REQUESTS
 
 GRACE_SECONDS = 0.7
-"""Time that the app has to end after a request."""
+"""Seconds that the app has to end after a request."""
 RESTORE_SECONDS = 0.5
-"""Time that a terminal which takes nothing is tried to be put right."""
+"""Seconds for which it tries to restore a terminal that accepts no output."""
 RESTORE = (
     "\x18\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2048l\x1b[?1004l\x1b[<u"
     "\x1b[?1049l\x1b[?25h\x1b[0m"
 )
-"""Ends what was half written, then turns off: bracketed paste, no wrapping, mouse and its encodings, resize
+"""Ends an unfinished sequence, then turns off: bracketed paste, no wrapping, mouse and its encodings, resize
 and focus reports, the keyboard protocol, the alternate screen; shows the cursor."""
 
 
 class Leaving:
-    """While entered, signals and a lost terminal end the app by ``leave``, called from a thread of its own.
+    """A context in which signals and a lost terminal end the app: a thread calls ``leave``.
 
-    A signal's handler only writes a byte: it may come while the main thread holds any lock.
+    The signal handler only writes a byte, because the main thread may hold any lock when it runs.
     """
 
     def __init__(self, leave: Callable[[], None], last_steps: Callable[[], object] = lambda: None) -> None:
@@ -56,7 +56,7 @@ class Leaving:
             except termios.error:
                 self._descriptor = None
         for number in REQUESTS:
-            # What was ignored from the start (nohup) stays ignored.
+            # A signal that is ignored from the start (nohup) stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._on_signal)
         self._thread.start()
@@ -78,16 +78,17 @@ class Leaving:
         self._ring()
 
     def _ring(self) -> None:
-        # A full pipe has enough bytes in it to wake the thread.
+        # If the pipe is full, its bytes wake the thread anyway.
         with contextlib.suppress(BlockingIOError):
             os.write(self._bell[1], b"!")
 
     def _watch(self) -> None:
-        """Wait for a signal or for the terminal to go: with SIGHUP ignored nothing else would tell that."""
+        """Wait for a signal or for the loss of the terminal, which nothing else reports if SIGHUP is
+        ignored."""
         poll = select.poll()
         poll.register(self._bell[0], select.POLLIN)
         if self._descriptor is not None:
-            poll.register(self._descriptor, 0)  # errors and hang-ups are reported unasked
+            poll.register(self._descriptor, 0)  # errors and hang-ups are always reported
         poll.poll()
         if self._done.is_set():
             return
@@ -98,28 +99,28 @@ class Leaving:
             os._exit(INTERRUPTED)
 
     def screen_ended(self) -> None:
-        """The app has ended and given the terminal back; what is left to do bounds its own time."""
+        """Note that the app has ended and restored the terminal. The remaining steps limit their own time."""
         self._screen_ended.set()
 
     def lost(self) -> bool:
-        """Whether the terminal is gone."""
+        """Return whether the terminal is gone."""
         if self._descriptor is None:
             return False
         poll = select.poll()
-        poll.register(self._descriptor, 0)  # errors and hang-ups are reported unasked
+        poll.register(self._descriptor, 0)  # errors and hang-ups are always reported
         return any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
 
     def _restore(self) -> None:
-        """Put the terminal right, waiting for it no longer than ``RESTORE_SECONDS``."""
+        """Restore the terminal, in at most ``RESTORE_SECONDS``."""
         if self._descriptor is None:
             return
         try:
-            # A description of our own: O_NONBLOCK on the shared one would stay for the shell.
+            # Open the terminal again: O_NONBLOCK on the shared description would remain for the shell.
             own = os.open(
                 os.ttyname(self._descriptor), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             )
-            # Textual's writing thread may sit in a write, with the terminal locked. A signal interrupts that,
-            # and what is left to write goes nowhere.
+            # Textual's writing thread may be blocked in a write, with the terminal locked. A signal
+            # interrupts it, and the rest of its output goes to /dev/null.
             os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._descriptor)
             for thread in threading.enumerate():
                 if thread.name == "textual-output" and thread.ident is not None:
@@ -139,7 +140,7 @@ class Leaving:
 
 
 def _descriptor() -> int | None:
-    """The terminal that the screen is drawn on, if it is one."""
+    """Return the descriptor of the terminal on which the screen is drawn; None if it is no terminal."""
     try:
         number = sys.__stderr__.fileno() if sys.__stderr__ is not None else -1
     except (OSError, ValueError):

@@ -8,9 +8,10 @@ import sys
 
 
 def drop_output(*, keep_errors: bool = False) -> None:
-    """What stdout and stderr still hold goes nowhere: the interpreter's own flush at the end would fail.
+    """Discard the buffered output of stdout and stderr: otherwise the interpreter's last flush would fail.
 
-    ``keep_errors``: stdout's only, so that something can be said of it."""
+    With ``keep_errors`` discard only that of stdout, so that an error can be reported.
+    """
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout,) if keep_errors else (sys.stdout, sys.stderr):

@@ -1,6 +1,6 @@
-"""Everything that touches Textual's internals: what an upgrade of Textual may break is here.
+"""All code that uses internals of Textual, and that an update of Textual may break.
 
-``tests/tui/test_textual_internals.py`` names, for each, the test that fails when it no longer works.
+``tests/tui/test_textual_internals.py`` names for each the test that fails if it no longer works.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ from textual.strip import Strip
 
 
 class Parser(XTermParser):
-    """Leaves out sequences that no terminal sends; what follows them counts."""
+    """A parser that skips invalid sequences and continues after them."""
 
     def parse(self, token_callback: TokenCallback[Message]) -> Generator[Read1 | Peek1, str, None]:
-        """Parse; begin anew behind what cannot be parsed."""
+        """Parse the input. Restart after input that cannot be parsed."""
         while True:
             try:
                 yield from super().parse(token_callback)
-            except Exception:  # numbers that are none, characters beyond Unicode: begin anew behind them
+            except Exception:  # invalid numbers, or characters beyond Unicode: restart after them
                 continue
             return
 
 
 def drawn(screen: Screen[Any]) -> list[Strip]:
-    """The lines of ``screen`` as they were drawn last."""
+    """Return the lines of ``screen`` as last drawn."""
     return screen._compositor.render_strips()
 
 
 def queued_writes(driver: Driver | None) -> int:
-    """Writes that wait for the terminal; Textual's queue takes 30, then keys wait for all of them."""
+    """Return how many writes wait for the terminal. Textual's queue takes 30; then keys wait for all of
+    them."""
     writer = getattr(driver, "_writer_thread", None)
     queue = getattr(writer, "_queue", None)
     return 0 if queue is None else int(queue.qsize())
@@ -52,10 +53,10 @@ def queued_writes(driver: Driver | None) -> int:
 def resume_after_suspend_only(
     driver: Driver, loop: asyncio.AbstractEventLoop, ended: Callable[[], bool], repaint: Callable[[], object]
 ) -> None:
-    """Resume after Ctrl-Z only; after any other SIGCONT ``repaint``, unless the screen has ``ended``.
+    """Resume after Ctrl-Z only. After any other SIGCONT call ``repaint``, unless the screen has ``ended``.
 
-    Textual takes every SIGCONT for the end of a Ctrl-Z and starts its threads again. The kernel sends one
-    after SIGHUP too; a second thread that reads a dead terminal would then never end.
+    Textual takes each SIGCONT for the end of a Ctrl-Z and starts its threads again. The kernel also sends one
+    after SIGHUP; a second thread that reads a dead terminal would then never end.
     """
     resume = signal.getsignal(signal.SIGCONT)
     if not callable(resume):
@@ -73,19 +74,19 @@ def resume_after_suspend_only(
 
 
 class StoppingDriver(LinuxDriver):
-    """Textual's driver for terminals, which stops well with all of its job."""
+    """Textual's driver for terminals. Ctrl-Z stops the whole job, not this process alone."""
 
     @property
     def app_and_loop(self) -> tuple[App[Any], asyncio.AbstractEventLoop]:
-        """The app that this driver draws for, and the loop that it runs in."""
+        """Return the app that this driver draws, and its event loop."""
         return self._app, self._loop
 
     def _sigtstp_application(self, *_: object) -> None:
-        """Leave the terminal as it was, then stop with all that stands between the shell and this program.
+        """Restore the terminal, then stop all processes between the shell and this program.
 
-        A shell waits for the process that it started, which may be ``timeout``, ``flock`` or a script: while
-        that one runs the terminal stays with the job. The others stop after the terminal is restored, as the
-        shell takes it over at once.
+        A shell waits for the process that it started, such as ``timeout``, ``flock`` or a script. While that
+        one runs, the job keeps the terminal. The others stop only after the terminal is restored, because the
+        shell then takes it over at once.
         """
         if self._auto_restart:
             self.suspend_application_mode()
@@ -97,35 +98,35 @@ class StoppingDriver(LinuxDriver):
 
 
 class PipeDriver(WebDriver):
-    """Textual's driver for the web, with what it keeps to itself."""
+    """Textual's driver for the web, with access to its private parts."""
 
     @property
     def app_and_loop(self) -> tuple[App[Any], asyncio.AbstractEventLoop]:
-        """The app that this driver draws for, and the loop that it runs in."""
+        """Return the app that this driver draws, and its event loop."""
         return self._app, self._loop
 
     def handle_meta(self, kind: str, content: bytes) -> None:
-        """Do what a packet asks for that is no key, such as another size."""
+        """Handle a packet that is no key, such as a change of the size."""
         self._on_meta(kind, content)
 
 
 class QuietApp(App[None]):
-    """An app whose faults end it without Textual's page of source code and values of variables."""
+    """An app that does not print Textual's page with source code and values of variables when it fails."""
 
     leaving = False
-    """It was asked to end."""
+    """Whether the app was asked to end."""
     failure: BaseException | None = None
-    """What ended it."""
+    """The error that ended the app."""
     failed_itself = False
-    """The failure is one of the screen, not of what it reads."""
+    """Whether the screen itself failed, and not its source of data."""
 
     @property
     def driver(self) -> Driver | None:
-        """What draws; None before there is a screen."""
+        """Return the driver; None before the screen is started."""
         return self._driver
 
     def _handle_exception(self, error: Exception) -> None:
-        if self.leaving:  # parts of the screen miss each other while it is taken apart, or was not yet whole
+        if self.leaving:  # while the screen is built or removed, its parts may not find each other
             self._close_messages_no_wait()
             return
         if self.failure is None:

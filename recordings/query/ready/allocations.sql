@@ -1,4 +1,4 @@
--- what a scheduler gave to whom, beside what was done there
+-- devices that a scheduler gave to containers, and their use
 SELECT a.namespace, a.pod, a.pod_container AS container, a.resource, ifnull(a.device, a.uuid) AS gpu, a.given_s,
        CASE WHEN u.active_s IS NOT NULL THEN u.active_s
             WHEN a.cgroup_id IN (SELECT cgroup_id FROM activity WHERE device IS NULL) THEN NULL

@@ -1,4 +1,4 @@
--- what was wrong, by what it cost in all, at its worst severity
+-- what was wrong, by its total loss, with its worst severity
 SELECT CASE MIN(CASE severity WHEN 'critical' THEN 0 WHEN 'high' THEN 1 WHEN 'medium' THEN 2 WHEN 'low' THEN 3 ELSE 4 END)
        WHEN 0 THEN 'critical' WHEN 1 THEN 'high' WHEN 2 THEN 'medium' WHEN 3 THEN 'low' ELSE 'info' END AS severity,
        title, ifnull(container_id, 'the host') AS container, op, SUM(lost_ms) / 1e3 AS lost_s,

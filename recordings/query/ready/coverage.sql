@@ -1,4 +1,4 @@
--- hosts, stretches of time, and what was traced in them
+-- hosts, periods of time, and what was traced in them
 SELECT host, datetime(MIN(window_start), 'unixepoch') AS first_utc,
        datetime(MAX(window_start + window_seconds), 'unixepoch') AS last_utc, COUNT(*) AS windows,
        SUM(window_seconds) AS seconds, MAX(simulated) AS simulated, MAX(attached) AS most_probes,

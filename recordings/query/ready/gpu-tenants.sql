@@ -1,4 +1,4 @@
--- who called on which GPU, as far as calls are told apart by GPU
+-- who called on which GPU, as far as that was measured
 SELECT ifnull(device, 'not measured') AS gpu, container_id, SUM(calls) AS calls,
        SUM(CASE WHEN op LIKE '%Launch%' THEN calls ELSE 0 END) AS launches, 
        SUM(CASE WHEN op LIKE '%Memcpy%' THEN bytes ELSE 0 END) / 1e6 AS copied_mb,

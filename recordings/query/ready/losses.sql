@@ -1,2 +1,2 @@
--- what was missed, or is not told, by counter
+-- what was lost, by counter
 SELECT name, SUM(count) AS count FROM losses GROUP BY name HAVING SUM(count) > 0 ORDER BY 2 DESC;

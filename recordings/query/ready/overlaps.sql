@@ -1,4 +1,4 @@
--- of a container's time on a GPU: when others worked there, too
+-- activity of containers on a GPU, and its overlap with others
 SELECT ifnull(a.device, 'not known') AS gpu, c.container_id, a.active_s, o.container_id AS beside, p.overlap_s,
        round(100 * p.overlap_s / a.active_s, 1) AS percent, c.host
 FROM (SELECT device, cgroup_id, SUM(active_ns) / 1e9 AS active_s FROM activity GROUP BY device, cgroup_id) a

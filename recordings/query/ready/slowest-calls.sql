@@ -1,4 +1,4 @@
--- the slowest calls; with time and arguments where kept one by one
+-- the slowest calls; captured ones with time and arguments
 SELECT strftime('%Y-%m-%d %H:%M:%f', e.start_ns / 1e9, 'unixepoch') AS began_utc, container_id, e.pid, e.tid, e.op,
        e.duration_ns / 1e6 AS ms, CASE WHEN e.kept THEN 'kept' ELSE 'counted' END AS how, k.arguments
 FROM (SELECT * FROM (SELECT window_id, cgroup_id, pid, tid, op, start_ns, duration_ns, kept FROM cuda_events

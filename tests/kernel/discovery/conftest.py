@@ -1,4 +1,4 @@
-"""What the tests of discovery share: a kernel side, libraries of their own, and one update that finds all."""
+"""Provides the fixtures of the tests of discovery."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from stalltop.probes.libraries import discovery as discovery
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import compile_library
-from tests.kernel.discovery.tracing import Tracing
+from tests.kernel.discovery.tracing import TracedDiscovery
 
 RUNTIME = """
 int cudaMalloc(void **result, unsigned long bytes) { return bytes == 13 ? 2 : 0; }
@@ -56,19 +56,19 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _all_in_one_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow this machine is, and whatever else runs on it."""
+    """Let one update examine all files, however slow the machine is."""
     monkeypatch.setattr(discovery, "START_SECONDS", 60.0)
     monkeypatch.setattr(discovery, "BUDGET_SECONDS", 60.0)
 
 
 @pytest.fixture
-def tracing(kernel: KernelSide, tmp_path: Path) -> Iterator[Tracing]:
-    tracing = Tracing(kernel, tmp_path)
+def tracing(kernel: KernelSide, tmp_path: Path) -> Iterator[TracedDiscovery]:
+    tracing = TracedDiscovery(kernel, tmp_path)
     yield tracing
     tracing.libraries.close()
 
 
 @pytest.fixture
 def library(built: Path, tmp_path: Path) -> Path:
-    """A file of its own for each test."""
+    """Give each test its own copy of the runtime library."""
     return Path(shutil.copy(built / "libcudart.so.12", tmp_path / "libcudart.so.12"))

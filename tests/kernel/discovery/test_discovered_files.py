@@ -1,4 +1,4 @@
-"""Each file is probed once, however it is reached, and let go of when it is gone or another one."""
+"""Tests that each file is probed once, by whatever path, and released when it is gone or changed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 from stalltop.probes.libraries import discovery as discovery
 from stalltop.probes.libraries.file_identity import FileIdentity
 from tests.kernel.children import Child, until
-from tests.kernel.discovery.tracing import Tracing
+from tests.kernel.discovery.tracing import TracedDiscovery
 
 
-def test_a_copy_at_another_path_is_another_file(tracing: Tracing, library: Path, tmp_path: Path) -> None:
+def test_a_copy_at_another_path_is_another_file(
+    tracing: TracedDiscovery, library: Path, tmp_path: Path
+) -> None:
     (tmp_path / "copy").mkdir()
     copy = Path(shutil.copy(library, tmp_path / "copy" / "libcudart.so.12"))
     tracing.libraries.start()
@@ -42,7 +44,7 @@ exec "$@"
 
 
 def test_one_file_under_overlays_and_bind_mounts_counts_once(
-    tracing: Tracing, library: Path, tmp_path: Path
+    tracing: TracedDiscovery, library: Path, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
     root.mkdir()
@@ -61,7 +63,7 @@ def test_one_file_under_overlays_and_bind_mounts_counts_once(
                 assert tracing.calls(child.pid) == {"cudaMalloc": 10 + number}, place
             assert len(tracing.attached) == 1
             assert list(tracing.rows.values()) == [(2, 4)]
-            # A container that changes the file gets a copy of its own, which is another file.
+            # A container that changes the file gets its own copy, which is another file.
             a.do("load", root / "a" / "libcudart.so.12")
             with Child([*enter, "sh", "-c", f'touch {root}/b/libcudart.so.12; exec "$@"', "sh"]) as changed:
                 changed.load(root / "b" / "libcudart.so.12")
@@ -71,7 +73,9 @@ def test_one_file_under_overlays_and_bind_mounts_counts_once(
                 assert len(tracing.attached) == 2
 
 
-def test_a_deleted_file_and_its_successor(tracing: Tracing, library: Path, built: Path) -> None:
+def test_a_deleted_file_and_its_successor_are_both_probed(
+    tracing: TracedDiscovery, library: Path, built: Path
+) -> None:
     with Child() as old, Child() as new:
         old.load(library)
         library.unlink()
@@ -88,7 +92,9 @@ def test_a_deleted_file_and_its_successor(tracing: Tracing, library: Path, built
         }
 
 
-def test_a_file_written_anew_in_place_is_looked_at_anew(tracing: Tracing, library: Path, built: Path) -> None:
+def test_a_file_overwritten_in_place_is_probed_again(
+    tracing: TracedDiscovery, library: Path, built: Path
+) -> None:
     tracing.libraries.start()
     with Child() as child:
         child.load(library)
@@ -97,10 +103,12 @@ def test_a_file_written_anew_in_place_is_looked_at_anew(tracing: Tracing, librar
     inode = library.stat().st_ino
     library.write_bytes((built / "other" / "libcudart.so.12").read_bytes())
     assert library.stat().st_ino == inode
-    tracing.update()  # the probes are gone before anybody runs into them
+    tracing.update()  # removes the probes before a process can execute them
     assert tracing.rows == {}
     with Child() as child:
-        assert until(lambda: child.do("maps_unchanged", library) == 1)  # another tracer may be slower
+        assert until(
+            lambda: child.do("maps_unchanged", library) == 1
+        )  # another tracer may remove its probes later
         child.load(library)
         tracing.update()
         child.call(library, "cudaMalloc", 8)
@@ -108,8 +116,8 @@ def test_a_file_written_anew_in_place_is_looked_at_anew(tracing: Tracing, librar
     assert len(tracing.attached) == 2
 
 
-def test_an_unloaded_library_is_let_go_of_and_found_again(
-    tracing: Tracing, library: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_unloaded_library_is_released_and_found_again(
+    tracing: TracedDiscovery, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(discovery, "RECHECK_SECONDS", 0.0)
     monkeypatch.setattr(discovery, "LINGER_SECONDS", 0.0)
@@ -127,7 +135,9 @@ def test_an_unloaded_library_is_let_go_of_and_found_again(
         assert tracing.calls(child.pid) == {"cudaMalloc": 10}
 
 
-def test_names_from_outside_are_made_fit_to_show(tracing: Tracing, library: Path, tmp_path: Path) -> None:
+def test_control_characters_in_paths_are_replaced(
+    tracing: TracedDiscovery, library: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "a\x1b[31m\n\u202eb"
     folder.mkdir()
     evil = folder / "libcudart.so.12"
@@ -142,7 +152,7 @@ def test_names_from_outside_are_made_fit_to_show(tracing: Tracing, library: Path
         assert path.isprintable()
 
 
-def test_files_are_told_apart_by_their_pages(library: Path, tmp_path: Path) -> None:
+def test_files_are_compared_by_their_pages(library: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     os.link(library, link)
     copy = Path(shutil.copy(library, tmp_path / "copy"))
@@ -154,12 +164,12 @@ def test_files_are_told_apart_by_their_pages(library: Path, tmp_path: Path) -> N
     one, linked, copied = identities
     assert one.same(linked)
     assert not one.same(copied)
-    # Numbers that say nothing, as between two overlays: the page decides.
+    # Device and inode may differ, as between two overlays; the mapped page decides.
     linked._numbers = (0, 0)
     assert one.same(linked)
     assert linked.same(one)
     assert not linked.same(copied)
-    # A file cut to nothing ends nobody.
+    # A truncated file must not raise SIGBUS.
     os.truncate(copy, 0)
     assert not one.same(copied)
     for identity in identities:

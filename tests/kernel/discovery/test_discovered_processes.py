@@ -1,4 +1,4 @@
-"""Processes are traced from when they map a library until they end, however they begin."""
+"""Tests that processes are traced from when they map a library until they end, however they start."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.children import Child, until
-from tests.kernel.discovery.tracing import Tracing
+from tests.kernel.discovery.tracing import TracedDiscovery
 
 
-def test_processes_before_and_after_the_start(tracing: Tracing, library: Path) -> None:
+def test_processes_older_and_newer_than_tracing_are_found(tracing: TracedDiscovery, library: Path) -> None:
     with Child() as early, Child() as late:
         early.load(library)
         tracing.libraries.start()
@@ -24,7 +24,7 @@ def test_processes_before_and_after_the_start(tracing: Tracing, library: Path) -
         early.call(library, "cudaMalloc", 30)
         assert late.pid not in tracing.libraries.traced_pids()
         late.load(library)
-        tracing.update()  # one look suffices once it is mapped
+        tracing.update()  # one update is enough once the library is mapped
         assert late.pid in tracing.libraries.traced_pids()
         late.call(library, "cudaMalloc", 20)
         late.call(library, "cudaFree", 5)
@@ -36,14 +36,16 @@ def test_processes_before_and_after_the_start(tracing: Tracing, library: Path) -
     assert until(lambda: tracing.rows == {("libcudart.so.12", "runtime"): (2, 0)}, tracing.update)
 
 
-def test_processes_in_a_pid_namespace(tracing: Tracing, library: Path) -> None:
+def test_a_process_in_a_pid_namespace_is_traced_by_its_outer_pid(
+    tracing: TracedDiscovery, library: Path
+) -> None:
     tracing.libraries.start()
     before = tracing.libraries.traced_pids()
     with Child(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]) as child:
         assert child.own_pid == 1
         child.load(library)
         tracing.update()
-        # Its number here is another one than its own.
+        # Its PID here differs from the one in its namespace.
         mine = {
             pid
             for pid in tracing.libraries.traced_pids() - before
@@ -55,8 +57,8 @@ def test_processes_in_a_pid_namespace(tracing: Tracing, library: Path) -> None:
 
 
 @pytest.mark.parametrize("started_first", [True, False])
-def test_a_program_with_the_runtime_in_it(
-    tracing: Tracing, built: Path, tmp_path: Path, started_first: bool
+def test_a_program_with_a_static_runtime_is_traced(
+    tracing: TracedDiscovery, built: Path, tmp_path: Path, started_first: bool
 ) -> None:
     program = shutil.copy(built / "program", tmp_path / "program")
     if not started_first:
@@ -80,7 +82,7 @@ def test_a_program_with_the_runtime_in_it(
 
 
 def open_below(folder: Path) -> int:
-    """Descriptors of this process that lead below ``folder``."""
+    """Return how many descriptors of this process are files below ``folder``."""
     count = 0
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -89,7 +91,7 @@ def open_below(folder: Path) -> int:
 
 
 def test_many_short_lived_processes_leave_nothing_behind(
-    tracing: Tracing, built: Path, tmp_path: Path
+    tracing: TracedDiscovery, built: Path, tmp_path: Path
 ) -> None:
     program = shutil.copy(built / "program", tmp_path / "program")
     stripped = shutil.copy(built / "stripped", tmp_path / "stripped")
@@ -107,18 +109,18 @@ def test_many_short_lived_processes_leave_nothing_behind(
                 total.update(tracing.calls(process.pid))
         assert total == {"cudaMalloc": 12 * 8 * 5}
         assert until(lambda: tracing.rows == {("program", "runtime"): (1, 1)}, tracing.update)
-        assert open_below(tmp_path) == 1  # the probed file's
+        assert open_below(tmp_path) == 1  # the descriptor of the probed file
         assert tracing.attached == ["program"]
         holder.communicate(b"\n\n")
 
 
-def test_a_forked_child_is_traced(tracing: Tracing, library: Path) -> None:
+def test_a_forked_child_is_traced(tracing: TracedDiscovery, library: Path) -> None:
     tracing.libraries.start()
     with Child() as parent:
         parent.load(library)
         tracing.update()
         child = parent.do("fork")
-        parent.call(library, "cudaMalloc", 12)  # answered by the forked child
+        parent.call(library, "cudaMalloc", 12)  # the forked child calls
         assert until(lambda: child in tracing.libraries.traced_pids(), tracing.update)
         assert tracing.calls(child) == {"cudaMalloc": 12}
         parent.do("end")
@@ -128,7 +130,7 @@ def test_a_forked_child_is_traced(tracing: Tracing, library: Path) -> None:
         assert parent.pid in tracing.libraries.traced_pids()
 
 
-def test_a_process_without_its_first_thread_is_traced(tracing: Tracing, library: Path) -> None:
+def test_a_process_without_its_first_thread_is_traced(tracing: TracedDiscovery, library: Path) -> None:
     with Child() as child:
         child.tell("end_first_thread")
         assert until(lambda: Path(f"/proc/{child.pid}/maps").read_bytes() == b"")
@@ -139,7 +141,7 @@ def test_a_process_without_its_first_thread_is_traced(tracing: Tracing, library:
         assert tracing.calls(child.pid) == {"cudaMalloc": 4}
 
 
-def test_exec_ends_what_was_known_of_a_process(tracing: Tracing, library: Path) -> None:
+def test_after_exec_a_process_is_no_longer_traced(tracing: TracedDiscovery, library: Path) -> None:
     tracing.libraries.start()
     with Child() as child:
         child.load(library)
@@ -150,7 +152,9 @@ def test_exec_ends_what_was_known_of_a_process(tracing: Tracing, library: Path) 
         assert tracing.rows == {("libcudart.so.12", "runtime"): (2, 0)}
 
 
-def test_who_was_watched_before_it_had_a_driver(tracing: Tracing, library: Path, built: Path) -> None:
+def test_only_a_process_seen_before_it_loaded_the_driver_counts_as_watched(
+    tracing: TracedDiscovery, library: Path, built: Path
+) -> None:
     driver = shutil.copy(built / "libcuda.so.1", library.with_name("libcuda.so.1"))
     with Child() as older, Child() as child:
         for path in (library, driver):
@@ -169,7 +173,9 @@ def test_who_was_watched_before_it_had_a_driver(tracing: Tracing, library: Path,
         assert until(lambda: not tracing.libraries.watched_from_begin(child.pid), tracing.update)
 
 
-def test_closing_twice_and_updating_after_it(tracing: Tracing, library: Path) -> None:
+def test_discovery_can_be_closed_twice_and_updated_afterwards(
+    tracing: TracedDiscovery, library: Path
+) -> None:
     tracing.libraries.start()
     with Child() as child:
         child.load(library)

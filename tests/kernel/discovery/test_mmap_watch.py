@@ -1,4 +1,4 @@
-"""The kernel tells who maps what; without its word, or where some was lost, processes are looked at."""
+"""Tests the kernel's events of mappings, and the inspection of processes without them or after losses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stalltop.probes.libraries.mmap_watch import MmapWatch
 from stalltop.probes.libraries.processes import Processes
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child, until
-from tests.kernel.discovery.tracing import Tracing
+from tests.kernel.discovery.tracing import TracedDiscovery
 
 
-def test_the_kernel_tells_who_maps_what(library: Path) -> None:
+def test_mappings_are_reported_with_pid_and_path(library: Path) -> None:
     watch = MmapWatch()
     try:
         watch.read()
@@ -27,7 +27,7 @@ def test_the_kernel_tells_who_maps_what(library: Path) -> None:
             assert (child.pid, os.fsencode(library)) in {
                 (mapped.pid, mapped.name) for mapped in changes.mapped
             }
-            # Far more bytes than the rings hold, read in time: none is torn at the end of a ring.
+            # Far more bytes than the rings hold, read in time: no record is torn at the end of a ring.
             for _ in range(300):
                 for _ in range(10):
                     child.do("map_file", library)
@@ -39,10 +39,10 @@ def test_the_kernel_tells_who_maps_what(library: Path) -> None:
         watch.close()
 
 
-def test_without_word_from_the_kernel_processes_are_looked_at(
+def test_without_events_of_mappings_processes_are_inspected(
     kernel: KernelSide, tmp_path: Path, library: Path
 ) -> None:
-    tracing = Tracing(kernel, tmp_path, Processes(watch=None))
+    tracing = TracedDiscovery(kernel, tmp_path, Processes(watch=None))
     try:
         tracing.libraries.start()
         with Child() as child:
@@ -55,11 +55,11 @@ def test_without_word_from_the_kernel_processes_are_looked_at(
         tracing.libraries.close()
 
 
-def test_mappings_lost_by_the_kernel_are_made_up_for(
+def test_after_lost_events_of_mappings_processes_are_inspected(
     kernel: KernelSide, tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mmap_watch, "RING_BYTES", 4096)
-    tracing = Tracing(kernel, tmp_path)
+    tracing = TracedDiscovery(kernel, tmp_path)
     try:
         tracing.libraries.start()
         with Child() as busy, Child() as child:
@@ -68,7 +68,7 @@ def test_mappings_lost_by_the_kernel_are_made_up_for(
                 busy.do("map_file", library)
             busy.do("load", library)
             child.load(library)
-            # The kernel says so with the next record that finds room.
+            # The kernel reports the loss with the next record that finds room.
             assert until(lambda: child.pid in tracing.libraries.traced_pids(), tracing.update)
     finally:
         tracing.libraries.close()

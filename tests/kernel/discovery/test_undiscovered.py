@@ -1,4 +1,4 @@
-"""What cannot be probed is told with its reason, costs nothing else, and is not tried again and again."""
+"""Tests that files that cannot be probed are reported with a reason, once, and do not affect others."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from stalltop.probes.libraries.discovery import Libraries
 from stalltop.probes.libraries.probed_file import Probes
 from stalltop.probes.tracer.attach import Point
 from tests.kernel.children import Child, until
-from tests.kernel.discovery.tracing import Fake, Tracing
+from tests.kernel.discovery.tracing import FakeProbes, TracedDiscovery
 
-# A stripped program with the runtime linked in is known by a string of the runtime's; it loads the driver.
+# A stripped program with a static runtime is recognized by a string of the runtime; it loads the driver.
 STRIPPED = r"""
 #include <dlfcn.h>
 #include <stdio.h>
@@ -36,8 +36,8 @@ int main(int count, char **words)
 """
 
 
-def test_a_program_that_names_its_runtime_calls_nowhere_is_told_once(
-    tracing: Tracing, built: Path, tmp_path: Path
+def test_a_stripped_program_with_a_static_runtime_is_reported_once(
+    tracing: TracedDiscovery, built: Path, tmp_path: Path
 ) -> None:
     driver = shutil.copy(built / "libcuda.so.1", tmp_path / "libcuda.so.1")
     program = tmp_path / "stripped"
@@ -71,8 +71,8 @@ def test_a_program_that_names_its_runtime_calls_nowhere_is_told_once(
             process.communicate()
 
 
-def test_a_program_that_uses_the_driver_alone_lacks_nothing(
-    tracing: Tracing, built: Path, tmp_path: Path
+def test_a_program_that_uses_only_the_driver_has_no_missing_coverage(
+    tracing: TracedDiscovery, built: Path, tmp_path: Path
 ) -> None:
     driver = shutil.copy(built / "libcuda.so.1", tmp_path / "libcuda.so.1")
     tracing.libraries.start()
@@ -96,8 +96,8 @@ def broken_files(built: Path) -> dict[str, tuple[bytes, str]]:
     }
 
 
-def test_files_that_cannot_be_probed_are_told_and_not_read_again(
-    tracing: Tracing, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_files_that_cannot_be_probed_are_reported_and_not_read_again(
+    tracing: TracedDiscovery, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = Counter[str]()
     real = elf.read_image
@@ -127,7 +127,7 @@ def test_files_that_cannot_be_probed_are_told_and_not_read_again(
     assert tracing.attached == []
 
 
-def test_a_mapping_that_the_kernel_cannot_probe_is_told(tracing: Tracing, library: Path) -> None:
+def test_a_mapping_that_the_kernel_cannot_probe_is_reported(tracing: TracedDiscovery, library: Path) -> None:
     tracing.libraries.start()
     with Child() as child:
         child.do("map_writable", library)
@@ -137,8 +137,8 @@ def test_a_mapping_that_the_kernel_cannot_probe_is_told(tracing: Tracing, librar
         assert child.pid not in tracing.libraries.traced_pids()
 
 
-def test_a_file_that_cannot_be_opened_is_told_and_tried_again_later(
-    tracing: Tracing, library: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_cannot_be_opened_is_reported_and_tried_again_later(
+    tracing: TracedDiscovery, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, tried = os.open, []
 
@@ -174,7 +174,7 @@ def test_a_file_that_cannot_be_opened_is_told_and_tried_again_later(
         (TracingError("locked down", "unlock it"), "locked down"),
     ],
 )
-def test_a_refused_file_costs_that_file(library: Path, error: Exception, reason: str) -> None:
+def test_a_file_whose_probes_are_refused_is_reported(library: Path, error: Exception, reason: str) -> None:
     asked = []
 
     def refuse(path: str, points: Sequence[Point]) -> Probes:
@@ -197,11 +197,11 @@ def test_a_refused_file_costs_that_file(library: Path, error: Exception, reason:
 
 
 @pytest.mark.parametrize(("failed", "functions"), [(1, 1), (2, 0)])
-def test_a_refused_function_costs_that_function(library: Path, failed: int, functions: int) -> None:
-    made: dict[str, Fake] = {}
+def test_a_function_whose_probe_is_refused_is_reported(library: Path, failed: int, functions: int) -> None:
+    made: dict[str, FakeProbes] = {}
 
     def partly(path: str, points: Sequence[Point]) -> Probes:
-        return made.setdefault(os.readlink(path), Fake(points, failed))
+        return made.setdefault(os.readlink(path), FakeProbes(points, failed))
 
     tracing = Libraries(partly)
     try:

@@ -1,4 +1,4 @@
-"""Discovery with what the tests of it need: the kernel's counting behind it, or probes that are none."""
+"""Connects discovery to a kernel side, or to fake probes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from stalltop.probes.tracer.attach import Point
 from stalltop.probes.tracer.kernel_side import KernelSide
 
 
-class Fake:
-    """Probes that are not in place, of which some failed."""
+class FakeProbes:
+    """Fake probes, of which the first ``failed`` could not be attached."""
 
     def __init__(self, points: Sequence[Point], failed: int = 0) -> None:
         self.failed = [(point, "no such luck") for point in points[:failed]]
@@ -28,10 +28,10 @@ class Fake:
         self.closed = True
 
 
-class Tracing:
-    """Discovery with the kernel's counting behind it, for the files below ``folder`` alone.
+class TracedDiscovery:
+    """Runs discovery with a kernel side that probes only files below ``folder``.
 
-    This host may run other CUDA programs meanwhile.
+    The host may run other CUDA programs meanwhile.
     """
 
     def __init__(self, kernel: KernelSide, folder: Path, processes: Processes | None = None) -> None:
@@ -44,7 +44,7 @@ class Tracing:
     def attach(self, path: str, points: Sequence[Point]) -> Probes:
         target = os.readlink(path)
         if not target.startswith(str(self.folder)):
-            return Fake(points)  # not this test's: it shall not use up the kernel side's room
+            return FakeProbes(points)  # another program's file must not use up slots
         self.attached.append(target.removeprefix(f"{self.folder}/"))
         return self.kernel.attach(path, points)
 
@@ -53,7 +53,7 @@ class Tracing:
 
     @property
     def rows(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """(path below the folder, layer) → (functions, processes)."""
+        """Return (functions, processes) by (path below the folder, layer)."""
         return {
             (row.path.removeprefix(f"{self.folder}/"), row.layer): (row.functions, row.processes)
             for row in self.libraries.library_rows()
@@ -64,7 +64,7 @@ class Tracing:
         return [missing for missing in self.libraries.missing() if missing.pid == pid]
 
     def calls(self, pid: int) -> dict[str, int]:
-        """Calls of a process so far, by operation."""
+        """Return the calls of a process so far, by operation."""
         counts = self.kernel.read()
         for key, calls in zip(counts.keys, counts.calls, strict=True):
             if key.between_calls:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that last from one moment to another. A line of stdin holds such pairs, in ns of CLOCK_MONOTONIC, each with
- * the name of the function first; it is answered with "ok" and the moments before and after each call by this
- * program's own clock. Moments that are over are not waited for.
+ * Makes calls that last from one moment to another. A line of stdin has triples NAME BEGIN END, in ns of
+ * CLOCK_MONOTONIC. The answer is "ok" and the time before and after each call by this program's clock. A call
+ * whose BEGIN or END is in the past does not wait for it.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls the functions of traced.c as told on stdin, one command a line, and answers each with a line: "ok" and
- * what the command says. Whatever a command did is done, and counted, when its answer comes.
+ * Calls the functions of traced.c: one command per line of stdin, answered by a line with "ok" and the command's
+ * numbers. The answer means that the command is done and its calls are counted.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -158,7 +158,7 @@ static __attribute__((noinline)) void jump_out(long times, int (*leave)(jmp_buf 
 			plain();
 }
 
-/* The exact time of every call, by this program's clock: written to stdout as one line. */
+/* Makes calls and prints the exact time of each in ns, by this program's clock. */
 static void timed(long calls, long ns)
 {
 	struct timespec start, end;
@@ -178,11 +178,11 @@ static void sizes(void)
 
 	sized(NULL, 1000);
 	sized(NULL, 24);
-	sized(parameters, 1 << 20);              /* fails: its bytes do not count */
+	sized(parameters, 1 << 20);              /* fails, so its bytes do not count */
 	sized32(NULL, 300);
 	copying(NULL, NULL, 4096, 1);
 	copying(NULL, NULL, 100, 2);
-	copying(NULL, NULL, 7, 77);              /* no direction that is known */
+	copying(NULL, NULL, 7, 77);              /* an unknown direction */
 	copying_area(NULL, 0, NULL, 0, 640, 480, 3, 2);
 	extending(NULL, (struct extent){ 11, 7, 3 });
 	filling((struct pitched){ 0 }, 1, (struct extent){ 13, 5, 2 });
@@ -191,11 +191,11 @@ static void sizes(void)
 	parameters[4] = 2;
 	parameters[5] = 1;
 	copying_struct(parameters);
-	copying_struct(unreadable);              /* neither size nor direction can be read */
+	copying_struct(unreadable);              /* size and direction cannot be read */
 	collective(NULL, NULL, 1000, 7);         /* float32 */
 	collective(NULL, NULL, 1000, 9);         /* bfloat16 */
 	collective(NULL, NULL, 1000, 0);         /* int8 */
-	collective(NULL, NULL, 1000, 99);        /* no type that is known */
+	collective(NULL, NULL, 1000, 99);        /* an unknown type */
 }
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* A process whose first thread ends at once; another calls `argv[2]` of the library `argv[1]` per byte of stdin. */
+/* Ends its first thread at once; another calls the function argv[2] of the library argv[1] per byte of stdin. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

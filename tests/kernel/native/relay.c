@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes and threads that make traced calls, wake each other and stand in each other's way, as told by the
- * first argument; all of them are answered for on stdout with "ok" and what is said below.
+ * Runs processes and threads that make traced calls, wake each other and compete for a CPU. The first argument
+ * chooses one of the programs below; each answers on stdout with "ok" and its numbers.
  *
- *     relay TIMES     this process calls and gives a token to a source, which rests for REST_MS and gives it to
- *                     a worker, which computes for WORK_MS and gives it back: "ok SOURCE WORKER" (process ids)
- *                     at the start, "ok" at the end
+ *     relay TIMES     this process calls and passes a token to a source, which sleeps for REST_MS and passes it
+ *                     to a worker, which computes for WORK_MS and passes it back: "ok SOURCE WORKER" (PIDs) at
+ *                     the start, "ok" at the end
  *     locks TIMES     the same between three threads of this process, through condition variables
- *     caller TIMES    a child wakes this process, again and again, and then makes calls: "ok CHILD", then "ok"
- *     gaps TIMES US   calls, and computes for US microseconds between two calls: "ok", then "ok CALLS_NS GAPS_NS
- *                     WALL_NS", by its own clock
- *     spin MS TIMES   makes calls that compute for MS of wall time each, for every line on stdin: "ok"
- *     many TIMES      calls with a call inside, at signals (SIGUSR1) too: "ok", then "ok WALL_NS"
- *     crowd MS THREADS  the same in several threads at once: "ok" for a line
- *     hog             computes: "ok"
+ *     caller TIMES    a child wakes this process ten times and then makes calls: "ok CHILD", then "ok"
+ *     gaps TIMES US   makes calls and computes for US microseconds between two calls: "ok", then "ok CALLS_NS
+ *                     GAPS_NS WALL_NS", by its own clock
+ *     spin MS TIMES   for every line on stdin, makes TIMES calls that compute for MS of wall time: "ok"
+ *     many TIMES      makes calls with a nested call, and a call in each handler of SIGUSR1: "ok", then
+ *                     "ok WALL_NS"
+ *     crowd MS THREADS  makes one call of MS in each of several threads at once: "ok", then "ok"
+ *     hog             computes for ever: "ok"
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -117,7 +118,7 @@ static void relay(long times)
 	}
 	printf("ok %d %d\n", source, worker);
 	fflush(stdout);
-	take(0); /* until the test has seen who they are */
+	take(0); /* the test has read the PIDs */
 	while (times--) {
 		inner();
 		give(start[1]);
@@ -253,7 +254,7 @@ static void many(long times)
 	sigset_t signals;
 	long long begun;
 
-	/* Only while the clock runs. */
+	/* Handle signals only while the clock runs. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &signals, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that are quick or slow as told on stdin, one command a line; answers each with a line: "ok" and, for each
- * slow call, its thread and the times by this program's clock just before and just after it.
+ * Makes quick and slow calls: one command per line of stdin, answered by a line with "ok" and, for each slow call,
+ * its TID, the time just before and just after it by this program's clock, and its number.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -23,7 +23,7 @@ static int64_t now(void)
 	return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-/* Works for `ns`, without leaving the CPU by itself. */
+/* Computes for `ns`. */
 EXPORT int work(int64_t ns, int returned, uint64_t bytes)
 {
 	int64_t end = now() + ns;
@@ -34,7 +34,7 @@ EXPORT int work(int64_t ns, int returned, uint64_t bytes)
 	return returned;
 }
 
-/* Sleeps for half of `ns` and works for the rest. */
+/* Sleeps for half of `ns` and computes for the rest. */
 EXPORT int rest(int64_t ns)
 {
 	struct timespec half = { 0, ns / 2 };

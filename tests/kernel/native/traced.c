@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions to trace: of every shape of beginning, and calling each other in every way. */
+/* Functions to trace: with every kind of first instruction, and calling each other in every way. */
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ EXPORT int plain(void)
 }
 
 #ifdef __x86_64__
-/* Begin as the functions of libcuda do: push; cmpl, je, jmp; endbr64. */
+/* They begin like functions of libcuda: with push, with cmpl and je, and with endbr64. */
 __asm__(".globl pushing, comparing, marked\n"
 	".type pushing, @function\n.type comparing, @function\n.type marked, @function\n"
 	"pushing: push %rbp; xor %eax, %eax; pop %rbp; ret\n"
@@ -34,15 +34,15 @@ __asm__(".globl pushing, comparing, marked\n"
 	".size comparing, . - comparing\n"
 	"marked: endbr64; push %rbx; xor %eax, %eax; pop %rbx; ret\n"
 	".size marked, . - marked\n"
-	/* Ends in a jump to plain: two functions, one frame. */
+	/* Tail-calls plain: two functions run in one frame, with the same stack pointer. */
 	".globl jumping\n.type jumping, @function\n"
 	"jumping: nop; jmp plain@PLT\n"
 	".size jumping, . - jumping\n"
 	".local zero\n.comm zero, 4\n");
 #else
 /*
- * Begin as the functions of libcudart, libcuda and a system built with branch protection do: a push of the frame; a
- * page's address and a comparison; a landing pad and a signed return address.
+ * They begin like functions of libcudart, of libcuda and of a system built with branch protection: with a push of
+ * the frame, with the address of a page and a comparison, and with a landing pad and a signed return address.
  */
 __asm__(".globl pushing, comparing, marked\n"
 	".type pushing, @function\n.type comparing, @function\n.type marked, @function\n"
@@ -82,7 +82,7 @@ EXPORT int recursive(int depth)
 	return below;
 }
 
-/* Takes `ns` by its own clock and gives the exact time. */
+/* Computes for `ns` by CLOCK_MONOTONIC. */
 EXPORT int64_t waiting(int64_t ns)
 {
 	struct timespec start, now;
@@ -118,7 +118,7 @@ EXPORT int calling_back(void (*function)(void *), void *data)
 	return 0;
 }
 
-/* Sizes and directions: arguments in registers and on the stack. */
+/* Functions with sizes and directions in registers and on the stack. */
 EXPORT int sized(void *a, uint64_t bytes)
 {
 	__asm__ volatile("" : : "r"(a), "r"(bytes));
@@ -144,7 +144,7 @@ EXPORT int copying_area(void *a, uint64_t a_pitch, const void *b, uint64_t b_pit
 	return b_pitch != 0;
 }
 
-/* As cudaMalloc3D and cudaMemset3D take a cudaExtent: by value, each machine in its own way. */
+/* Take a struct by value, as cudaMalloc3D and cudaMemset3D take a cudaExtent; the ABI differs between machines. */
 EXPORT int extending(void *a, struct extent extent)
 {
 	__asm__ volatile("" : : "r"(a), "r"(extent.width), "r"(extent.height), "r"(extent.depth));

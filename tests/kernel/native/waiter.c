@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions that wait in one way each. Called as told on stdin, "NAME TIMES ARGUMENT" a line, each answered with
- * "ok" and this process's own sum of the calls' times in ns. Writes to a file without a name in its directory.
+ * Functions that wait in one way each. A line "NAME TIMES ARGUMENT" of stdin calls one; the answer is "ok" and the
+ * sum of the calls' times in ns by this process's clock. The process writes to an unlinked file in its directory.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -37,7 +37,7 @@ static void rest(long ms)
 	nanosleep(&time, NULL);
 }
 
-/* What ends a wait, from another thread. */
+/* Ends a wait of the main thread. */
 static void *end_wait(void *name)
 {
 	rest(WAIT_MS);
@@ -138,7 +138,7 @@ EXPORT int wait_poll(long unused)
 	return poll_pipe();
 }
 
-EXPORT int wait_poll_elsewhere(long unused) /* traced as a function of another layer */
+EXPORT int wait_poll_elsewhere(long unused) /* the test traces it in another layer */
 {
 	(void)unused;
 	return poll_pipe();

@@ -1,4 +1,4 @@
-"""Columns that compare a row with what it was in another window: ``Grouped.before``."""
+"""Columns that compare a row with the same row in another window, ``Grouped.before``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stalltop.model.comparing.difference import Difference, Side
+from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.text import figures
 from stalltop.tui.tables.columns.kind import Kind, Look, Values
 from stalltop.tui.tables.groups import Grouped
@@ -14,17 +14,17 @@ from stalltop.tui.tables.split import CELLS, bar
 from stalltop.widgets.table import Cell, Role
 
 MUCH = 0.1
-"""From this share of all change on, a row's loss is coloured."""
+"""The share of the whole change from which the loss of a row is coloured."""
 
 
-_Side = Callable[[Difference], Side]
+_Side = Callable[[Difference], ComparedSide]
 
 
-def _then(found: Difference) -> Side:
+def _then(found: Difference) -> ComparedSide:
     return found.then
 
 
-def _now(found: Difference) -> Side:
+def _now(found: Difference) -> ComparedSide:
     return found.now
 
 
@@ -34,7 +34,7 @@ def _told(rows: Grouped) -> Difference:
 
 
 def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
-    """What rows are sorted by; nothing is known where there is nothing to compare with."""
+    """Return the values of ``of`` for sorting; NaN if there is no window to compare with."""
 
     def values(rows: Grouped) -> Values:
         return np.full(len(rows), np.nan) if rows.difference is None else of(rows.difference)
@@ -43,45 +43,47 @@ def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
 
 
 def _lost(rows: Grouped, i: int, look: Look) -> Cell:
-    """The time lost, signed; what is new or gone is told instead. Dim where chance explains it as well."""
+    """Return the signed time lost, or ``new`` or ``gone``. It is dim if chance can explain it."""
     found = _told(rows)
     if found.new[i]:
         return Cell("new", "accent")
     if found.gone[i]:
         return Cell("gone", "label")
     lost = float(found.lost_ns_per_s[i])
-    text = figures.duration(abs(lost), unicode=look.unicode).strip()
+    text = figures.duration(abs(lost), look.glyphs).strip()
     if text != "0ns":
         text = ("+" if lost > 0 else "-") + text
     if not found.changed[i]:
         return Cell(text, "dim", unsure=lost != 0)
-    much = bool(found.share[i] >= MUCH)  # which NaN is not
+    much = bool(found.share[i] >= MUCH)  # False for NaN
     role: Role = "" if not much else "bad" if lost > 0 else "good"
     return Cell(text, role)
 
 
 def _share(rows: Grouped, i: int, look: Look) -> Cell:
-    return Cell(figures.percent(100 * float(_told(rows).share[i]), unicode=look.unicode), "dim")
+    return Cell(figures.percent(100 * float(_told(rows).share[i]), look.glyphs), "dim")
 
 
 def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, Look], Cell]:
-    """A percentile on one side; dim where fewer calls than ``few`` support it."""
+    """Return the function that draws a percentile in one window. The cell is dim for fewer calls than
+    ``few``."""
 
     def made(rows: Grouped, i: int, look: Look) -> Cell:
         one = side(_told(rows))
         at = one.at[i]
         calls = int(one.groups.calls[at]) if at >= 0 else 0
         if not calls:
-            return Cell(figures.missing(1, unicode=look.unicode), "dim")
+            return Cell(figures.missing(1, look.glyphs), "dim")
         ns = int(getattr(one.groups, column)[at])
         dim = side is _then or calls < few
-        return Cell(figures.duration(ns, unicode=look.unicode), "dim" if dim else "", unsure=calls < few)
+        return Cell(figures.duration(ns, look.glyphs), "dim" if dim else "", unsure=calls < few)
 
     return made
 
 
 def _ratio(name: str) -> Callable[[Grouped, int, Look], Cell]:
-    """Of a percentile, now against then; dim where chance explains it as well."""
+    """Return the function that draws the ratio of a percentile in both windows. The cell is dim if chance can
+    explain the ratio."""
 
     def made(rows: Grouped, i: int, look: Look) -> Cell:
         found = _told(rows)
@@ -89,7 +91,7 @@ def _ratio(name: str) -> Callable[[Grouped, int, Look], Cell]:
         role: Role = "warn" if ratio >= 2 else ""
         sure = bool(getattr(found, f"{name}_sure")[i])
         return Cell(
-            figures.rate(ratio, unicode=look.unicode),
+            figures.rate(ratio, look.glyphs),
             role if sure else "dim",
             unsure=not sure and ratio == ratio,
         )
@@ -100,19 +102,19 @@ def _ratio(name: str) -> Callable[[Grouped, int, Look], Cell]:
 def _calls(side: _Side) -> Callable[[Grouped, int, Look], Cell]:
     def made(rows: Grouped, i: int, look: Look) -> Cell:
         rate = float(side(_told(rows)).calls_per_s[i])
-        return Cell(figures.rate(rate, unicode=look.unicode), "dim" if side is _then else "")
+        return Cell(figures.rate(rate, look.glyphs), "dim" if side is _then else "")
 
     return made
 
 
 def _split(side: _Side) -> Callable[[Grouped, int, Look], Cell]:
-    """Where the time went on one side."""
+    """Return the function that draws where the time went in one window."""
 
     def made(rows: Grouped, i: int, look: Look) -> Cell:
         one = side(_told(rows))
         at, split_ns = one.at[i], one.groups.split_ns
         parts = None if at < 0 or split_ns is None else split_ns[at]
-        return Cell("", parts=bar(parts, unicode=look.unicode, letters=look.letters))
+        return Cell("", parts=bar(parts, glyphs=look.glyphs, letters=look.letters))
 
     return made
 
@@ -137,14 +139,14 @@ def _kind(
 
 # fmt: off
 KINDS: tuple[Kind, ...] = (
-    _kind("lost", "LOST/S", 7, "time lost a second to calls that take longer than then; dim: may be chance",
+    _kind("lost", "LOST/S", 7, "time lost per second because calls take longer than then; dim: may be chance",
           _lost, _values(lambda found: found.weight)),
-    _kind("lost_share", "SHARE", 5, "of all that was lost or won since then", _share, sort="lost"),
+    _kind("lost_share", "SHARE", 5, "share of all time lost or gained since then", _share, sort="lost"),
     _kind("p99_was", "P99 WAS", 7, "p99 then",
           _duration(_then, "p99_ns", 100), _column(_then, "p99_ns")),
-    _kind("p99_now", "NOW", 6, "p99 now; dim where fewer than 100 calls support it",
+    _kind("p99_now", "NOW", 6, "p99 now; dim for fewer than 100 calls",
           _duration(_now, "p99_ns", 100), _column(_now, "p99_ns")),
-    _kind("p99_ratio", "xP99", 5, "p99 now against then; dim: may be chance",
+    _kind("p99_ratio", "xP99", 5, "p99 now divided by then; dim: may be chance",
           _ratio("p99"), _values(lambda found: found.p99_ratio)),
     _kind("split_was", "SPLIT WAS", CELLS, "where the time went then", _split(_then), right=False),
     _kind("split_now", "NOW", CELLS, "where the time goes now", _split(_now), right=False),
@@ -156,8 +158,8 @@ KINDS: tuple[Kind, ...] = (
           _duration(_then, "p50_ns", 2), _column(_then, "p50_ns")),
     _kind("p50_now", "NOW", 6, "p50 now",
           _duration(_now, "p50_ns", 2), _column(_now, "p50_ns")),
-    _kind("p50_ratio", "xP50", 5, "p50 now against then; dim: may be chance",
+    _kind("p50_ratio", "xP50", 5, "p50 now divided by then; dim: may be chance",
           _ratio("p50"), _values(lambda found: found.p50_ratio)),
 )
 # fmt: on
-"""In the order in which they are shown and offered; each of them ``needs="baseline"``."""
+"""All these columns in the order in which they are shown and offered. Each has ``needs="baseline"``."""

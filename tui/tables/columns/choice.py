@@ -1,4 +1,4 @@
-"""Which columns a table of groups has: what is shown where nobody chose, and what may be chosen."""
+"""Decides which columns a table has: the usual ones for its width, and the ones that a user may choose."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ BESIDE: dict[Dimension, tuple[Dimension, ...]] = {
     "process": ("process", "container"),
     "pod": ("pod", "namespace"),
 }
-"""Dimensions whose groups need a second one beside them to be told apart."""
+"""Dimensions whose rows show a second dimension beside the name, to tell rows of one name apart."""
 
 WIDE = 110
-"""Cells from which a table shows all of its usual columns."""
+"""Width in cells from which a table shows all of its usual columns."""
 NAME_CELLS = 21
-"""Cells of most names."""
+"""Cells that most names need."""
 TREE_CELLS = 23
-"""Cells of the names of a tree: with them OPEN is still seen on 80 cells."""
+"""Cells of the names of a tree. With this many, 80 cells still show the column OPEN."""
 WIDER = 170
-"""Cells from which it shows how rows change."""
+"""Width in cells from which a table also shows how its rows change."""
 
 
 def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[str, ...]:
-    """Ids of the columns of a table by ``by`` on ``width`` cells where nobody chose: what matters most first.
+    """Return the ids of the usual columns of a table grouped ``by`` on ``width`` cells, the most important
+    first.
 
-    ``have`` is what columns may need and is there.
+    ``have`` lists the needs of columns that the data meets.
     """
     if "baseline" in have and against.KINDS:
         return tuple(kind.id for kind in against.KINDS)
@@ -43,7 +44,7 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
     if width < WIDE:
         first = offered((*middle, "split", "open", "errors"), have)
         return offered((*_fitting(first, by, width), *beside, "bytes", "n"), have)
-    # A container beside leaves no room for bars on 120 cells.
+    # With the container beside the name, 120 cells have no room for bars.
     roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
     changes: tuple[str, ...] = ("trend", "change", "normal") if width >= WIDER else ()
     if not changes and name_cells(by) < NAME_CELLS:
@@ -59,8 +60,8 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
 
 
 def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
-    """``ids`` with those last that matter least, where not all of them fit: where the time went, and what
-    hangs, must be seen on 80 cells too."""
+    """Return ``ids`` with the least important ones last if not all fit: 80 cells must show where the time
+    went and which calls hang."""
     first, last = list(ids), list[str]()
     for one in ("p95", "share"):
         if 2 + name_cells(by) + sum(BY_ID[name].width + 1 for name in first) > width:
@@ -70,17 +71,18 @@ def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
 
 
 def name_cells(by: Dimension) -> int:
-    """Cells of the names of a table by ``by`` that is no tree."""
+    """Return the width of the names of a table grouped ``by`` that is no tree."""
     return {"container": 17, "layer": 17}.get(by, NAME_CELLS)
 
 
 def offered(ids: Sequence[str], have: Collection[Need]) -> tuple[str, ...]:
-    """Those of ``ids`` that are columns and whose needs are met by ``have``."""
+    """Return those of ``ids`` that name columns whose needs ``have`` meets."""
     return tuple(name for name in ids if name in BY_ID and (not (need := BY_ID[name].needs) or need in have))
 
 
 def checked(ids: Sequence[str]) -> tuple[str, ...]:
-    """``ids`` as columns that were chosen. Raises ValueError, with what is allowed, for anything else."""
+    """Return ``ids`` if they name columns that a user may choose. Raises ValueError, which names the allowed
+    ones."""
     allowed = [kind.id for kind in now.KINDS]
     for name in ids:
         if name not in allowed:
@@ -98,9 +100,10 @@ def columns(
     *,
     tree: bool = False,
 ) -> tuple[Column, ...]:
-    """The columns of a table by ``by`` on ``width`` cells: name, then those ``chosen`` or usual.
+    """Return the columns of a table grouped ``by`` on ``width`` cells: the name, then the chosen or usual
+    ones.
 
-    Names of a ``tree`` are longer by what they are indented.
+    The names of a ``tree`` are wider by their indent.
     """
     ids = offered(chosen, have) if chosen and "baseline" not in have else defaults(by, width, have)
     cells = TREE_CELLS if tree else name_cells(by)
@@ -116,7 +119,7 @@ def _column(kind: Kind, by: Dimension) -> Column:
 
 
 def sorts(shown: Sequence[Column]) -> tuple[str, ...]:
-    """What the columns ``shown`` can be sorted by, in the order in which a key goes through them."""
+    """Return what the columns ``shown`` can be sorted by, in the order in which the key goes through them."""
     found: dict[str, None] = {"name": None}
     for column in shown:
         sort = sort_of(column.id)
@@ -126,7 +129,7 @@ def sorts(shown: Sequence[Column]) -> tuple[str, ...]:
 
 
 def sort_of(column: str) -> str:
-    """What a click on the head of ``column`` sorts by; empty: nothing."""
+    """Return what a click on the head of ``column`` sorts by; empty: nothing."""
     kind = BY_ID.get(column)
     if kind is None:
         return column if column == "name" else ""

@@ -1,10 +1,11 @@
-"""Choosing columns: which of them, in which order. Pure functions on their ids."""
+"""Shows, hides and reorders columns in the list of columns. Pure functions of their ids."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from stalltop.model.rows.pivot import Dimension
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.tui.tables.columns.choice import BESIDE, BY_ID
 from stalltop.tui.tables.columns.now import KINDS
 from stalltop.widgets.table import Cell, Column, TableData, TableRow
@@ -13,17 +14,17 @@ HINT = "Space show/hide  < > move  u usual  Enter closes "
 
 
 def listed(chosen: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
-    """All columns in the order of the list: those ``chosen`` first, then what else is ``offered``."""
+    """Return all columns in the order of the list: those ``chosen``, then the others of ``offered``."""
     return (*chosen, *(name for name in offered if name not in chosen))
 
 
 def toggled(chosen: Sequence[str], name: str) -> tuple[str, ...]:
-    """``chosen`` with the column ``name`` as the last one, or without it."""
+    """Return ``chosen`` with the column ``name`` added at the end, or without it."""
     return tuple(one for one in chosen if one != name) if name in chosen else (*chosen, name)
 
 
 def moved(chosen: Sequence[str], name: str, step: int) -> tuple[str, ...]:
-    """``chosen`` with the column ``name`` ``step`` places further to the right."""
+    """Return ``chosen`` with the column ``name`` moved ``step`` places to the right."""
     if name not in chosen:
         return tuple(chosen)
     at = chosen.index(name)
@@ -33,18 +34,18 @@ def moved(chosen: Sequence[str], name: str, step: int) -> tuple[str, ...]:
 
 
 def possible(by: Dimension) -> tuple[str, ...]:
-    """Ids of all columns that may be chosen for a table by ``by``."""
+    """Return the ids of all columns that a user may choose for a table grouped ``by``."""
     return tuple(kind.id for kind in KINDS if kind.id != "beside" or by in BESIDE)
 
 
 def chooser(
-    what: str, chosen: Sequence[str], order: Sequence[str], *, width: int, unicode: bool
+    what: str, chosen: Sequence[str], order: Sequence[str], *, width: int, glyphs: Glyphs
 ) -> TableData:
-    """The list of the columns of a table of ``what`` (its plural), in ``order``, on ``width`` cells."""
+    """Return the list of the columns of a table of ``what`` (a plural), in ``order``, for ``width`` cells."""
     rows = []
     for name in order:
         kind, shown = BY_ID[name], name in chosen
-        sign = ("✓" if unicode else "x") if shown else " "
+        sign = glyphs.chosen if shown else " "
         place = str(chosen.index(name) + 1) if shown else ""
         rows.append(
             TableRow(

@@ -1,4 +1,4 @@
-"""What a column of a table of groups is."""
+"""Describes one column of a table of groups."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.text import figures
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.tui.tables.groups import Grouped
 from stalltop.widgets.table import Cell
 
 Values = NDArray[np.float64]
 Need = Literal["", "split", "past", "baseline", "normals"]
-"""What a column cannot do without: splits that were measured, the windows before this one, another window to
-compare with (``Grouped.before``), what is normal for some of the rows."""
+"""What data a column needs: measured splits, earlier windows, another window to compare with
+(``Grouped.before``), or baselines of some rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """How cells are drawn."""
 
-    unicode: bool = True
+    glyphs: Glyphs = UNICODE
     letters: bool = False
-    """There are no colours to tell parts of the time apart by."""
+    """Whether parts of the time are letters, for terminals without colours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of column."""
+    """A column that a table may have."""
 
     id: str
     title: str
-    """Empty: the title is of what the table shows."""
+    """The head. Empty: the dimension of the table."""
     width: int
     help: str
     cell: Callable[[Grouped, int, Look], Cell]
-    """The cell of one row. Asked for rows in view only."""
+    """Returns the cell of a row. Called for visible rows only."""
     values: Callable[[Grouped], Values] | None = None
-    """What rows are sorted by, one number a row; NaN, not known, comes last either way."""
+    """Returns a number for each row to sort by. NaN, an unknown value, comes last in both directions."""
     sort: str = ""
-    """The column that a click sorts by instead; empty: this one, if it has values."""
+    """The id of the column that a click sorts by. Empty: this one if it has values."""
     right: bool = True
     needs: Need = ""
     uncounted: Cell | None = None
-    """In rows without a counted call: this in place of ``cell``, a dash if None."""
+    """The cell of rows without a counted call; None: a dash."""
     always: bool = False
-    """``cell`` is asked for rows without a counted call too."""
+    """Whether ``cell`` is called for rows without a counted call too."""
 
 
-_DIM_DASH = {True: Cell(figures.missing(1), "dim"), False: Cell(figures.missing(1, unicode=False), "dim")}
+_DIM_DASH = {glyphs: Cell(glyphs.missing, "dim") for glyphs in (UNICODE, ASCII)}
 BLANK = Cell("")
-"""A cell with nothing in it."""
+"""An empty cell."""
 
 
 def cell(kind: Kind, rows: Grouped, i: int, look: Look) -> Cell:
-    """The cell of ``kind`` for row ``i``."""
+    """Return the cell of ``kind`` for row ``i``."""
     if rows.at[i] >= 0 or kind.always:
         return kind.cell(rows, i, look)
-    return kind.uncounted or _DIM_DASH[look.unicode]
+    return kind.uncounted or _DIM_DASH[look.glyphs]

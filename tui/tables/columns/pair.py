@@ -1,4 +1,4 @@
-"""Columns that show two rows side by side: A, ``Grouped.before``, and B, ``Grouped.groups``."""
+"""Columns that show two rows side by side: A is ``Grouped.before``, B is ``Grouped.groups``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from stalltop.widgets.table import Cell, Role
 
 Side = Literal["A", "B"]
 FEW = 100
-"""Calls of either side below which a p99 says little."""
+"""With fewer calls on either side a p99 is not reliable."""
 MUCH = 2.0
-"""From this ratio on two p99 are told apart by a colour."""
+"""Ratio of two p99 from which the larger one is coloured."""
 
 _Column = Callable[[Groups], NDArray[np.integer] | NDArray[np.floating]]
 
@@ -34,7 +34,7 @@ def _values(side: Side, column: _Column) -> Callable[[Grouped], Values]:
 
 
 def _place(rows: Grouped, i: int, side: Side) -> tuple[Groups, int] | None:
-    """Where a side of row ``i`` is counted; None where it has no call."""
+    """Return the groups of a side and the index of row ``i`` in them; None if that side has no call."""
     if side == "B":
         return (rows.groups, int(rows.at[i])) if rows.at[i] >= 0 else None
     if rows.before is None or rows.before_at is None or rows.before_at[i] < 0:
@@ -45,15 +45,15 @@ def _place(rows: Grouped, i: int, side: Side) -> tuple[Groups, int] | None:
 def _figure(
     side: Side, column: _Column, text: Callable[..., str], few: int = 0
 ) -> Callable[[Grouped, int, Look], Cell]:
-    """A figure of one side; dim where fewer calls than ``few`` support it."""
+    """Return the function that draws a figure of one side. The cell is dim for fewer calls than ``few``."""
 
     def made(rows: Grouped, i: int, look: Look) -> Cell:
         place = _place(rows, i, side)
         if place is None:
-            return Cell(figures.missing(1, unicode=look.unicode), "dim")
+            return Cell(figures.missing(1, look.glyphs), "dim")
         groups, at = place
         unsure = int(groups.calls[at]) < few
-        figure = text(float(column(groups)[at]), unicode=look.unicode)
+        figure = text(float(column(groups)[at]), look.glyphs)
         return Cell(figure, "dim" if unsure else "", unsure=unsure)
 
     return made
@@ -75,15 +75,15 @@ def _ratio_values(rows: Grouped) -> Values:
 def _ratio(rows: Grouped, i: int, look: Look) -> Cell:
     a, b = _place(rows, i, "A"), _place(rows, i, "B")
     if a is None or b is None or not _p99(a[0])[a[1]]:
-        return Cell(figures.missing(1, unicode=look.unicode), "dim")
+        return Cell(figures.missing(1, look.glyphs), "dim")
     ratio = float(_p99(b[0])[b[1]]) / float(_p99(a[0])[a[1]])
     few = min(int(a[0].calls[a[1]]), int(b[0].calls[b[1]])) < FEW
     role: Role = "dim" if few else "warn" if ratio >= MUCH or ratio <= 1 / MUCH else ""
-    return Cell(figures.rate(ratio, unicode=look.unicode), role, unsure=few)
+    return Cell(figures.rate(ratio, look.glyphs), role, unsure=few)
 
 
 def _more_ns(rows: Grouped) -> Values:
-    """How much more time B took than A, ns; a side without a call took none."""
+    """Return how much more time (ns) B took than A. A side without a call took none."""
     a, b = _values("A", _total)(rows), _values("B", _total)(rows)
     return np.asarray(np.nan_to_num(b, nan=0.0) - np.nan_to_num(a, nan=0.0), np.float64)
 
@@ -97,13 +97,13 @@ def _more(rows: Grouped, i: int, look: Look) -> Cell:
     ns = (int(_total(b[0])[b[1]]) if b else 0) - (int(_total(a[0])[a[1]]) if a else 0)
     if not ns:
         return BLANK
-    return Cell(("+" if ns > 0 else "-") + figures.duration(abs(ns), unicode=look.unicode).strip())
+    return Cell(("+" if ns > 0 else "-") + figures.duration(abs(ns), look.glyphs).strip())
 
 
 def _both(
     name: str, title: str, width: int, text: str, column: _Column, form: Callable[..., str], few: int = 0
 ) -> tuple[Kind, Kind]:
-    """A figure of both sides."""
+    """Return two columns with the same figure of both sides."""
     a, b = (
         Kind(
             f"{name}_{side.lower()}",
@@ -123,7 +123,7 @@ def _split(side: Side) -> Callable[[Grouped, int, Look], Cell]:
     def made(rows: Grouped, i: int, look: Look) -> Cell:
         place = _place(rows, i, side)
         parts = place[0].split_ns[place[1]] if place is not None and place[0].split_ns is not None else None
-        return Cell("", parts=bar(parts, unicode=look.unicode, letters=look.letters))
+        return Cell("", parts=bar(parts, glyphs=look.glyphs, letters=look.letters))
 
     return made
 
@@ -144,7 +144,7 @@ _SPLITS = tuple(
 )
 KINDS: tuple[Kind, ...] = (
     *_both("p99", "P99", 6, "99 % of the calls took no longer", _p99, figures.duration, FEW),
-    Kind("ratio", "B/A", 5, "p99 of B against that of A", _ratio, _ratio_values, always=True),
+    Kind("ratio", "B/A", 5, "p99 of B divided by p99 of A", _ratio, _ratio_values, always=True),
     Kind("more", "B-A", 7, "how much more time B took than A", _more, _distance, always=True),
     *_SPLITS,
     *_both("total", "TOTAL", 7, "time spent in calls", _total, figures.duration),
@@ -154,7 +154,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     *_both("n", "CALLS", 7, "calls within the window", lambda groups: groups.calls, figures.count),
 )
-"""In the order in which they are shown: what is left of 80 cells is how two rows differ, and why."""
+"""All these columns in the order in which they are shown. The first ones, which fit on 80 cells, tell how the
+rows differ and why."""
 BY_ID = {kind.id: kind for kind in KINDS}
 SORTS = ("name", *(kind.id for kind in KINDS if kind.values is not None))
-"""What rows can be sorted by, in the order in which a key goes through them."""
+"""What rows can be sorted by, in the order in which the key goes through them."""

@@ -1,0 +1,95 @@
+"""Faults of PyTorch's DataLoader, and of pools of processes that prepare batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.faults.fault import Truth, fault
+from bench.faults.host import CPUS
+from bench.faults.real.running import RealProgram, free_port
+from bench.faults.stage import Place, Stage
+
+QUICK_MS = 1.0
+"""Time of an item while all is well."""
+POOL_MS = 12.0
+"""The same in pools, which may run ahead without bound: two workers are then about as fast as the device."""
+
+
+def _loader(
+    stage: Stage, victim: Place, *options: str, numbers: tuple[float, ...] = (QUICK_MS,)
+) -> RealProgram:
+    workers = stage.whole("workers", 1, 2)
+    sharing = stage.one_of("sharing", ("file_descriptor", "file_system"))
+    pinned = ("--pin",) if stage.one_of("pin", ("yes", "no")) == "yes" else ()
+    return RealProgram(
+        stage,
+        victim,
+        "torch_loader.py",
+        *("--workers", str(workers), "--sharing", sharing, "--persistent", *pinned, *options),
+        numbers=numbers,
+    )
+
+
+@fault("loader_cpu", "torch-computes")
+def computes(stage: Stage) -> Iterator[Truth]:
+    """The items of a PyTorch DataLoader take 25 to 60 ms of computing."""
+    victim = stage.tenant("victim")
+    program = _loader(stage, victim)
+    yield Truth(victim)
+    program.change(stage.between("ms", 25, 60))
+
+
+@fault("loader_sleep", "torch-sleeps")
+def sleeps(stage: Stage) -> Iterator[Truth]:
+    """The items of a PyTorch DataLoader sleep for 40 to 100 ms."""
+    victim = stage.tenant("victim")
+    program = _loader(stage, victim, "--item", "sleep")
+    yield Truth(victim)
+    program.change(stage.between("ms", 40, 100))
+
+
+@fault("remote_service", "torch-asks")
+def asks(stage: Stage) -> Iterator[Truth]:
+    """The items of a PyTorch DataLoader ask a server in another container, which computes for 25 to 60 ms."""
+    victim, features = stage.tenant("victim"), stage.tenant("features")
+    port = free_port()
+    server = RealProgram(stage, features, "server.py", "--port", str(port), numbers=(QUICK_MS,))
+    _loader(stage, victim, "--item", "ask", "--server", f"127.0.0.1:{port}")
+    yield Truth(victim, features)
+    server.change(stage.between("ms", 25, 60))
+
+
+@fault("workers_restarted", "torch-restarts")
+def restarts(stage: Stage) -> Iterator[Truth]:
+    """Epochs of a PyTorch DataLoader become 3 to 6 batches long, and its workers are not persistent."""
+    victim = stage.tenant("victim")
+    program = RealProgram(
+        stage,
+        victim,
+        "torch_loader.py",
+        "--workers",
+        str(stage.whole("workers", 1, 2)),
+        numbers=(QUICK_MS, 0.0),
+    )
+    yield Truth(victim)
+    program.change(float(stage.whole("batches", 3, 6)), place=1)
+
+
+@fault("cpu_contention", "torch-beside-hog")
+def beside_a_hog(stage: Stage) -> Iterator[Truth]:
+    """Another tenant computes on all CPUs beside a PyTorch DataLoader."""
+    victim = stage.tenant("victim")
+    _loader(stage, victim, "--collate-ms", numbers=(15.0,))
+    hog = stage.tenant("hog")
+    yield Truth(victim, hog)
+    stage.process(hog, "batch", "!5000", threads=8 * CPUS)
+
+
+@fault("loader_cpu", "pool-computes")
+def pool(stage: Stage) -> Iterator[Truth]:
+    """Batches come from a pool of multiprocessing or joblib, by shared memory, and take 25 to 60 ms each."""
+    victim = stage.tenant("victim")
+    kind = stage.one_of("kind", ("multiprocessing", "joblib"))
+    program = RealProgram(stage, victim, "pool.py", "--kind", kind, numbers=(POOL_MS,))
+    yield Truth(victim)
+    program.change(stage.between("ms", 25, 60))

@@ -1,0 +1,101 @@
+"""Runs one of the programs of this folder in a tenant, and changes what it does while it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from bench.faults.real.environment import PROGRAMS, python
+from bench.faults.stage import Place, Stage
+from bench.faults.workloads import latencies
+from stalltop.demo.build import build
+from stalltop.demo.latencies import TABLE_VARIABLE, write_table
+from stalltop.model.errors import StalltopError
+
+START_SECONDS: Final = 90.0
+"""Time that a program may take until it is in its loop: importing PyTorch takes seconds on a busy host."""
+_NUMBERS: Final = 8
+
+
+class RealProgram:
+    """A running program. It ends with its stage."""
+
+    def __init__(
+        self, stage: Stage, place: Place, program: str, *options: str, numbers: Sequence[float] = (0.0,)
+    ) -> None:
+        """Starts ``program`` in ``place``; returns when it is in its loop. Raises StalltopError."""
+        self._control = stage.folder / f"control-{stage.chance.randrange(1 << 30)}"
+        self._control.write_bytes(struct.pack(f"{_NUMBERS}d", *numbers, *[0.0] * (_NUMBERS - len(numbers))))
+        table = write_table(latencies(6.0), stage.folder / "table-real")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment |= {
+            "CONTROL": str(self._control),
+            "CUDART": str(build().cudart),
+            TABLE_VARIABLE: str(table),
+        }
+        cgroups = [place.cgroup, *(place.limits.places if place.limits else ())]
+        joining = "; ".join(f"echo $$ >{cgroup}/cgroup.procs" for cgroup in cgroups)
+        command = [
+            "sh",
+            "-c",
+            f'{joining}; exec "$@"',
+            "sh",
+            str(python()),
+            str(PROGRAMS / program),
+            *options,
+        ]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+        stage.closing(self._end)
+        self._wait_until_ready(program)
+
+    @property
+    def pid(self) -> int:
+        """Returns its PID."""
+        return self._process.pid
+
+    def change(self, value: float, place: int = 0) -> None:
+        """Changes a number of its control file."""
+        with self._control.open("r+b") as file:
+            file.seek(8 * place)
+            file.write(struct.pack("d", value))
+
+    def _wait_until_ready(self, program: str) -> None:
+        output = self._process.stdout
+        assert output is not None
+        deadline = time.monotonic() + START_SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            if select.select([output], [], [], left)[0]:
+                if output.readline() == b"ready\n":
+                    return
+                break
+        raise StalltopError(f"{program} did not start: run it by hand to see why", f"{python()} {program}")
+
+    def _end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def free_port() -> int:
+    """Returns a TCP port that nothing listens on."""
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        port: int = trial.getsockname()[1]
+        return port

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Tells whether a thread waits for a lock that another thread holds, or for something that another thread has to do
+ * first (a hand-over: a condition, a queue, the result of a pool). Two signs of a lock: what the waiter expects in
+ * the futex word, and that waiter and waker lately waited at the same place, while the waker wakes one thread only.
+ * A wait without such a sign is HOW_PLAIN. Included WITH_SPLITS only.
+ */
+#ifndef STALLTOP_HELD_H
+#define STALLTOP_HELD_H
+
+#include "threads.h"
+#include "waits.h"
+
+static void *(*current_task)(void) = (void *)158;          /* bpf_get_current_task_btf */
+static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs */
+
+/* Numbers of the calls that wait for locks. */
+#if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
+#define CALL_FUTEX 202
+#define CALL_FLOCK 73
+#define CALL_FCNTL 72
+#else
+#define CALL_FUTEX 98
+#define CALL_FLOCK 32
+#define CALL_FCNTL 25
+#endif
+
+/* Commands of futex(2) (linux/futex.h), and the flags above them. */
+#define COMMAND_WAIT 0
+#define COMMAND_WAKE 1
+#define COMMAND_LOCK_PI 6
+#define COMMAND_LOCK_PI2 13
+#define COMMANDS 0x7f
+
+/*
+ * What a thread expects in the futex word when it waits for a mutex: 2 in glibc's ordinary mutexes
+ * (sysdeps/nptl/lowlevellock.h), the holder's TID with the bit for waiters in robust ones.
+ */
+#define CONTENDED 2
+#define HAS_WAITERS 0x80000000U
+
+#define NO_SYSTEM_CALL (-1)
+
+/* A system call. The order is that of struct pt_regs on x86-64. */
+struct system_call {
+	u64 third;
+	u64 second;
+	u64 first;
+	s64 number;
+};
+
+/* Reads the system call that the current thread is in: its number is NO_SYSTEM_CALL if it is in none. */
+INLINE void current_system_call(struct system_call *call)
+{
+	void *registers = task_registers(current_task());
+
+#if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
+	if (bpf_probe_read_kernel(call, sizeof(*call), registers + __builtin_offsetof(struct pt_regs, dx)))
+		call->number = NO_SYSTEM_CALL;
+#else
+	s32 number = NO_SYSTEM_CALL; /* pt_regs.syscallno, not part of the struct that probes are given */
+	u64 arguments[3] = {};
+
+	bpf_probe_read_kernel(&number, sizeof(number), registers + 280);
+	call->number = number;
+	if (number == CALL_FUTEX)
+		bpf_probe_read_kernel(arguments, sizeof(arguments), registers);
+	call->first = arguments[0];
+	call->second = arguments[1];
+	call->third = arguments[2];
+#endif
+}
+
+/* Returns whether a thread that waits in `call`, which is for LOCK, waits for a lock that somebody holds. */
+INLINE u32 is_for_held_lock(const struct system_call *call)
+{
+	u32 command = call->second & COMMANDS, expected = call->third;
+
+	if (call->number != CALL_FUTEX)
+		return call->number == CALL_FLOCK || call->number == CALL_FCNTL;
+	if (command == COMMAND_WAIT)
+		return expected == CONTENDED || expected & HAS_WAITERS;
+	return command == COMMAND_LOCK_PI || command == COMMAND_LOCK_PI2;
+}
+
+INLINE u64 *futex_at(struct thread *thread, u64 index)
+{
+	WITHIN(index, FUTEXES);
+	return &thread->futexes[index];
+}
+
+/* `thread` waits at `futex`: remembers that, if it did not wait there last. */
+INLINE void remember_futex(struct thread *thread, u64 futex)
+{
+	u64 next = thread->next_futex;
+
+	if (*futex_at(thread, next - 1) == futex)
+		return;
+	*futex_at(thread, next) = futex;
+	thread->next_futex = next + 1;
+}
+
+/* Returns whether `waker` has lately waited where `thread` waits now. */
+INLINE int took_turns(struct thread *thread, const struct thread *waker)
+{
+	u64 futex = *futex_at(thread, (u64)thread->next_futex - 1);
+	u32 i;
+
+	if (!futex)
+		return 0;
+#pragma unroll
+	for (i = 0; i < FUTEXES; i++)
+		if (waker->futexes[i] == futex)
+			return 1;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,108 @@
+"""Attributes waits for CPUs: to a quota, to a CPU set that is too small, or to those that had the CPUs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import processors
+from stalltop.diagnosis.host.losses import Losses, Wait, Who
+
+MOSTLY_CHARGED: Final = 0.5
+"""If more than this part of a wait for a CPU has no culprit, that part is reported too, if no other loss is
+larger."""
+
+
+class Late(NamedTuple):
+    """A wait of ``who`` for a CPU."""
+
+    wait: Wait
+    who: Who
+    ns: float
+    by: Mapping[Who, float]
+    """Processes that had the CPU, as far as they are known."""
+
+    @property
+    def charged_ns(self) -> float:
+        """Returns the part that has a known culprit."""
+        return min(sum(self.by.values()), self.ns)
+
+
+class CpuWaits:
+    """Waits for CPUs of one window. They are attributed together, because the time that a quota took is known
+    only for a tenant as a whole."""
+
+    def __init__(self, facts: Facts, losses: Losses) -> None:
+        self._facts = facts
+        self._losses = losses
+        self._late: list[Late] = []
+        self._pinned: dict[int, bool] = {}
+
+    def add(self, late: Late) -> None:
+        """Adds a wait."""
+        self._late.append(late)
+
+    def settle(self) -> None:
+        """Attributes waits for CPUs. Runs at the end, because the time that a quota took is known only for a
+        tenant as a whole."""
+        by_tenant: defaultdict[str, list[Late]] = defaultdict(list)
+        for late in self._late:
+            by_tenant[late.who.tenant].append(late)
+        nobodys: defaultdict[Who, list[tuple[Late, float]]] = defaultdict(list)
+        for tenant, waits in by_tenant.items():
+            stopped = processors.throttled_ns(self._facts, tenant)
+            of_charged = self._stopped_share(tenant, waits, stopped) if stopped else 0.0
+            for late in waits:
+                uncharged = late.ns - late.charged_ns
+                if stopped:
+                    by_quota = uncharged + of_charged * late.charged_ns
+                    self._losses.add("cfs_throttling", late.wait, "runqueue", by_quota, {})
+                elif uncharged > MOSTLY_CHARGED * late.ns:
+                    nobodys[late.wait.victim].append((late, uncharged))
+                self._charge(late, 1.0 - of_charged)
+        for victim, found in nobodys.items():
+            others = self._losses.of(victim.pid)
+            if sum(ns for _, ns in found) > others:
+                for late, ns in found:
+                    cause = "cpu_pinning" if self._is_pinned(late.who.pid) else "cpu_contention"
+                    self._losses.add(cause, late.wait, "runqueue", ns, {})
+
+    def _stopped_share(self, tenant: str, waits: list[Late], stopped_ns: float) -> float:
+        """Returns the part of the charged time in which a quota would have stopped ``waits`` anyway.
+
+        Time in which nobody had the CPU belongs to the quota; what is left of the quota's time is spread over
+        the rest.
+        """
+        charged = sum(late.charged_ns for late in waits)
+        if not charged:
+            return 0.0
+        # The Linux kernel counts by CPU: of two threads that wait for one CPU it counts one.
+        pids = {late.who.pid for late in waits}
+        threads = sum(self._facts.wall_ns(pid) for pid in pids) / (self._facts.seconds * 1e9)
+        cpus = processors.cpus_for(self._facts, tenant)
+        most = stopped_ns * max(threads / cpus, 1.0) if cpus else stopped_ns
+        left = most - sum(late.ns - late.charged_ns for late in waits)
+        return min(max(left, 0.0) / charged, 1.0)
+
+    def _charge(self, late: Late, part: float) -> None:
+        """Charges ``part`` of a wait for a CPU to the processes that had it."""
+        who = late.who
+        for other, lost in late.by.items():
+            if other.pid == self._facts.own_pid != 0:
+                cause = "tracer"
+            elif self._is_pinned(who.pid):
+                cause = "cpu_pinning"
+            elif other.tenant != who.tenant:
+                cause = "cpu_contention"
+            else:
+                cause = "loader_cpu" if late.wait.path else "own_threads"
+            self._losses.add(cause, late.wait, "runqueue", lost * part, {other: lost * part})
+
+    def _is_pinned(self, pid: int) -> bool:
+        """Returns whether the process waits for its CPUs while CPUs that it may not use are idle."""
+        pinned = self._pinned.get(pid)
+        if pinned is None:
+            pinned = self._pinned[pid] = bool(processors.idle_elsewhere(self._facts, pid))
+        return pinned

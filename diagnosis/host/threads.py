@@ -1,0 +1,143 @@
+"""Shows the waits and the work of threads to the rule that follows waits to their cause.
+
+Where a window has no evidence by thread (one that was made up, for example), each process stands for one
+thread.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from stalltop.diagnosis.facts import Facts
+from stalltop.model.evidence import HOST_LAYER, HOST_WORK
+from stalltop.model.thread_evidence import (
+    HAND_OVER,
+    ThreadEvidence,
+    ThreadId,
+    ThreadWait,
+    ThreadWork,
+)
+from stalltop.model.window import SPLITS
+
+_FOLLOWED: Final = ("lock", "network", "process", "other")
+"""Parts of the split that another thread may end."""
+
+
+class Edge(NamedTuple):
+    """Waits of one thread, or of the threads of a row, that one thread ended."""
+
+    kind: str
+    """What it waited for, as in ``ThreadWait``."""
+    waker: ThreadId
+    ns: float
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a thread did."""
+
+    split_ns: Mapping[str, float]
+    total_ns: float
+
+
+class ThreadGraph:
+    """Threads of one window: what they did, and for which others they waited."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._seconds = facts.seconds
+        evidence = facts.window.evidence.threads
+        if not evidence.waits and not evidence.works:
+            evidence = _by_process(facts)
+        self.evidence: Final = evidence
+        self._of_row: defaultdict[tuple[int, str, str], list[ThreadWait]] = defaultdict(list)
+        self._of_thread: defaultdict[tuple[int, int], list[ThreadWait]] = defaultdict(list)
+        callers: set[tuple[int, int]] = set()
+        for wait in evidence.waits:
+            self._of_row[wait.thread.pid, wait.layer, wait.operation].append(wait)
+            self._of_thread[wait.thread.pid, wait.thread.tid].append(wait)
+            if (wait.layer, wait.operation) != (HOST_LAYER, HOST_WORK):
+                callers.add((wait.thread.pid, wait.thread.tid))
+        self._callers = callers
+        self._asks = frozenset((each.client, each.server) for each in evidence.asks)
+        self._servers = {each.pid: each.servers for each in evidence.servers}
+        self._works = {(work.thread.pid, work.thread.tid): work for work in evidence.works}
+
+    def startups(self) -> dict[int, int]:
+        """Returns how long each process that started in the window took until it first ended a wait, ns."""
+        found: dict[int, int] = {}
+        for work in self._works.values():
+            if work.startup_ns:
+                found[work.thread.pid] = max(work.startup_ns, found.get(work.thread.pid, 0))
+        return found
+
+    def is_caller(self, thread: ThreadId) -> bool:
+        """Returns whether a thread makes traced calls."""
+        return (thread.pid, thread.tid) in self._callers
+
+    def asks(self, client: int, server: int) -> bool:
+        """Returns whether a process has a connection to another one as a client to a server."""
+        return (client, server) in self._asks
+
+    def servers_of(self, pid: int) -> tuple[str, ...]:
+        """Returns servers of other hosts that a process may wait for, as ``address:port``."""
+        return self._servers.get(pid, ())
+
+    def of_row(self, pid: int, layer: str, operation: str, part: str) -> list[Edge]:
+        """Returns the waits of the threads of ``pid`` in one operation and one part of its split."""
+        return _edges(self._of_row.get((pid, layer, operation), ()), part)
+
+    def waits_of(self, thread: ThreadId, part: str) -> list[Edge]:
+        """Returns all waits of a thread in one part of its split."""
+        return _edges(self._of_thread.get((thread.pid, thread.tid), ()), part)
+
+    def work_of(self, thread: ThreadId) -> Work | None:
+        """Returns what a thread did, at most for the length of the window; None if it is not followed."""
+        work = self._works.get((thread.pid, thread.tid))
+        total_ns = sum(work.split_ns) if work is not None else 0
+        if work is None or not total_ns:
+            return None
+        within = min(self._seconds * 1e9 / total_ns, 1.0)
+        split = {part: ns * within for part, ns in zip(SPLITS, work.split_ns, strict=True)}
+        return Work(split, total_ns * within)
+
+
+def _edges(waits: Iterable[ThreadWait], part: str) -> list[Edge]:
+    sums: dict[tuple[str, ThreadId], tuple[int, int]] = {}
+    for wait in waits:
+        if wait.part == part:
+            ns, times = sums.get((wait.kind, wait.waker), (0, 0))
+            sums[wait.kind, wait.waker] = ns + wait.ns, times + wait.times
+    return [Edge(*key, *figures) for key, figures in sums.items()]
+
+
+def _by_process(facts: Facts) -> ThreadEvidence:
+    waits = [
+        ThreadWait(
+            ThreadId(charge.tenant, charge.pid, charge.process, 0),
+            charge.layer,
+            charge.operation,
+            charge.kind,
+            # A thread of the same process may hold a lock as well as hand something over.
+            HAND_OVER if charge.kind == "lock" and charge.culprit_pid == charge.pid else charge.kind,
+            ThreadId(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process, 0),
+            charge.ns,
+            charge.times,
+        )
+        for charge in facts.window.evidence.charges
+        if charge.kind in _FOLLOWED
+    ]
+    works = [
+        ThreadWork(
+            ThreadId(row.key.tenant, row.key.pid, row.key.process, 0),
+            row.key.process,
+            1,
+            tuple(row.split_ns.get(part, 0) for part in SPLITS),
+        )
+        for row in facts.rows
+        if row.key.operation == HOST_WORK and row.split_ns
+    ]
+    return ThreadEvidence(tuple(waits), tuple(works))

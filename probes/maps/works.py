@@ -1,0 +1,63 @@
+"""Reads what threads with a record did: those that call, and those that are followed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.probes.maps.raw import RawWork
+
+LEAST_NS: Final = 1_000_000
+"""Time off the CPU below which nothing is reported of a thread that calls, ns: nobody waited for it."""
+
+
+class Works:
+    """Reads the off-CPU time of threads. Used from one thread at a time.
+
+    ``off_cpu`` and ``threads`` are the mapped arrays (``layout.OFF_CPU``, ``layout.THREAD``), with an element
+    for each record of a thread. ``began_ns`` (CLOCK_MONOTONIC) is when tracing began.
+    """
+
+    def __init__(self, off_cpu: NDArray[np.void], threads: NDArray[np.void], began_ns: int) -> None:
+        self._off_cpu = off_cpu
+        self._threads = threads
+        self._began_ns = began_ns
+        self._seen: dict[int, tuple[int, int, NDArray[np.int64], int]] = {}
+        """By record: TID, since when, parts and time of the previous read."""
+
+    def read(self, now_ns: int) -> list[RawWork]:
+        """Returns what each thread did since the previous read; ``now_ns`` is CLOCK_MONOTONIC. A wait that
+        has not ended counts up to now."""
+        used = np.flatnonzero(self._threads["tid"])
+        threads, off = self._threads[used], self._off_cpu[used]
+        seen, found = {}, []
+        for index, thread, sums in zip(used.tolist(), threads, off, strict=True):
+            tid, since_ns, born_ns = int(thread["shown_tid"]), int(sums["since_ns"]), int(sums["born_ns"])
+            parts = sums["all"].astype(np.int64)
+            left_ns, part = int(thread["off_since_ns"]), int(thread["off_for"])
+            if 0 < left_ns < now_ns and 0 < part < len(parts):
+                parts[part] += now_ns - left_ns
+            before = self._seen.get(index)
+            fresh = before is None or before[:2] != (tid, since_ns)
+            if before is None or fresh:
+                before = tid, since_ns, np.zeros_like(parts), since_ns
+            seen[index] = tid, since_ns, parts, now_ns
+            spent = np.maximum(parts - before[2], 0)
+            spent[0] = max(now_ns - before[3] - int(spent[1:].sum()), 0)
+            if not fresh and int(spent[1:].sum()) < LEAST_NS and not thread["link"]:
+                continue
+            born = fresh and born_ns > self._began_ns
+            found.append(
+                RawWork(
+                    tgid=int(thread["tgid"]),
+                    tid=tid,
+                    cgroup_id=int(thread["cgroup_id"]),
+                    link=int(thread["link"]),
+                    split_ns=tuple(spent.tolist()),
+                    startup_ns=max(since_ns - born_ns, 0) if born else 0,
+                )
+            )
+        self._seen = seen
+        return found

@@ -1,0 +1,168 @@
+"""Names the threads that wait for each other, and says of their processes what a diagnosis asks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stalltop.model.thread_evidence import (
+    ENDED,
+    HAND_OVER,
+    NOBODY,
+    STOPPED,
+    TIMEOUT,
+    Asks,
+    Servers,
+    ThreadEvidence,
+    ThreadId,
+    ThreadWait,
+    ThreadWork,
+)
+from stalltop.model.window import SPLITS
+from stalltop.probes import operations
+from stalltop.probes.host.connections import Connections
+from stalltop.probes.layout import NESTED, How
+from stalltop.probes.maps.raw import RawWait, RawWork
+from stalltop.probes.tenants.owners import Owners
+
+KEPT_SAMPLES: Final = 10
+"""Number of samples after which a process is read again, because it may run another program by then."""
+MOST_PAIRS: Final = 32
+"""Pairs of processes whose connections are looked at for a window: those that waited longest."""
+LEAST_ASKED_NS: Final = 20_000_000
+"""Shortest wait of a pair whose connections are looked at, in ns of the window."""
+_PYTHON: Final = re.compile(r"python[\d.]*[a-z]?$")
+_MOST_MAPS_BYTES: Final = 1 << 20
+_WAITS: Final = {
+    ("lock", How.HELD): "lock",
+    ("lock", How.PLAIN): HAND_OVER,
+    ("other", How.STOPPED): STOPPED,
+}
+
+
+@dataclass(slots=True)
+class _Process:
+    """What was read of a process, and when."""
+
+    sample: int
+    python: bool | None = None
+    """None: not asked yet."""
+
+
+class ThreadReader:
+    """Makes the evidence of threads from what the kernel side reports. Used from one thread."""
+
+    def __init__(self, owners: Owners, root: Path = Path("/")) -> None:
+        self._owners = owners
+        self._proc = root / "proc"
+        self._connections = Connections(root)
+        self._sample = 0
+        self._processes: dict[int, _Process] = {}
+
+    def read(self, waits: Iterable[RawWait], works: Iterable[RawWork]) -> ThreadEvidence:
+        """Returns the evidence of a window."""
+        self._sample += 1
+        self._connections.begin()
+        self._forget()
+        made = tuple(map(self._wait, waits))
+        ended_by_timers = {wait.thread.pid for wait in made if wait.kind == TIMEOUT}
+        python = tuple(pid for pid in sorted(ended_by_timers) if self._runs_python(pid))
+        return ThreadEvidence(
+            made,
+            tuple(self._work(raw, named=raw.tgid in python) for raw in works),
+            self._asks(made),
+            self._servers(made),
+            python,
+        )
+
+    def _asks(self, waits: Iterable[ThreadWait]) -> tuple[Asks, ...]:
+        """Returns who is a client of whom, of the processes that waited long for data of another."""
+        waited = Counter[tuple[int, int]]()
+        for wait in waits:
+            if wait.kind in ("network", "process") and wait.waker.pid not in (0, wait.thread.pid):
+                waited[wait.thread.pid, wait.waker.pid] += wait.ns
+        pairs = [pair for pair, ns in waited.most_common(MOST_PAIRS) if ns >= LEAST_ASKED_NS]
+        return tuple(dict.fromkeys(Asks(*pair) for pair in self._connections.clients(pairs)))
+
+    def _servers(self, waits: Iterable[ThreadWait]) -> tuple[Servers, ...]:
+        """Returns servers elsewhere of the processes that waited long for data that no process sent."""
+        waited = Counter[int]()
+        for wait in waits:
+            if wait.kind == "network" and not wait.waker.pid:
+                waited[wait.thread.pid] += wait.ns
+        long = [pid for pid, ns in waited.most_common(MOST_PAIRS) if ns >= LEAST_ASKED_NS]
+        found = (Servers(pid, self._connections.servers(pid)) for pid in long)
+        return tuple(each for each in found if each.servers)
+
+    def _wait(self, raw: RawWait) -> ThreadWait:
+        operation = operations.operation(raw.operation & (NESTED - 1))
+        part = SPLITS[raw.part]
+        kind = _WAITS.get((part, How(raw.how)), part)
+        if raw.how == How.ENDED and part != "lock":  # who ends releases its locks, too
+            kind = ENDED
+        if kind in ("lock", HAND_OVER) and not raw.waker_tgid:
+            kind = TIMEOUT
+        waker = NOBODY
+        if raw.waker_tgid:
+            waker = self._thread(raw.waker_tgid, raw.waker_tid, raw.waker_cgroup_id)
+        return ThreadWait(
+            self._thread(raw.tgid, raw.tid, raw.cgroup_id),
+            operation.layer,
+            operation.name,
+            part,
+            kind,
+            waker,
+            raw.ns,
+            raw.times,
+        )
+
+    def _work(self, raw: RawWork, *, named: bool) -> ThreadWork:
+        return ThreadWork(
+            self._thread(raw.tgid, raw.tid, raw.cgroup_id),
+            self._name(raw.tgid, raw.tid) if named else "",
+            raw.link,
+            raw.split_ns,
+            raw.startup_ns,
+        )
+
+    def _thread(self, pid: int, tid: int, cgroup_id: int) -> ThreadId:
+        return ThreadId(*self._owners.of(pid, cgroup_id), tid)
+
+    def _process(self, pid: int) -> _Process:
+        known = self._processes.get(pid)
+        if known is None:
+            known = self._processes[pid] = _Process(self._sample)
+        return known
+
+    def _name(self, pid: int, tid: int) -> str:
+        try:
+            raw = (self._proc / str(pid) / "task" / str(tid) / "comm").read_bytes()
+        except OSError:
+            return ""
+        return raw.decode(errors="replace").rstrip("\n")
+
+    def _runs_python(self, pid: int) -> bool:
+        process = self._process(pid)
+        if process.python is None:
+            process.python = self._maps_python(pid)
+        return process.python
+
+    def _maps_python(self, pid: int) -> bool:
+        folder = self._proc / str(pid)
+        try:
+            if _PYTHON.search(os.readlink(folder / "exe").removesuffix(" (deleted)")):
+                return True
+            with (folder / "maps").open("rb") as maps:
+                return b"/libpython" in maps.read(_MOST_MAPS_BYTES)
+        except OSError:
+            return False
+
+    def _forget(self) -> None:
+        old = [pid for pid, known in self._processes.items() if self._sample - known.sample > KEPT_SAMPLES]
+        for pid in old:
+            del self._processes[pid]
