@@ -1,6 +1,6 @@
 """Lists all rules.
 
-`waits` finds every cause of ``host.waits.DESCRIBED``, `gpu_causes` those of ``gpu.causes``.
+`waits` finds every cause of ``host.waits.HOST_CAUSES``, `gpu_causes` those of ``gpu.causes``.
 """
 
 from __future__ import annotations

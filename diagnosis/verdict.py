@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from stalltop.diagnosis.causes import CAUSES, Cause
+from stalltop.diagnosis.cause import Cause
+from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.suspicion import Rule, Suspicion
 from stalltop.diagnosis.together import together

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage, added, duration
 from stalltop.diagnosis.host.sockets import loses_segments
@@ -14,6 +15,10 @@ from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
 from stalltop.model.devices.sharing import Sharer, Sharing, sharings
 from stalltop.model.families import Family
+
+CAUSES: Final = (
+    Cause("gpu_bound", "bound by the device", "calls wait for the device's own work", fault=False),
+)
 
 BOUND_SHARE: Final = 0.5
 """Part of the calling threads' time that they wait for the device."""

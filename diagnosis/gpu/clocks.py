@@ -6,12 +6,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.device_faults import WORKING_PERCENT, name_of, slower, suspect
 from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage, figure
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
+
+CAUSES: Final = (
+    Cause(
+        "gpu_power", "clocks held down by the power cap", "the device reached its power limit", least="low"
+    ),
+    Cause(
+        "gpu_thermal", "clocks held down by heat", "the device reached its temperature limit", least="medium"
+    ),
+    Cause(
+        "gpu_hardware_slowdown",
+        "clocks held down by the hardware",
+        "power brake or hardware protection",
+        least="medium",
+    ),
+    Cause("gpu_clocks", "clocks lowered", "the device runs below its clocks although it has work"),
+)
 
 HELD: Final = 0.1
 """Least part of the time that clocks are throttled: shorter contacts with a limit are usual."""

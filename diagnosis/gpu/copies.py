@@ -6,11 +6,17 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.gpu.device_faults import link_rate
 from stalltop.diagnosis.gpu.usage import Usage, added, duration, figure, size
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
+
+CAUSES: Final = (
+    Cause("pageable_copies", "copies from pageable memory", "the driver copies by way of a staging buffer"),
+    Cause("small_copies", "many small copies", "the cost of starting copies exceeds that of moving bytes"),
+)
 
 STAGED_BYTES: Final = 64 << 10
 """Size up to which copies from pageable memory are sent with the command, without a staging buffer (CUDA's

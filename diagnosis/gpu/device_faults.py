@@ -6,12 +6,46 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.usage import NO_CALLS, SECOND_NS, DeviceCalls, Usage, figure
 from stalltop.diagnosis.gpu.xids import meaning_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
+
+CAUSES: Final = (
+    Cause("gpu_lost", "device lost", "the device no longer answers", least="critical", at_once=True),
+    Cause(
+        "gpu_xid",
+        "XID error",
+        "the driver reported a critical error of the device",
+        least="high",
+        at_once=True,
+        stays_seconds=60.0,
+    ),
+    Cause(
+        "gpu_ecc",
+        "memory errors",
+        "the device reported errors of its memory",
+        least="medium",
+        at_once=True,
+        stays_seconds=60.0,
+    ),
+    Cause(
+        "pcie_link",
+        "PCIe link below its best",
+        "the link has fewer lanes or a lower generation than it could",
+        least="medium",
+    ),
+    # So many replays in one window are far above those of a sound link: one window is enough.
+    Cause(
+        "pcie_replays",
+        "PCIe replays",
+        "the link sends packets again: a bad contact or signal",
+        at_once=True,
+    ),
+)
 
 WORKING_PERCENT: Final = 20.0
 """Utilization from which on a device is not idle: idle devices lower clocks and link by themselves."""

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.usage import Usage, figure
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
 from stalltop.model.devices.sharing import Sharer, Sharing, sharings
+
+CAUSES: Final = (
+    Cause(
+        "gpu_not_given",
+        "uses a GPU it was not given",
+        "a tenant works on a device that Kubernetes gave to others, or to nobody",
+    ),
+)
 
 
 def gpu_not_given(facts: Facts, callers: Sequence[Usage]) -> Iterator[Suspicion]:

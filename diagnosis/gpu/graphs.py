@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.gpu.usage import Usage, duration, figure
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
+
+CAUSES: Final = (
+    Cause(
+        "graph_recapture",
+        "CUDA graphs captured again and again",
+        "capturing costs what the graph should save",
+    ),
+    Cause("graph_unlaunched", "CUDA graphs never launched", "graphs are captured and never used"),
+)
 
 MADE_PER_S: Final = 0.5
 """Least number of graphs made per second: a program that captures one for each shape does so only while it

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.nccl import communicators
 from stalltop.diagnosis.gpu.usage import SECOND_NS, duration
@@ -15,6 +16,16 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import Rank
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import OpenCall
+
+CAUSES: Final = (
+    Cause(
+        "nccl_hang",
+        "a collective hangs",
+        "ranks wait for one that has not entered",
+        least="high",
+        at_once=True,
+    ),
+)
 
 HUNG_NS: Final = 10_000_000_000
 """Shortest wait for a rank, or in a call of NCCL, that is called a hang."""

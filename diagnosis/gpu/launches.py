@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage, duration, figure
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
+
+CAUSES: Final = (
+    Cause(
+        "sync_storm",
+        "waits for the device after every step",
+        "host and device take turns instead of overlapping",
+    ),
+    Cause(
+        "launch_bound",
+        "bound by launching kernels",
+        "kernels are so short that launching them takes all the time",
+    ),
+    Cause("cold_start", "modules are being loaded", "first calls load and compile device code"),
+)
 
 SYNCS_PER_S: Final = 100
 """Waits per second below which their round trips do not matter."""

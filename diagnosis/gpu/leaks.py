@@ -7,6 +7,7 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.memory import device_of, free_bytes
 from stalltop.diagnosis.gpu.usage import Usage, duration, figure, size
@@ -14,6 +15,15 @@ from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
 from stalltop.model.families import Family
+
+CAUSES: Final = (
+    Cause(
+        "memory_leak",
+        "device memory leaks",
+        "more device memory is allocated than freed, without end",
+        least="medium",
+    ),
+)
 
 LEAK_LOOKS: Final = ((20.0, 0.8), (120.0, 0.0), (600.0, 0.0))
 """Lengths of the trends that are examined, s, each with the least part of its points that have to be above

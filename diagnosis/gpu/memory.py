@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.usage import DeviceCalls, Usage, duration, figure, size
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 from stalltop.model.families import Family
+
+CAUSES: Final = (
+    Cause(
+        "allocation_storm", "device memory allocated in the loop", "allocating and freeing stalls the device"
+    ),
+    Cause(
+        "memory_churn", "address ranges mapped over and over", "an allocator maps and unmaps device memory"
+    ),
+    Cause("gpu_memory_full", "device memory nearly full", "the next allocation may fail", least="medium"),
+)
 
 LEAST_PER_S: Final = 4
 """Least number of allocations, and of frees, per second in a loop."""

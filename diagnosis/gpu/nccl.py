@@ -9,6 +9,7 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts, Row
 from stalltop.diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, DeviceCalls, Usage, duration
 from stalltop.diagnosis.host.cpu import keep_off
@@ -19,6 +20,10 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_GAP, Rank
 from stalltop.model.families import Family
 from stalltop.model.window import SPLITS
+
+CAUSES: Final = (
+    Cause("nccl_straggler", "one rank comes late", "all ranks of a collective wait for the last one"),
+)
 
 JOINED: Final = 8
 """Number of compared collectives from which on the lateness of a rank is more than chance."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.usage import DeviceCalls, Usage, duration, figure
 from stalltop.diagnosis.links import link_of
@@ -15,6 +16,10 @@ from stalltop.model.devices.device import Device, MigInstance
 from stalltop.model.devices.placing import processes_on
 from stalltop.model.devices.ways import way_of
 from stalltop.model.families import WAITING_PARTS, Family
+
+CAUSES: Final = (
+    Cause("gpu_neighbours", "device shared with others", "other tenants launch on the same device"),
+)
 
 LONGER: Final = 1.5
 """Least ratio of present to earlier waits, without the host's part: batches of usual sizes differ by less."""

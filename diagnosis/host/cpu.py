@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import commands
-from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.host.processors import cpuset_of, idle_elsewhere
 from stalltop.diagnosis.host.wording import ENDED, OUTSIDE, blamed, by_tenant, members, named, ranked
@@ -219,3 +220,34 @@ def _factor(loss: Loss, text: str) -> Link:
 def _explained(loss: Loss) -> float:
     """Returns the part of the loss that has a culprit."""
     return min(sum(loss.culprits.values()) / loss.ns, 1.0) if loss.ns else 0.0
+
+
+CAUSES: Final = (
+    HostCause(
+        Cause("cpu_contention", "CPU taken by another tenant", "threads wait for a CPU that others hold"),
+        contention,
+    ),
+    HostCause(
+        Cause(
+            "own_threads",
+            "too many threads of its own",
+            "threads wait for a CPU that the tenant's own threads hold",
+        ),
+        own_threads,
+    ),
+    HostCause(
+        Cause("cfs_throttling", "CPU quota used up", "the CPU quota of its cgroup stops all its threads"),
+        throttling,
+        certain=True,
+    ),
+    HostCause(
+        Cause("cpu_pinning", "pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
+        pinning,
+        certain=True,
+    ),
+    HostCause(
+        Cause("tracer", "stalltop itself", "tracing takes a noticeable part of the time"),
+        tracer,
+        certain=True,
+    ),
+)

@@ -1,9 +1,13 @@
-"""Defines what a root cause adds to the chain that reports it."""
+"""Defines root causes of lost time on the host, and what each adds to the chain that reports it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from stalltop.diagnosis.cause import Cause
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host.losses import Loss
 from stalltop.model.chain import Fix, Link
 
 
@@ -19,3 +23,15 @@ class Description:
     confidence: float
     unknown: tuple[str, ...] = ()
     about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCause:
+    """A root cause to which ``host.attribution`` attributes lost time."""
+
+    cause: Cause
+    describe: Callable[[Facts, Loss], Description | None]
+    """Returns None if it is not the cause after all."""
+    certain: bool = False
+    """Whether it has evidence of its own besides the lost time: a limit reached, faults, retransmits. Then
+    smaller losses are reported."""

@@ -6,9 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import block, commands, memory
-from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.host.wording import MOST_CULPRITS, named
 from stalltop.diagnosis.links import link_of
@@ -154,3 +155,13 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
         Fix(text, commands.idle_io(culprit.pid)),
         Fix(f"where {device} has no I/O scheduler (none), or writes are buffered, rather {limit}", command),
     ]
+
+
+CAUSES: Final = (
+    HostCause(
+        Cause(
+            "slow_disk", "slow block device", "threads wait for a device that is slow, or loaded by others"
+        ),
+        slow,
+    ),
+)

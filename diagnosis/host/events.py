@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.hangs import waits_for_ranks
 from stalltop.diagnosis.host import commands
@@ -17,6 +18,18 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_LAYER
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import OpenCall
+
+CAUSES: Final = (
+    Cause(
+        "oom_kill",
+        "killed for lack of memory",
+        "the kernel killed a process of the tenant",
+        least="critical",
+        at_once=True,
+        stays_seconds=60.0,
+    ),
+    Cause("hung_call", "a call does not return", "a call has been open for long", least="high", at_once=True),
+)
 
 HUNG_NS: Final = 10_000_000_000
 """Age below which an open call is not called hung: nobody would look into it so soon."""

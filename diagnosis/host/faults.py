@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import commands, disk
 from stalltop.diagnosis.host.commands import MIB
-from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.memory import at_limit, largest_users
 from stalltop.diagnosis.links import link_of
@@ -127,3 +128,25 @@ def read_back(facts: Facts, loss: Loss) -> Description:
         ),
         confidence=SURE,
     )
+
+
+CAUSES: Final = (
+    HostCause(
+        Cause(
+            "reclaim",
+            "memory is reclaimed",
+            "threads have to free memory, or read pages back, before they go on",
+        ),
+        reclaim,
+        certain=True,
+    ),
+    HostCause(
+        Cause(
+            "major_faults",
+            "pages are read back from disk",
+            "memory was swapped out or dropped and is read again",
+        ),
+        read_back,
+        certain=True,
+    ),
+)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import disk, locks
-from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.threads import ThreadGraph
 from stalltop.diagnosis.host.wording import blamed, ranked
@@ -113,3 +114,43 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
         ),
         confidence=SURE,
     )
+
+
+CAUSES: Final = (
+    HostCause(
+        Cause(
+            "loader_disk", "data loading waits for a disk", "the GPU waits for workers that wait for a disk"
+        ),
+        short_of_disk,
+    ),
+    HostCause(
+        Cause(
+            "loader_cpu",
+            "data loading is short of CPU",
+            "the GPU waits for workers that compute all the time",
+        ),
+        short_of_cpu,
+    ),
+    HostCause(
+        Cause(
+            "loader_lock", "data loading waits for a lock", "the GPU waits for workers that wait for a lock"
+        ),
+        short_of_lock,
+    ),
+    HostCause(
+        Cause(
+            "loader_sleep",
+            "data loading sleeps",
+            "the GPU waits for workers that sleep by themselves, as for a rate limit",
+        ),
+        asleep,
+    ),
+    HostCause(
+        Cause(
+            "workers_restarted",
+            "data loading workers are started again and again",
+            "the GPU waits while worker processes end and new ones start",
+        ),
+        workers_restarted,
+    ),
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.host.wording import blamed, named, ranked
 from stalltop.diagnosis.links import link_of
@@ -122,3 +123,19 @@ def _holders_of_interpreter(facts: Facts, pid: int) -> list[tuple[str, float]]:
     return [
         (f"thread {tid} ({names.get(tid) or 'unnamed'}) holds it", times / total) for tid, times in ranked
     ]
+
+
+CAUSES: Final = (
+    HostCause(
+        Cause("lock_contention", "threads wait for a lock", "a lock is held by another thread or process"),
+        contention,
+    ),
+    HostCause(
+        Cause(
+            "gil",
+            "Python's interpreter lock is held",
+            "another Python thread of the process computes while the calling one waits to run Python code",
+        ),
+        interpreter,
+    ),
+)

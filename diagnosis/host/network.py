@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import commands
-from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix
@@ -64,3 +65,16 @@ def segment_fixes(pid: int) -> tuple[Fix, ...]:
         ),
         Fix("let NCCL use the right interface (NCCL_SOCKET_IFNAME), or RDMA"),
     )
+
+
+CAUSES: Final = (
+    HostCause(
+        Cause(
+            "tcp_retransmits",
+            "TCP segments sent again",
+            "the network loses segments of this process's connections",
+        ),
+        retransmits,
+        certain=True,
+    ),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.launches import SHORT_LAUNCH_NS, WAITING_SHARE
 from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage
@@ -12,6 +13,15 @@ from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
 from stalltop.model.evidence import HOST_GAP
+
+CAUSES: Final = (
+    Cause(
+        "host_bound",
+        "bound by its own computing",
+        "the device waits while the program computes between its calls",
+        fault=False,
+    ),
+)
 
 BOUND_SHARE: Final = 0.5
 """Part of its time that a program computes between its calls."""

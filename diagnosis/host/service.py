@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import commands
-from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.wording import WAITS, blamed, named, ranked
 from stalltop.diagnosis.links import link_of
@@ -72,3 +73,15 @@ def _elsewhere(facts: Facts, loss: Loss) -> Description:
         confidence=SURE_ELSEWHERE * loss.sure,
         unknown=("what the server does meanwhile: it is not on this host",),
     )
+
+
+CAUSES: Final = (
+    HostCause(
+        Cause(
+            "remote_service",
+            "a service answers slowly",
+            "the program or its workers wait for a server, of this host or of another one",
+        ),
+        slow,
+    ),
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.wording import blamed, named, ranked
 from stalltop.model.chain import Fix
@@ -30,3 +31,16 @@ def by_signal(facts: Facts, loss: Loss) -> Description:
         confidence=SURE,
         unknown=("who stopped it: only who let it go on is known",),
     )
+
+
+CAUSES: Final = (
+    HostCause(
+        Cause(
+            "stopped",
+            "stopped by a signal or a freezer",
+            "SIGSTOP, a debugger or the cgroup freezer stops threads of the tenant",
+        ),
+        by_signal,
+        certain=True,
+    ),
+)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import commands
-from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.wording import WAITS
 from stalltop.model.chain import Fix
@@ -38,3 +39,16 @@ def unexplained(facts: Facts, loss: Loss) -> Description:
         confidence=UNSURE,
         unknown=(_WHO[part], "whether it has nothing to do: a wait for work looks the same"),
     )
+
+
+CAUSES: Final = (
+    HostCause(
+        Cause(
+            "unexplained_wait",
+            "waits for nobody known",
+            "threads wait longer than usual, and who ends these waits is not known",
+            last_resort=True,
+        ),
+        unexplained,
+    ),
+)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import cpu, disk, faults, loader, locks, network, service, stopped, unexplained
 from stalltop.diagnosis.host.attribution import Attribution
-from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.wording import effect, mechanisms, row_of, worst
 from stalltop.diagnosis.suspicion import Suspicion
@@ -18,17 +17,7 @@ LEAST_SHARE: Final = 0.1
 """Least part of its time that a process loses before that is reported: tenants of a busy, healthy host wait
 for each other for some hundredths of their time."""
 LEAST_SHARE_OF_CERTAIN: Final = 0.02
-"""The same for causes in ``_CERTAIN``."""
-_CERTAIN: Final = (
-    "cfs_throttling",
-    "cpu_pinning",
-    "reclaim",
-    "major_faults",
-    "tcp_retransmits",
-    "tracer",
-    "stopped",
-)
-"""Causes with evidence of their own besides the lost time: limits reached, faults, retransmits."""
+"""The same for causes that are ``certain``."""
 LEAST_SHARE_OF_SLOW: Final = 0.02
 """The same if the row that loses most is slower by ``SLOW``: rare, long waits hurt latency."""
 SLOW: Final = 3.0
@@ -36,42 +25,27 @@ SLOW: Final = 3.0
 SLOW_CALLS: Final = 100
 """Number of calls from which on a p99 is more than the longest one of them."""
 
-DESCRIBED: Final[Mapping[str, Callable[[Facts, Loss], Description | None]]] = {
-    "cpu_contention": cpu.contention,
-    "own_threads": cpu.own_threads,
-    "cfs_throttling": cpu.throttling,
-    "cpu_pinning": cpu.pinning,
-    "tracer": cpu.tracer,
-    "loader_cpu": loader.short_of_cpu,
-    "loader_disk": loader.short_of_disk,
-    "loader_lock": loader.short_of_lock,
-    "loader_sleep": loader.asleep,
-    "workers_restarted": loader.workers_restarted,
-    "remote_service": service.slow,
-    "slow_disk": disk.slow,
-    "reclaim": faults.reclaim,
-    "major_faults": faults.read_back,
-    "lock_contention": locks.contention,
-    "gil": locks.interpreter,
-    "stopped": stopped.by_signal,
-    "tcp_retransmits": network.retransmits,
-    "unexplained_wait": unexplained.unexplained,
+_MODULES: Final = (cpu, loader, service, disk, faults, locks, stopped, network, unexplained)
+HOST_CAUSES: Final[Mapping[str, HostCause]] = {
+    each.cause.id: each for module in _MODULES for each in module.CAUSES
 }
-"""Functions that describe each root cause; they return None if it is not a cause after all."""
+"""Root causes by id."""
+CAUSES: Final = tuple(each.cause for each in HOST_CAUSES.values())
 
 
 def waits(facts: Facts) -> Iterator[Suspicion]:
     """Yields what every process that makes calls lost on the host, by root cause."""
     for loss in Attribution(facts).losses():
-        if _noticeable(facts, loss) and (told := DESCRIBED[loss.cause](facts, loss)) is not None:
+        if _noticeable(facts, loss) and (told := HOST_CAUSES[loss.cause].describe(facts, loss)) is not None:
             yield _suspicion(facts, loss, told)
 
 
 def _noticeable(facts: Facts, loss: Loss) -> bool:
+    host_cause = HOST_CAUSES[loss.cause]
     share = loss.ns / facts.wall_ns(loss.victim.pid)
-    if share >= (LEAST_SHARE_OF_CERTAIN if loss.cause in _CERTAIN else LEAST_SHARE):
+    if share >= (LEAST_SHARE_OF_CERTAIN if host_cause.certain else LEAST_SHARE):
         return True
-    row = row_of(facts, worst(loss)) if not CAUSES[loss.cause].last_resort else None
+    row = row_of(facts, worst(loss)) if not host_cause.cause.last_resort else None
     if row is None or row.normal_p99_ns is None or row.calls < SLOW_CALLS:
         return False
     return share >= LEAST_SHARE_OF_SLOW and row.p99_ns >= SLOW * row.normal_p99_ns
