@@ -46,7 +46,8 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
 
 
 def measure(library: str, rounds: int) -> TextTable:
-    """Measures the loop through this CUDA runtime in all states, in turns. Raises StalltopError."""
+    """Measures the loop with this CUDA runtime once per round in each state, in random order. Raises
+    StalltopError."""
     found: dict[str, list[float]] = {state: [] for state in STATES}
     order = random.Random(1)
     with _loop(library) as loop:

@@ -46,7 +46,7 @@ _WAITS: Final = {
 
 
 @dataclass(slots=True)
-class _Process:
+class _KnownProcess:
     """What was read of a process, and when."""
 
     sample: int
@@ -62,7 +62,7 @@ class ThreadReader:
         self._proc = root / "proc"
         self._connections = Connections(root)
         self._sample = 0
-        self._processes: dict[int, _Process] = {}
+        self._processes: dict[int, _KnownProcess] = {}
 
     def read(self, waits: Iterable[RawWait], works: Iterable[RawWork]) -> ThreadEvidence:
         """Returns the evidence of a window."""
@@ -133,10 +133,10 @@ class ThreadReader:
     def _thread(self, pid: int, tid: int, cgroup_id: int) -> ThreadId:
         return ThreadId(*self._owners.of(pid, cgroup_id), tid)
 
-    def _process(self, pid: int) -> _Process:
+    def _process(self, pid: int) -> _KnownProcess:
         known = self._processes.get(pid)
         if known is None:
-            known = self._processes[pid] = _Process(self._sample)
+            known = self._processes[pid] = _KnownProcess(self._sample)
         return known
 
     def _name(self, pid: int, tid: int) -> str:

@@ -48,7 +48,7 @@ class DeviceCalls:
 NO_CALLS: Final = DeviceCalls()
 
 
-class _Counted(NamedTuple):
+class _RowTime(NamedTuple):
     """One row, with the time of its calls that lies in the window."""
 
     row: Row
@@ -66,7 +66,7 @@ class Usage:
         self.facts = facts
         self.pid = pid
         self._rows = [_counted(facts, row) for row in rows]
-        self._families: defaultdict[Family, list[_Counted]] = defaultdict(list)
+        self._families: defaultdict[Family, list[_RowTime]] = defaultdict(list)
         for counted in self._rows:
             self._families[counted.kind.family].append(counted)
         self._known: dict[tuple[Family, ...], DeviceCalls] = {}
@@ -217,17 +217,17 @@ def added(facts: Facts, rows: Iterable[Row]) -> DeviceCalls:
     return _sum([_counted(facts, row) for row in rows])
 
 
-def _counted(facts: Facts, row: Row) -> _Counted:
+def _counted(facts: Facts, row: Row) -> _RowTime:
     weight, split = facts.within(row), row.split_ns
     waited = sum([split[part] for part in WAITING_PARTS]) if split else 0
     running = split["running"] if split else 0
     kind = kind_of(row.key.layer, row.key.operation)
     if weight == 1.0:
-        return _Counted(row, kind, row.total_ns, waited, running)
-    return _Counted(row, kind, round(row.total_ns * weight), round(waited * weight), round(running * weight))
+        return _RowTime(row, kind, row.total_ns, waited, running)
+    return _RowTime(row, kind, round(row.total_ns * weight), round(waited * weight), round(running * weight))
 
 
-def _sum(rows: list[_Counted]) -> DeviceCalls:
+def _sum(rows: list[_RowTime]) -> DeviceCalls:
     if not rows:
         return NO_CALLS
     rows = sorted(rows, key=lambda counted: counted.row.total_ns, reverse=True)

@@ -35,7 +35,7 @@ _STATES: Final[dict[State, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _DiffColumn:
     head: str
     width: int
     keep: int
@@ -81,16 +81,16 @@ def _lost(found: Difference, row: int, glyphs: Glyphs) -> str:
 
 
 _COLUMNS: Final = (
-    _Column("lost/s", 7, 0, _lost),
-    _Column("share", 5, 3, lambda f, i, u: figures.percent(100 * float(f.share[i]), u)),
-    _Column("p99 A", 6, 2, _percentile("p99_ns", "then")),
-    _Column("p99 B", 6, 1, _percentile("p99_ns", "now")),
-    _Column("p99 B/A", 7, 0, _ratio(99.0)),
-    _Column("p50 A", 6, 6, _percentile("p50_ns", "then")),
-    _Column("p50 B", 6, 5, _percentile("p50_ns", "now")),
-    _Column("p50 B/A", 7, 4, _ratio(50.0)),
-    _Column("call/s A", 8, 8, _rate("then")),
-    _Column("call/s B", 8, 7, _rate("now")),
+    _DiffColumn("lost/s", 7, 0, _lost),
+    _DiffColumn("share", 5, 3, lambda f, i, u: figures.percent(100 * float(f.share[i]), u)),
+    _DiffColumn("p99 A", 6, 2, _percentile("p99_ns", "then")),
+    _DiffColumn("p99 B", 6, 1, _percentile("p99_ns", "now")),
+    _DiffColumn("p99 B/A", 7, 0, _ratio(99.0)),
+    _DiffColumn("p50 A", 6, 6, _percentile("p50_ns", "then")),
+    _DiffColumn("p50 B", 6, 5, _percentile("p50_ns", "now")),
+    _DiffColumn("p50 B/A", 7, 4, _ratio(50.0)),
+    _DiffColumn("call/s A", 8, 8, _rate("then")),
+    _DiffColumn("call/s B", 8, 7, _rate("now")),
 )
 
 
@@ -167,7 +167,7 @@ def _names(diff: Diff, row: int) -> tuple[str, ...]:
     return (*where, f"({last})" if found.nested[row] else last)
 
 
-def _layout(names: Sequence[Sequence[str]], style: Style) -> tuple[Sequence[_Column], Sequence[int]]:
+def _layout(names: Sequence[Sequence[str]], style: Style) -> tuple[Sequence[_DiffColumn], Sequence[int]]:
     """Return the columns that fit, and the widths of the names before them."""
     least, most = _LABEL
     columns = list(_COLUMNS)

@@ -30,7 +30,7 @@ LEAST_WIDTH = 40
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _WindowColumn:
     head: str
     width: int
     keep: int
@@ -40,16 +40,16 @@ class _Column:
 
 _WHERE = "time went to"
 _COLUMNS = (
-    _Column("calls/s", 7, 0, lambda g, i, u: figures.rate(g.calls_per_s[i], u)),
-    _Column("p50", 6, 2, lambda g, i, u: _percentile(g, i, 0, u)),
-    _Column("p95", 6, 6, lambda g, i, u: _percentile(g, i, 1, u)),
-    _Column("p99", 6, 1, lambda g, i, u: _percentile(g, i, 2, u)),
-    _Column("max", 6, 4, lambda g, i, u: figures.duration(g.max_ns[i], u)),
-    _Column("total", 6, 5, lambda g, i, u: figures.duration(g.total_ns[i], u)),
-    _Column("share", 5, 3, lambda g, i, u: figures.percent(100 * g.share[i], u)),
-    _Column("err", 5, 7, lambda g, i, u: figures.count(g.errors[i], u)),
-    _Column("bytes/s", 7, 8, lambda g, i, u: figures.size(g.bytes_per_s[i], u)),
-    _Column(_WHERE, 18, 9, lambda g, i, u: split(g, i)),
+    _WindowColumn("calls/s", 7, 0, lambda g, i, u: figures.rate(g.calls_per_s[i], u)),
+    _WindowColumn("p50", 6, 2, lambda g, i, u: _percentile(g, i, 0, u)),
+    _WindowColumn("p95", 6, 6, lambda g, i, u: _percentile(g, i, 1, u)),
+    _WindowColumn("p99", 6, 1, lambda g, i, u: _percentile(g, i, 2, u)),
+    _WindowColumn("max", 6, 4, lambda g, i, u: figures.duration(g.max_ns[i], u)),
+    _WindowColumn("total", 6, 5, lambda g, i, u: figures.duration(g.total_ns[i], u)),
+    _WindowColumn("share", 5, 3, lambda g, i, u: figures.percent(100 * g.share[i], u)),
+    _WindowColumn("err", 5, 7, lambda g, i, u: figures.count(g.errors[i], u)),
+    _WindowColumn("bytes/s", 7, 8, lambda g, i, u: figures.size(g.bytes_per_s[i], u)),
+    _WindowColumn(_WHERE, 18, 9, lambda g, i, u: split(g, i)),
 )
 SHORT = dict(
     zip(SPLITS, ("run", "rq", "disk", "mem", "lock", "gpu", "net", "proc", "sleep", "other"), strict=True)
@@ -200,16 +200,16 @@ def _table(window: Window, by: Dimension, style: Style) -> list[str]:
     return lines
 
 
-def _aligned(text: str, column: _Column) -> str:
+def _aligned(text: str, column: _WindowColumn) -> str:
     return text.ljust(column.width) if column.head == _WHERE else text.rjust(column.width)
 
 
-def _layout(groups: Groups, by: str, style: Style) -> tuple[Sequence[_Column], int]:
+def _layout(groups: Groups, by: str, style: Style) -> tuple[Sequence[_WindowColumn], int]:
     """The columns that fit, and the width left to the label."""
     least, enough, most = _LABEL_WIDTH
     longest = max((cell_len(label[0]) + 2 for label in groups.labels), default=0)
 
-    def room(columns: Sequence[_Column]) -> int:
+    def room(columns: Sequence[_WindowColumn]) -> int:
         return style.width - sum(column.width + 1 for column in columns)
 
     columns = [column for column in _COLUMNS if column.head != _WHERE or groups.split_ns is not None]

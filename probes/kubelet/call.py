@@ -57,7 +57,7 @@ def call(path: Path, method: str, request: bytes = b"", *, seconds: float, most_
     until = time.monotonic() + seconds
     try:
         with connected(path, seconds) as connection:
-            return _Call(connection, until, most_bytes).made(method, request)
+            return _CallConnection(connection, until, most_bytes).made(method, request)
     except TimeoutError:
         raise KubeletCallError(f"no answer within {seconds:g} s") from None
     except OSError as error:
@@ -68,7 +68,7 @@ def call(path: Path, method: str, request: bytes = b"", *, seconds: float, most_
         ) from None
 
 
-class _Call:
+class _CallConnection:
     """A connection for one call."""
 
     def __init__(self, connection: socket.socket, until: float, most_bytes: int) -> None:

@@ -43,7 +43,7 @@ _MARGIN: Final = 1
 them."""
 
 
-class _Call(NamedTuple):
+class _PendingCall(NamedTuple):
     """A call that has not returned, or never will."""
 
     tgid: int
@@ -137,7 +137,7 @@ class Activities:
             self._first += excess
             self._late += excess
 
-    def _open_calls(self) -> Iterator[_Call]:
+    def _open_calls(self) -> Iterator[_PendingCall]:
         """Yields calls that use a device and are open, or were open when their thread ended."""
         threads = self._threads
         busy = np.flatnonzero(threads["depth"])
@@ -152,7 +152,7 @@ class Activities:
             over = thread["tid"] == 0
             if over and thread != second[row]:
                 continue  # Another thread is taking the record.
-            yield _Call(
+            yield _PendingCall(
                 int(thread["ended_tgid"] if over else thread["tgid"]),
                 int(thread["cgroup_id"]),
                 int(frame["operation"]) >> DEVICE_SHIFT,

@@ -166,7 +166,7 @@ class Slots:
         self._owners[slots] = np.zeros(1, self._owners.dtype)
         fill_queue(self._queue, slots.tolist())
 
-    def _read_part(self, slots: NDArray[np.intp]) -> _Part:
+    def _read_part(self, slots: NDArray[np.intp]) -> _SlotPart:
         # Counters are read before totals: the BPF programs count in the other order, so that no call is in a
         # histogram without being in the totals. What is in the totals too early is left for the next read
         # where it would show. Parts are read after their total, for the same reason: no time is reported as
@@ -197,7 +197,9 @@ class Slots:
         top = histograms.index[histograms.start[1:] - 1].astype(np.int64)
         least = lowest_ns(top).astype(np.uint64)
         most = np.where(top == COUNTERS - 1, highest, HIGHEST_OF_INDEX[top].astype(np.uint64))
-        return _Part(slots, calls, added, np.maximum(np.minimum(highest, most), least), histograms, splits)
+        return _SlotPart(
+            slots, calls, added, np.maximum(np.minimum(highest, most), least), histograms, splits
+        )
 
     def _risen(self, slots: NDArray[np.intp]) -> tuple[Histograms, NDArray[np.uint32]]:
         """Returns by how much the counters of ``slots`` rose, and the new values of those that did."""
@@ -218,7 +220,7 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _SlotPart:
     slots: NDArray[np.intp]
     calls: U64
     totals: U64
@@ -244,7 +246,7 @@ def split_up(total_ns: U64, off_ns: U64) -> U64:
     ]
 
 
-def _joined(owners: NDArray[np.void], parts: Sequence[_Part]) -> Counts:
+def _joined(owners: NDArray[np.void], parts: Sequence[_SlotPart]) -> Counts:
     if not parts:
         nothing = np.zeros(0, np.uint64)
         return Counts((), nothing, nothing, nothing, nothing, nothing, Histograms.empty())

@@ -50,7 +50,7 @@ def _path() -> str:
     return os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
 
 
-class Link:
+class ReaderLink:
     """One process that reads NVML. No call waits for it longer than the caller says. Raises OSError if it
     cannot be started."""
 

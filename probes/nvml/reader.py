@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from stalltop.model.call_cost import CallCost
 from stalltop.model.devices.device import DEVICE_COUNTERS, Device, Devices
-from stalltop.probes.nvml.link import NO_LIBRARY, Link, library_there
+from stalltop.probes.nvml.link import NO_LIBRARY, ReaderLink, library_there
 
 PATIENCE_SECONDS: Final = 0.3
 """Seconds that a read waits for new figures; eight GPUs take some tens of ms."""
@@ -28,8 +28,8 @@ MOST_HANGING: Final = 4
 started."""
 
 
-class Reading(Protocol):
-    """The part of `probes.nvml.link.Link` that is used here."""
+class NvmlConnection(Protocol):
+    """The part of `probes.nvml.link.ReaderLink` that is used here."""
 
     def ask(self, **request: object) -> None:
         """Sends a request. Raises OSError."""
@@ -68,7 +68,7 @@ class DeviceReader:
         self,
         environment: Mapping[str, str] | None = None,
         *,
-        begin: Callable[[Mapping[str, str]], Reading] = Link,
+        begin: Callable[[Mapping[str, str]], NvmlConnection] = ReaderLink,
         clock: Callable[[], float] = time.monotonic,
         patience_seconds: float | None = None,
     ) -> None:
@@ -77,8 +77,8 @@ class DeviceReader:
         self._begin = begin
         self._clock = clock
         self._patience = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
-        self._link: Reading | None = None
-        self._hanging: list[Reading] = []
+        self._link: NvmlConnection | None = None
+        self._hanging: list[NvmlConnection] = []
         self._began = self._heard = clock()
         self._next_begin = clock()
         self._looking = False

@@ -55,7 +55,7 @@ class CodeSymbols:
         self._symbols: OrderedDict[Version, _Functions] = OrderedDict()
         self._registered: OrderedDict[Version, _Functions | None] = OrderedDict()
         """Functions by file; None if its code has not been searched yet."""
-        self._parts: dict[int, list[_Part]] = {}
+        self._parts: dict[int, list[_CodeRange]] = {}
         self._files: queue.SimpleQueue[tuple[int, Version] | None] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None
 
@@ -132,19 +132,19 @@ def _read(fd: int, *, registered: bool) -> _Functions:
         return _NOTHING
 
 
-class _Part(NamedTuple):
+class _CodeRange(NamedTuple):
     start: int
     end: int
     offset: int
 
 
-def _executable_parts(pid: int) -> list[_Part]:
+def _executable_parts(pid: int) -> list[_CodeRange]:
     """Returns executable mappings in the order of their addresses. Raises OSError."""
     with open(f"/proc/{pid}/maps", "rb") as file:
         maps = file.read()
-    return [_Part(int(line[1], 16), int(line[2], 16), int(line[3], 16)) for line in _LINE.finditer(maps)]
+    return [_CodeRange(int(line[1], 16), int(line[2], 16), int(line[3], 16)) for line in _LINE.finditer(maps)]
 
 
-def _part_at(parts: list[_Part], address: int) -> _Part | None:
+def _part_at(parts: list[_CodeRange], address: int) -> _CodeRange | None:
     at = bisect.bisect_right(parts, address, key=lambda part: part.start) - 1
     return parts[at] if at >= 0 and address < parts[at].end else None

@@ -54,7 +54,7 @@ class Demangler:
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._command = command
         self._lock = threading.Lock()
-        self._process: _Process | None = None
+        self._process: _DemanglerProcess | None = None
         self._deaths: deque[float] = deque(maxlen=MOST_DEATHS)
         self._ended_it: set[int] = set()
         """Hashes of names that ended the process: they are not asked again."""
@@ -104,7 +104,7 @@ class Demangler:
             self._end()
 
     def _exchange(
-        self, process: _Process, names: Iterable[bytes], patience_seconds: float
+        self, process: _DemanglerProcess, names: Iterable[bytes], patience_seconds: float
     ) -> dict[bytes, bytes]:
         try:
             process.send(names)
@@ -117,10 +117,10 @@ class Demangler:
             self._end()
         return answers
 
-    def _running(self) -> _Process | None:
+    def _running(self) -> _DemanglerProcess | None:
         if self._process is None and not (self._closed or self.no_library or self._resting()):
             try:
-                self._process = _Process(self._command)
+                self._process = _DemanglerProcess(self._command)
             except OSError:
                 self._deaths.append(time.monotonic())
         return self._process
@@ -128,7 +128,7 @@ class Demangler:
     def _resting(self) -> bool:
         return len(self._deaths) == MOST_DEATHS and time.monotonic() - self._deaths[0] < DEATHS_SECONDS
 
-    def _lost(self, process: _Process) -> bytes | None:
+    def _lost(self, process: _DemanglerProcess) -> bytes | None:
         """The name that ``process`` ended with; None where it was asked nothing."""
         self._deaths.append(time.monotonic())
         self._end()
@@ -145,7 +145,7 @@ class Demangler:
             process.end()
 
 
-class _Process:
+class _DemanglerProcess:
     """One such process. Raises OSError where it cannot be started."""
 
     def __init__(self, command: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ def write(
 
     Columns of text are cut so that a table fits ``width`` cells, if possible; None does not limit the width.
     """
-    counted = _Counted(rows)
+    counted = _CountedRows(rows)
     if style == "table":
         _table(out, columns, counted, width, glyphs)
     elif style == "csv":
@@ -41,7 +41,7 @@ def write(
     return counted.number
 
 
-class _Counted:
+class _CountedRows:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self.number = 0

@@ -86,7 +86,7 @@ def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool
     named = sum(names.is_events(table) for table in tree.find_all(exp.Table))
     try:
         for select in list(tree.find_all(exp.Select)):
-            needs += _Part(select, names).rewritten(len(needs), least, maxima)
+            needs += _SelectRewriter(select, names).rewritten(len(needs), least, maxima)
     except AmbiguousNameError:
         return unread(sql)
     if len(needs) != named:  # a view of single calls is in a place that is not rewritten
@@ -109,7 +109,7 @@ def unread(sql: str) -> Plan:
     return Plan(sql, [Need(name, Form.SINGLE, True, True, name) for name in named])
 
 
-class _Part:
+class _SelectRewriter:
     """Rewrites one SELECT."""
 
     def __init__(self, select: exp.Select, names: QueryNames) -> None:

@@ -64,7 +64,7 @@ class Merged:
     """Warnings about windows that could not be read, one line each."""
 
 
-class _Part(NamedTuple):
+class _WindowPart(NamedTuple):
     """One window of one file, before it is read. Parts sort in the order in which windows are written."""
 
     turn: float
@@ -110,7 +110,7 @@ def merge_files(
         parts = heapq.merge(
             *(_parts(number, file, called[number], known) for number, file in enumerate(files)),
         )
-        beside: list[tuple[_Part, _Part]] = []
+        beside: list[tuple[_WindowPart, _WindowPart]] = []
         chosen = list(_without_overlap(parts, merged, paths, beside))
         for left_out, kept in beside:
             _refuse_two_machines(files, left_out, kept)
@@ -186,7 +186,7 @@ def _recalled(file: Recorded, host_id: int) -> Recollection:
         raise UnreadableFileError(f"{file.path} is damaged: its clocks cannot be read ({error})") from None
 
 
-def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock]) -> Iterator[_Part]:
+def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock]) -> Iterator[_WindowPart]:
     """Yield the windows of one file, in its order."""
     moments = file.moments
     columns = zip(
@@ -202,7 +202,7 @@ def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock
         host = names.of(host_id)
         start += _correction(known[host])
         turn = max(turn, start)
-        yield _Part(turn, seconds, number, place, window_id, level, host, start, start + seconds)
+        yield _WindowPart(turn, seconds, number, place, window_id, level, host, start, start + seconds)
 
 
 def _correction(clock: Clock) -> float:
@@ -211,8 +211,11 @@ def _correction(clock: Clock) -> float:
 
 
 def _without_overlap(
-    parts: Iterable[_Part], merged: Merged, paths: Sequence[Path], beside: list[tuple[_Part, _Part]]
-) -> Iterator[_Part]:
+    parts: Iterable[_WindowPart],
+    merged: Merged,
+    paths: Sequence[Path],
+    beside: list[tuple[_WindowPart, _WindowPart]],
+) -> Iterator[_WindowPart]:
     """Yield windows so that no two of a host overlap. Of overlapping windows of two files, the first one
     stays.
 
@@ -220,7 +223,7 @@ def _without_overlap(
     UsageError if two files with the same host name seem to be of two machines.
     """
     hosts = {host.name: host for host in merged.hosts}
-    lasts: dict[str, dict[int, _Part]] = {}
+    lasts: dict[str, dict[int, _WindowPart]] = {}
     taken: set[tuple[str, float, float]] = set()
     others: Counter[tuple[int, str]] = Counter()
     whole: Counter[int] = Counter()
@@ -260,7 +263,7 @@ def _without_overlap(
             )
 
 
-def _refuse_two_machines(files: Sequence[Recorded], left_out: _Part, kept: _Part) -> None:
+def _refuse_two_machines(files: Sequence[Recorded], left_out: _WindowPart, kept: _WindowPart) -> None:
     """Raise UsageError if ``left_out`` is of another machine than ``kept``, which covers its time."""
     a, b = files[left_out.file], files[kept.file]
     try:
@@ -272,7 +275,10 @@ def _refuse_two_machines(files: Sequence[Recorded], left_out: _Part, kept: _Part
 
 
 def _windows(
-    files: Sequence[Recorded], called: Sequence[_Names], known: Mapping[str, Clock], parts: Sequence[_Part]
+    files: Sequence[Recorded],
+    called: Sequence[_Names],
+    known: Mapping[str, Clock],
+    parts: Sequence[_WindowPart],
 ) -> Iterator[tuple[Window, int, Peak] | None]:
     """Yield each window on the merged file's clock, with its level and peak; None for a window that cannot be
     read."""

@@ -64,7 +64,7 @@ class Archive:
         )  # the Linux kernel opens it for the first process
 
     def folder(self, path: Path) -> None:
-        """Add a folder and its parents."""
+        """Adds a folder, and the folders above it that are missing."""
         if str(path) in self._names or path == path.parent:
             return
         self.folder(path.parent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import defaultdict
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -69,3 +70,12 @@ def test_a_start_imports_no_page_that_a_key_opens() -> None:
     script = f"import stalltop.cli.commands.demo, stalltop.tui.app, sys; print(*{later} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True)
     assert done.stdout == "\n", done.stdout + done.stderr
+
+
+def test_names_of_classes_are_unique() -> None:
+    named: defaultdict[str, list[str]] = defaultdict(list)
+    for name, tree in modules().items():
+        for one in tree.body:
+            if isinstance(one, ast.ClassDef):
+                named[one.name].append(name)
+    assert {one: found for one, found in named.items() if len(found) > 1} == {}
