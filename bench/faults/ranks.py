@@ -75,3 +75,14 @@ def nccl_hang(stage: Stage) -> Iterator[Truth]:
     gone = stage.whole("gone_rank", 0, ranks - 1)
     yield Truth(places[(gone + 1) % ranks], places[gone])
     callers[gone].change("~600000000")
+
+
+@fault("small_collectives")
+def small_collectives(stage: Stage) -> Iterator[Truth]:
+    """A rank makes a collective for each of thousands of small tensors."""
+    victim = stage.tenant("victim")
+    caller = stage.process(victim, "train.py", latencies=latencies(8))
+    caller.start(f"!200 {_STEP}")
+    yield Truth(victim)
+    count = stage.whole("elements", 256, 8192)
+    caller.change(f"cudaLaunchKernel:10 ncclAllReduce:200:{count}:7 cudaStreamSynchronize")

@@ -10,6 +10,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu import (
     bound,
     clocks,
+    collectives,
     copies,
     device_faults,
     given,
@@ -35,6 +36,7 @@ _MODULES: Final = (
     device_faults,
     sharing,
     given,
+    collectives,
     nccl,
     hangs,
     bound,
@@ -47,6 +49,7 @@ PROCESS_RULES: Final = (
     *copies.PROCESS_RULES,
     *launches.PROCESS_RULES,
     *graphs.PROCESS_RULES,
+    *collectives.PROCESS_RULES,
 )
 """Rules that are asked about every process that makes calls."""
 

@@ -120,6 +120,16 @@ ILL = [
         ("9,000 copies a second",),
     ),
     UsageCase(
+        "an all-reduce for each small tensor",
+        "small_collectives",
+        [
+            row("ncclAllReduce", 4000, bytes_=4000 * 8192, running=120),
+            *(row("cudaLaunchKernel", 600, running=4), row("cudaStreamSynchronize", 30, gpu=500)),
+        ],
+        (119, 121),
+        ("4,000 collectives a second of 8 KiB", "bucket_cap_mb"),
+    ),
+    UsageCase(
         "a wait after each kernel",
         "sync_storm",
         [
@@ -254,6 +264,15 @@ HEALTHY = {
     "many launches with work that keeps the device busy": [
         *(row("cudaLaunchKernel", 20_000, running=100), row("cudaStreamSynchronize", 20, gpu=300)),
         row(HOST_GAP, 20_000, running=600),
+    ],
+    "gradients reduced in buckets, with small sums beside": [
+        row("ncclAllReduce", 200, bytes_=200 * 25 * MIB, running=8),
+        row("ncclAllReduce", 300, bytes_=300 * 8, running=9),
+        *(row("cudaLaunchKernel", 2000, running=10), row("cudaStreamSynchronize", 20, gpu=800)),
+    ],
+    "small collectives that wait for a late rank": [
+        row("ncclAllReduce", 600, bytes_=600 * 8192, lock=500),
+        *(row("cudaLaunchKernel", 2000, running=10), row("cudaStreamSynchronize", 20, gpu=400)),
     ],
     "graphs captured at start": [
         *(row("cudaGraphInstantiate", 10, running=300), row("cudaStreamEndCapture", 10, running=20)),
