@@ -23,7 +23,7 @@ from stalltop.recordings.read.reading import load  # noqa: E402
 from stalltop.recordings.write.saving import dump  # noqa: E402
 from stalltop.recordings.write.writing import sealed  # noqa: E402
 
-WINDOW: Final = ROOT / "tests" / "tui" / "snapshots" / "window.stalltop"
+WINDOW: Final = ROOT / "tests" / "tui" / "pictures" / "snapshots" / "window.stalltop"
 
 
 def _empty(column: SqlColumn) -> Sql:

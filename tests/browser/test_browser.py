@@ -13,7 +13,7 @@ import pytest
 
 from stalltop.recordings.read.reading import load
 from tests.browser.chromium import DEADLINE, PROGRAM, BrowserPage, browsing
-from tests.tui.browsers import serving
+from tests.tui.serving.browsers import serving
 
 pytestmark = [
     pytest.mark.skipif(

@@ -10,7 +10,7 @@ import pytest
 
 from stalltop.formats.html import report
 from tests.browser.chromium import PROGRAM, BrowserPage, browsing
-from tests.unit.exported import hostile, several
+from tests.windows.exported import hostile, several
 
 pytestmark = [
     pytest.mark.skipif(

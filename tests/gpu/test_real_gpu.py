@@ -16,7 +16,7 @@ from stalltop.model.window import Window
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.nvml.reader import DeviceReader
 from tests.kernel.harness import wait_until
-from tests.kernel.vendor import CUDART12, CUDART13
+from tests.kernel.nvidia.fetched import CUDART12, CUDART13
 
 ROUNDS = 200
 SIZE_BYTES = 1 << 20

@@ -9,7 +9,7 @@ from stalltop.model.chain import Chain, Fix, Link
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import OpenCall, Window
-from tests.unit.windows import Calls, key, window
+from tests.windows.by_hand import Calls, key, window
 
 GAP = RowKey("gpu7", "docker:aa", 100, "python3", HOST_LAYER, HOST_GAP)
 LAUNCH = RowKey("gpu7", "docker:aa", 100, "python3", "runtime", "cudaLaunchKernel")

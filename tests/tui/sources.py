@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from stalltop.model.window import Window
-from tests.unit.full_window import full_window
-from tests.unit.windows import Calls, key, window
+from tests.windows.by_hand import Calls, key, window
+from tests.windows.full import full_window
 
 
 class FedSource:

@@ -38,7 +38,7 @@ SORTS = (
     "procs", "device", "gpu_memory",
 )
 """The columns by which rows can be sorted. These three tables are repeated here for the same reason as the
-themes; ``tests/unit/test_config.py`` compares the columns with ``tui.tables.columns.now``."""
+themes; ``tests/unit/tui/test_config.py`` compares the columns with ``tui.tables.columns.now``."""
 # fmt: on
 LEAST_INTERVAL, MOST_INTERVAL = 0.25, 60.0
 """Limits of the seconds between two samples."""

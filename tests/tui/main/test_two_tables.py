@@ -1,0 +1,147 @@
+"""Tests how two and three tables share the screen and return to their place after one was enlarged."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.screenshots import window as pictured
+from stalltop.tui.main.layout import BESIDE_FROM, first_cells, heights, third_below
+from tests.tui.screen import Screen, running
+from tests.tui.sources import numbered
+from tests.windows.by_hand import Calls, key, window
+
+
+def heads(screen: Screen) -> list[str]:
+    """Return the first column head of each table, from top to bottom."""
+    found = (line.split()[0] for line in screen.text().splitlines() if "TOTAL" in line)
+    return [head.lstrip("▸·") for head in found]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+async def test_a_second_table_that_was_enlarged_goes_back_to_its_place(rows: int) -> None:
+    async with running(numbered(0), size=(120, 42)) as screen:
+        tables = screen.app.main.tables
+        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"])
+        await screen.press("down", "tab", *["down"] * rows, "r")
+        chosen = tables.second.chosen_key
+        await screen.press("e")
+        await screen.until(lambda: heads(screen) == ["OPERATION"])
+        assert tables.main.cursor_key == chosen, "the enlarged table keeps the chosen row"
+        await screen.press("e")
+        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"] and tables.second.has_focus)
+        assert tables.second.cursor_key == chosen
+        assert tables.main.cursor_key == tables.main.data.key(1)
+        assert "▼TOTAL" in next(line for line in screen.text().splitlines() if "CONTAINER" in line)
+        assert "▲TOTAL" in next(line for line in screen.text().splitlines() if "OPERATION" in line)
+
+
+async def test_a_pivot_of_an_enlarged_table_stays_afterwards() -> None:
+    async with running(numbered(0), size=(120, 42)) as screen:
+        await screen.press("tab", "e")
+        await screen.until(lambda: heads(screen) == ["OPERATION"])
+        await screen.press("l", "e")
+        await screen.until(lambda: heads(screen) == ["LAYER", "OPERATION"])
+
+
+async def test_a_short_second_table_leaves_its_room_to_the_first() -> None:
+    calls = [Calls(key(f"operation{at:02}"), [1_000]) for at in range(60)]
+    async with running(window(calls), size=(120, 42)) as screen:
+        main, second = screen.app.main.tables.main, screen.app.main.tables.second
+        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"])
+        await screen.until(lambda: main.size.height == 4 < second.size.height)
+        await screen.press("enter")
+        await screen.until(lambda: heads(screen) == ["OPERATION", "PROCESS"])
+        await screen.until(lambda: second.size.height == 4 < main.size.height)
+        await screen.press("escape")
+        await screen.until(lambda: main.size.height == 4 < second.size.height)
+
+
+async def test_tables_side_by_side_have_a_legend_of_splits_and_the_layer_of_operations() -> None:
+    async with running(pictured(), size=(200, 60)) as screen:
+        for wanted in ("containers", "operations"):
+            if wanted == "operations":
+                await screen.press("o")
+            await screen.until(lambda wanted=wanted: screen.app.main.tables.main.data.title[0][0] == wanted)  # type: ignore[misc]
+            await screen.sees("R run  q queue")
+            head = next(line for line in screen.text().splitlines() if "TOTAL" in line)
+            assert head.count("SPLIT") == 2
+            assert "LAYER" in head
+    async with running(pictured(), size=(80, 24)) as screen:
+        await screen.sees("CONTAINER")
+        assert "R run" not in screen.text(), "there is a legend but no split"
+
+
+def test_the_second_of_two_tables_takes_what_the_first_can_spare() -> None:
+    assert first_cells(BESIDE_FROM, 50) == first_cells(BESIDE_FROM, 50, gives=False) == BESIDE_FROM // 2
+    assert [first_cells(width, 50) for width in (200, 240, 400)] == [92, 110, 190]
+    assert first_cells(200, 50, gives=False) == 108
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [(3, 60, ("4", "1fr")), (60, 3, ("1fr", "4")), (60, 60, ("30fr", "70fr")), (3, 3, ("4", "1fr"))],
+)
+def test_a_table_gets_the_lines_that_a_short_other_one_does_not_need(
+    first: int, second: int, found: tuple[str, str]
+) -> None:
+    assert heights(40, 30, first, second) == found
+
+
+@pytest.mark.parametrize(
+    ("height", "first", "second", "found"),
+    [
+        (50, 12, 60, "first"),
+        (50, 60, 12, "second"),
+        (50, 60, 60, ""),
+        (50, 4, 4, "first"),
+        (20, 12, 60, ""),
+        (50, 40, 60, ""),
+    ],
+)
+def test_a_third_table_stands_below_the_shorter_of_two_where_it_has_room(
+    height: int, first: int, second: int, found: str
+) -> None:
+    assert third_below(height, first, second) == found
+
+
+async def test_tab_cycles_through_three_tables_and_each_keeps_its_state() -> None:
+    async with running(numbered(0), size=(200, 60)) as screen:
+        tables = screen.app.main.tables
+        await screen.until(lambda: screen.names("third")[:1] == ["tritonserver 200"], "no third table")
+        await screen.until(lambda: tables.third.size.height > 30 > tables.main.size.height, "no room")
+        await screen.press("tab", "tab", "r", "down")
+        await screen.until(lambda: tables.third.has_focus and "▲TOTAL" in screen.text())
+        await screen.until(lambda: screen.names("third")[-1] == "tritonserver 200")
+        chosen = tables.third.chosen_key
+        # Enter one of its rows and leave it again.
+        await screen.press("enter")
+        await screen.until(lambda: "processes › " in screen.text())
+        await screen.press("escape")
+        await screen.until(lambda: tables.third.has_focus and tables.third.chosen_key == chosen)
+        # Enlarge the table and restore it.
+        await screen.press("e")
+        await screen.until(lambda: heads(screen) == ["PROCESS"])
+        await screen.press("e")
+        await screen.until(lambda: tables.third.has_focus and tables.third.display)
+        await screen.press("tab")
+        await screen.until(lambda: tables.main.has_focus)
+        # There is no third table if the second is hidden or if there are few lines.
+        await screen.press("5")
+        await screen.until(lambda: not tables.third.display)
+        await screen.press("5")
+        await screen.until(lambda: tables.third.display)
+        await screen.pilot.resize_terminal(200, 24)
+        await screen.until(lambda: not tables.third.display)
+
+
+async def test_a_third_table_stands_below_the_second_where_that_is_shorter() -> None:
+    calls = [Calls(key(f"operation{at:02}"), [1_000]) for at in range(60)]
+    async with running(window(calls), size=(200, 60)) as screen:
+        tables = screen.app.main.tables
+        await screen.press("o")
+        await screen.until(lambda: tables.third.display and tables.third.region.x > 80)
+        await screen.until(lambda: tables.main.size.height > tables.second.size.height)
+        await screen.press("tab", "tab")
+        await screen.until(lambda: tables.third.has_focus)
+        await screen.press("p")
+        await screen.until(lambda: tables.main.has_focus)

@@ -1,0 +1,121 @@
+"""Tests that each fault of the host gives one chain, with its cause and culprit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stalltop.diagnosis.engine import Diagnosis, explain
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
+from stalltop.model.evidence import HOST_GAP, Evidence
+from stalltop.model.window import Window
+from tests.unit.diagnosis.host.faults import (
+    FAULTS,
+    LAUNCHES,
+    faults,
+    io,
+    plus,
+    work,
+    worker_gap,
+)
+from tests.windows.evidence import (
+    SYSTEM,
+    TRAIN,
+    charge,
+    row,
+    rows_of,
+    window,
+)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_first_chain_names_cause_and_culprit(name: str) -> None:
+    made, tenant, pid = FAULTS[name]
+    first = faults(explain(made()))[0]
+    assert first.cause == name.split()[0]
+    assert first.tenant == TRAIN
+    culprit = first.culprits[0]
+    assert (culprit.tenant, culprit.pid) == (tenant, pid)
+    assert first.fixes
+    assert first.links[0].role == "effect"
+    assert first.links[0].depth == 0
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_gives_only_one_chain(name: str) -> None:
+    told = faults(explain(FAULTS[name][0]()))
+    assert [chain.cause for chain in told if chain.severity not in ("low", "info")] == [name.split()[0]]
+
+
+def with_contention(share: float, longest_ms: float) -> Window:
+    """Returns calls of 1 ms each and six longer ones, which are the p99 of 500."""
+    calls = row("cudaGraphLaunch", 500, running=500, runqueue=1000 * share, longest_ms=longest_ms)
+    others = row(HOST_GAP, 500, running=500 - 1000 * share)
+    charged = charge("runqueue", 1000 * share, 900, operation="cudaGraphLaunch")
+    return replace(
+        window([calls, others], charges=[charged]),
+        rows=rows_of([calls._replace(slow_calls=6), others]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "longest_ms", "known", "severities"),
+    [
+        pytest.param(0.12, 1.1, False, ["medium"], id="large"),
+        pytest.param(0.04, 30.0, False, [], id="small, no baseline"),
+        pytest.param(0.04, 30.0, True, ["low"], id="small, above the baseline"),
+        pytest.param(0.04, 1.1, True, [], id="small, at the baseline"),
+        pytest.param(0.01, 30.0, True, [], id="tiny"),
+    ],
+)
+def test_a_small_loss_is_reported_where_calls_exceed_their_baseline(
+    share: float, longest_ms: float, known: bool, severities: list[str]
+) -> None:
+    normals = Normals()
+    for _ in range(KNOWN_WINDOWS if known else 0):
+        normals.learn(Facts(with_contention(0.001, 1.0)))
+    chains = faults(explain(with_contention(share, longest_ms), normals=normals))
+    assert [chain.severity for chain in chains if chain.cause == "cpu_contention"] == severities
+
+
+def test_unattributed_run_queue_time_has_no_culprit() -> None:
+    (chain,) = faults(explain(window([LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)])))
+    assert (chain.cause, chain.culprits, chain.confidence) == ("cpu_contention", (), 0.0)
+    assert any("who had the CPU" in line for line in chain.unknown)
+
+
+def test_the_tracer_itself_is_named() -> None:
+    taken = charge("runqueue", 390, 77, culprit_tenant=SYSTEM, culprit_process="stalltop")
+    diagnosis = Diagnosis(own_pid=77)
+    for second in range(3):
+        look = window([LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)], charges=[taken], start=second)
+        (chain, *_) = diagnosis.add(look).chains or [None]
+    assert chain is not None
+    assert chain.cause == "tracer"
+
+
+def test_the_tracer_costs_each_process_only_its_own_probes() -> None:
+    """Eight ranks that lose 1 % each lose 8 % of a CPU, but none of them has a problem."""
+    ranks = []
+    for pid in range(100, 108):
+        ranks.append(row("cudaLaunchKernel", 10_000, pid=pid, running=80))
+        ranks.append(row(HOST_GAP, 40, pid=pid, running=900))
+    assert not faults(explain(window(ranks, probe_ns=1_000)))
+    busy = [row("cudaGraphLaunch", 100_000, pid=200, running=200), row(HOST_GAP, 40, pid=200, running=790)]
+    (chain,) = faults(explain(window([*ranks, *busy], probe_ns=1_000)))
+    assert (chain.cause, chain.pid, round(chain.lost_ms_per_s)) == ("tracer", 200, 100)
+
+
+def test_an_unproven_disk_is_reported_as_a_guess() -> None:
+    """Another process of the tenant uses vda; the worker may read from a file system without a block
+    device."""
+    one = plus(
+        plus(worker_gap(600), work(disk=800, running=100, runqueue=10)),
+        window(evidence=Evidence(block_io=(io(TRAIN, 150, "logger", 100),))),
+    )
+    (chain,) = faults(explain(one))
+    assert chain.confidence < 0.5
+    assert any("network file system" in line for line in chain.unknown)
+    assert next(link for link in chain.links if link.device == "vda").share is None

@@ -1,0 +1,228 @@
+"""Tests fixes for host causes: commands fit the tenant's runtime, and their figures are sensible."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stalltop.diagnosis.engine import explain
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import commands
+from stalltop.model.chain import Fix
+from stalltop.model.evidence import TenantUse
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Window
+from tests.unit.diagnosis.host.faults import (
+    FAULTS,
+    MIB,
+    MS,
+    cfs_throttling,
+    cpu_contention,
+    cpu_pinning,
+    faults,
+    oom_kill,
+    own_threads,
+    plus,
+    replace_evidence,
+)
+from tests.windows.evidence import (
+    TRAIN,
+    charge,
+    window,
+)
+
+USER = "/user.slice/user-1000.slice/user@1000.service/app.slice"
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        # The trainer may run anywhere, so the culprit gets the upper half of the CPUs.
+        ("cpu_contention", "taskset -acp 2-3 900"),
+        ("cpu_contention", "podman update --cpus 0.95 cdcdcdcdcdcd"),
+        # It used 0.3 CPUs and was throttled for 690 ms of a second.
+        ("cfs_throttling", "docker update --cpus 0.99 abababababab"),
+        ("cpu_pinning", "taskset -acp 0-3 100"),
+        ("loader_disk", "ionice -c3 -p $(ls /proc/900/task)"),
+        # It reads 52.4 MB a second from vda.
+        (
+            "loader_disk",
+            "podman update --device-read-bps /dev/vda:26214400 cdcdcdcdcdcd",
+        ),
+        ("tcp_retransmits", "nsenter -t 100 -n ss -tinp state established"),
+        ("reclaim", "docker update --memory 128m --memory-swap 256m abababababab"),
+        ("oom_kill", "docker update --memory 192m --memory-swap 384m abababababab"),
+    ],
+)
+def test_a_fix_has_the_command_for_its_fault(name: str, command: str) -> None:
+    chain = faults(explain(FAULTS[name][0]()))[0]
+    assert command in [fix.command for fix in chain.fixes]
+
+
+@pytest.mark.parametrize(
+    ("tenant", "cpus", "memory"),
+    [
+        (
+            Tenant("unit:cron", "cron", "unit", "systemd", cgroup_path="/system.slice/cron.service"),
+            "systemctl set-property --runtime cron.service CPUQuota=50%",
+            "systemctl set-property --runtime cron.service MemoryMax=64M",
+        ),
+        (
+            Tenant("user:train", "train", "unit", "user", cgroup_path=f"{USER}/train.service"),
+            "systemctl --user -M 1000@ set-property --runtime train.service CPUQuota=50%",
+            "systemctl --user -M 1000@ set-property --runtime train.service MemoryMax=64M",
+        ),
+        # The system's engine does not know a user's containers.
+        (Tenant("podman:ab", "x", "container", "podman", "ab", cgroup_path=f"{USER}/libpod-ab"), "", ""),
+        # The kubelet would undo the change.
+        (Tenant("cri:aa", "serve", "pod", "containerd", "aa", "llm-0", "prod", 8, "/kubepods/aa"), "", ""),
+        # The files of a cgroup are known only where they were read.
+        (Tenant("cgroup:9", "odd", cgroup_id=9, cgroup_path="/odd"), "", ""),
+        (None, "", ""),
+    ],
+)
+def test_commands_fit_the_runtime_of_the_tenant(tenant: Tenant | None, cpus: str, memory: str) -> None:
+    about = Facts(replace(window(), tenants={tenant.id: tenant} if tenant else {}))
+    identity = tenant.id if tenant else "gone"
+    assert commands.limit_cpus(about, identity, 0.5) == cpus
+    assert commands.limit_memory(about, identity, 64 * MIB) == memory
+    # The tenant must not raise the limit of a parent cgroup.
+    assert commands.limit_cpus(about, identity, 0.5, now_by="/kubepods") == ""
+    assert commands.limit_memory(about, identity, 64 * MIB, now_by="/kubepods") == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "cpus", "memory"),
+    [
+        (
+            1,
+            "echo 100000 > {cpu}/cpu.cfs_period_us && echo 50000 > {cpu}/cpu.cfs_quota_us",
+            "echo 64M > {memory}/memory.limit_in_bytes",
+        ),
+        (2, "echo '50000 100000' > {cpu}/cpu.max", "echo 64M > {memory}/memory.max"),
+        (0, "", ""),
+    ],
+)
+def test_limits_are_written_to_the_files_of_the_cgroup_version(version: int, cpus: str, memory: str) -> None:
+    path = "/odd 'one"
+    tenant = Tenant("cgroup:7", "odd 'one", cgroup_id=7, cgroup_path=path)
+    use = TenantUse(
+        tenant.id,
+        cpu_folder=f"/sys/fs/cgroup/cpu{path}",
+        cpu_version=version,
+        memory_folder=f"/sys/fs/cgroup/memory{path}",
+        memory_version=version,
+    )
+    about = Facts(replace(window(tenants=[use]), tenants={tenant.id: tenant}))
+    folders = {"cpu": shlex.quote(use.cpu_folder), "memory": shlex.quote(use.memory_folder)}
+    assert commands.limit_cpus(about, tenant.id, 0.5) == cpus.format(**folders)
+    assert commands.limit_memory(about, tenant.id, 64 * MIB) == memory.format(**folders)
+    # A limit set by another cgroup is changed in that cgroup's folder.
+    above = replace(use, quota_cgroup="/", memory_cgroup="/")
+    about = Facts(replace(window(tenants=[above]), tenants={tenant.id: tenant}))
+    assert commands.limit_cpus(about, tenant.id, 0.5) == ""
+    assert commands.limit_memory(about, tenant.id, 64 * MIB) == ""
+
+
+def fixes_of(one: Window) -> list[Fix]:
+    return list(faults(explain(one))[0].fixes)
+
+
+def test_each_large_culprit_gets_a_fix() -> None:
+    """Host processes of one name are not one tenant, so the container that took most comes first."""
+    host = Tenant("process:0/python", "python", "process")
+    low = cpu_contention()
+    noise = [
+        charge("runqueue", 60 + number, 700 + number, culprit_tenant=host.id, culprit_process="python")
+        for number in range(7)
+    ]
+    taken = [*noise, charge("runqueue", 200, 900), charge("runqueue", 30, 5, culprit_tenant="process:ended")]
+    low = replace(
+        low, tenants={**low.tenants, host.id: host}, evidence=replace(low.evidence, charges=tuple(taken))
+    )
+    chain = faults(explain(low))[0]
+    assert [link.pid for link in chain.links if link.role == "culprit"] == [900, 0]
+    first, of_many, half = chain.fixes
+    assert first.command == "taskset -acp 2-3 900"
+    assert of_many.command == "taskset -acp 2-3 706"
+    assert of_many.text.endswith("pid 706, which took most, then 705, 704, 703, 702, 701, …")
+    assert "halve" in half.text
+
+
+def used_by(tenant: str, **use: Any) -> Window:
+    return window(tenants=[TenantUse(tenant, **use)], cpus=(100, 100, 100, 100))
+
+
+@pytest.mark.parametrize(("used", "quota"), [(0.1, False), (0.9, False), (1.1, True), (2.0, True)], ids=str)
+def test_a_neighbour_that_uses_little_gets_no_quota(used: float, quota: bool) -> None:
+    low = replace_evidence(cpu_contention(), events=(), cpu_ns=round(used * 1e9))
+    assert any("--cpus" in fix.command for fix in fixes_of(low)) is quota
+    assert fixes_of(low)[0].command.startswith("taskset")
+
+
+def test_a_quota_is_raised_at_most_to_the_cpus_of_the_host() -> None:
+    # Throttled time is summed over all CPUs, so it can exceed a second per second.
+    fix, *_ = fixes_of(replace_evidence(cfs_throttling(), events=(), throttled_ns=30_000 * MS))
+    assert fix.command == "docker update --cpus 4.00 abababababab"
+    assert "that the host has" in fix.text
+
+
+def test_a_memory_limit_is_raised_at_most_to_the_memory_of_the_host() -> None:
+    def raised(limit_bytes: int) -> Fix:
+        return fixes_of(replace_evidence(oom_kill(), events=(), oom_kills=1, memory_limit_bytes=limit_bytes))[
+            0
+        ]
+
+    assert raised(48 << 30).command == "docker update --memory 65536m --memory-swap 131072m abababababab"
+    assert "that the host has" in raised(48 << 30).text
+    assert raised(64 << 30).command == ""
+    assert "(memory.max of cgroup /docker/train)" in raised(1 << 30).text
+
+
+@pytest.mark.parametrize(("quota", "threads"), [(None, 4), (2.0, 2), (0.5, 1), (9.0, 4)])
+def test_the_number_of_own_threads_follows_the_quota(quota: float | None, threads: int) -> None:
+    fix, *_ = fixes_of(plus(own_threads(), used_by(TRAIN, cpu_quota=quota)))
+    assert f"OMP_NUM_THREADS={threads} " in fix.text
+    # The variable takes effect at the next start; there is no command to run.
+    assert fix.command == ""
+
+
+@pytest.mark.parametrize(
+    ("cpuset", "command"),
+    [
+        ("", "taskset -acp 2-3 900"),
+        ("0-3", "taskset -acp 2-3 900"),
+        ("1-2", "taskset -acp 2 900"),
+        ("0-1", "renice -n 19 -p $(ls /proc/900/task)"),
+    ],
+)
+def test_a_culprit_is_moved_within_the_cpus_of_its_cgroup(cpuset: str, command: str) -> None:
+    fix, *_ = fixes_of(replace_evidence(cpu_contention(), events=(), cpuset=cpuset))
+    assert fix.command == command
+
+
+@pytest.mark.parametrize(
+    ("cpuset", "expected"),
+    [
+        ("", ["taskset -acp 0-3 100", "docker update --cpuset-cpus 0-3 abababababab"]),
+        ("0-3", ["taskset -acp 0-3 100"]),
+        ("1-2", ["taskset -acp 1-2 100", "docker update --cpuset-cpus 0-3 abababababab"]),
+        ("2", ["docker update --cpuset-cpus 0-3 abababababab"]),
+    ],
+)
+def test_fixes_for_pinning_tell_a_cpuset_from_an_affinity(cpuset: str, expected: list[str]) -> None:
+    fixes = fixes_of(
+        plus(cpu_pinning(), window(tenants=[TenantUse(TRAIN, cpuset=cpuset)], cpus=(5, 8, 100, 12)))
+    )
+    assert [fix.command for fix in fixes] == expected
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fixes_that_only_inspect_are_marked(name: str) -> None:
+    """A user who copies an unmarked fix expects it to change something."""
+    looks = ("top ", "dmesg", "cat ", "nsenter")
+    for fix in faults(explain(FAULTS[name][0]()))[0].fixes:
+        assert fix.look is fix.command.startswith(looks), fix

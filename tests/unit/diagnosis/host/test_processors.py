@@ -1,0 +1,28 @@
+"""Tests which CPUs have room for a process that may not use them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host.processors import idle_elsewhere
+from tests.unit.diagnosis.host.faults import cpu_pinning
+
+
+@pytest.mark.parametrize(
+    ("busy", "idle"),
+    [
+        ((5, 8, 100, 12), {0, 1, 3}),
+        ((5, 60, 70, 46), {0}),  # the others are not clearly less busy
+        ((80, 90, 100, 70), set()),
+        ((0, 0, 40, 0), set()),  # waits there are short bursts
+    ],
+)
+def test_cpus_have_room_if_they_are_clearly_less_busy(busy: tuple[float, ...], idle: set[int]) -> None:
+    """The process may run only on CPU 2."""
+    pinned = cpu_pinning()
+    assert pinned.system is not None
+    facts = Facts(replace(pinned, system=replace(pinned.system, cpu_each_percent=busy)))
+    assert idle_elsewhere(facts, 100) == idle

@@ -1,0 +1,68 @@
+"""Tests the state in the header line of the screen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stalltop.model.window import Coverage, Missing
+from stalltop.tui.main.status import header_state, window_text
+from tests.windows.by_hand import window
+
+
+@pytest.mark.parametrize(
+    ("simulated", "demo", "frozen", "silent", "state", "level"),
+    [
+        (False, False, False, 0.0, "LIVE", "good"),
+        (False, True, False, 0.0, "LIVE DEMO", "good"),
+        (True, False, False, 0.0, "SIMULATED", "warn"),
+        (True, True, False, 0.0, "SIMULATED", "warn"),
+        (False, False, True, 0.0, "FROZEN", "warn"),
+        (False, True, True, 0.0, "FROZEN DEMO", "warn"),
+        (True, False, True, 0.0, "FROZEN SIMULATED", "warn"),
+        (False, False, False, 5.0, "NO DATA 5s", "bad"),
+        (False, True, False, 5.0, "DEMO NO DATA 5s", "bad"),
+        (True, True, False, 5.0, "SIMULATED NO DATA 5s", "bad"),
+        (False, False, True, 5.0, "FROZEN NO DATA 5s", "bad"),
+        (False, True, True, 5.0, "FROZEN DEMO NO DATA 5s", "bad"),
+        (True, True, True, 5.0, "FROZEN SIMULATED NO DATA 5s", "bad"),
+    ],
+)
+def test_simulated_windows_and_demos_are_always_marked(
+    simulated: bool, demo: bool, frozen: bool, silent: float, state: str, level: str
+) -> None:
+    one = replace(window(), simulated=simulated)
+    said = header_state(
+        one, 10.0, frozen_at=one.end if frozen else None, silent=silent, still=False, demo=demo
+    )
+    words = said.state.split()
+    if frozen:
+        words.pop(1)  # the time of day
+    assert (" ".join(words), said.level) == (state, level)
+
+
+@pytest.mark.parametrize(("simulated", "end"), [(False, ""), (True, " SIMULATED")])
+def test_a_file_of_simulated_tenants_is_marked(simulated: bool, end: str) -> None:
+    said = header_state(
+        replace(window(), simulated=simulated), None, frozen_at=None, silent=9.0, still=True
+    ).state
+    assert said.startswith("SAVED ")
+    assert said.endswith(end)
+    assert "NO DATA" not in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(9.0, "last 10s"), (11.0, "last 10s"), (10.3, "last 10s"), (4.2, "last 4s of 10s"), (13.0, "last 13s")],
+)
+def test_small_delays_of_windows_do_not_change_the_text(seconds: float, said: str) -> None:
+    one = replace(window(), seconds=seconds)
+    assert window_text(one, 10.0) == said
+
+
+def test_an_unknown_name_does_not_count_as_an_untraced_process() -> None:
+    gaps = Missing("/lib", "broken"), Missing("a program", "no symbols", pid=7), Missing("names", "no answer")
+    one = replace(window(), coverage=Coverage(processes=3, missing=gaps))
+    said = header_state(one, 10.0, frozen_at=None, silent=0.0, still=False, demo=False)
+    assert said.traced == "traced 3/5"

@@ -1,0 +1,59 @@
+"""Makes devices that several tenants share, and windows with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.devices.sharing import Sharer, Sharing
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Window
+from tests.windows.evidence import Spent, window
+
+GIB = 1 << 30
+POD = Tenant("cri:new", "new", "pod", "containerd", pod="web-0", namespace="lab", pod_uid="uid-2")
+SERVER = DeviceProcess(9, "C", 30 << 20, "unit:mps", process="nvidia-cuda-mps")
+
+
+def gpu(*processes: DeviceProcess, index: int = 0, **told: object) -> Device:
+    return Device(index, f"GPU-{index}", "H100", processes=processes, **told)  # type: ignore[arg-type]
+
+
+def on(*devices: Device, rows: Sequence[Spent] = (), **others: object) -> Window:
+    """Returns a window with these devices, all of them allocatable and all tenants known to the scheduler."""
+    made = window(rows, devices=Devices(devices))
+    given = tuple(uuid for one in devices for uuid in (one.uuid, *(part.uuid for part in one.instances)))
+    said = replace(made.coverage, scheduled=(*made.tenants, POD.id), schedulable=given)
+    return replace(made, **{"coverage": said, **others})  # type: ignore[arg-type]
+
+
+def client(pid: int, tenant: str, kind: str = "M+C", **told: object) -> DeviceProcess:
+    return DeviceProcess(pid, kind, GIB, tenant, **told)  # type: ignore[arg-type]
+
+
+def at(device: str, spent: Spent) -> Spent:
+    return spent._replace(key=spent.key._replace(device=device))
+
+
+def sharer(sharing: Sharing, tenant: str) -> Sharer:
+    return next(one for one in sharing.sharers if one.tenant == tenant)
+
+
+def divided(listed_with_instances: bool) -> Device:
+    holders = {
+        n: client(100 + n, f"docker:{n}", "C", gpu_instance=7 + n, compute_instance=0) for n in range(7)
+    }
+    instances = tuple(
+        MigInstance(
+            0, n, f"MIG-{n}", "1g.10gb", 7 + n, 0,
+            processes=(holders[n],) if listed_with_instances else (),
+        )
+        for n in range(7)
+    )  # fmt: skip
+    return gpu(*(() if listed_with_instances else holders.values()), mig=True, instances=instances)
+
+
+def pod(name: str, tenant: str = "", device: str = "GPU-0::1", uid: str = "") -> Allocation:
+    return Allocation("lab", name, "main", "nvidia.com/gpu.shared", (device,), uid, tenant)
