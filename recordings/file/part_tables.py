@@ -235,15 +235,15 @@ RECORDS: Final = (
     ),
     part(
         "gone_devices",
-        "GPUs and MIG devices that a window which was put together saw, and that are not there at its end; in"
-        " the order in which they were last seen.",
+        "GPUs and MIG devices that had gone before the end of a merged window; in the order in which they were"
+        " last read.",
         _c("uuid", TEXT, "its UUID"),
         _c(
             "label",
             TEXT,
-            "the number that it had last; rows have its UUID where a later device has it",
+            "the number that it had last; rows have its UUID if a later device has that number",
         ),
-        _c("counts", TEXT, "JSON list of [column of `devices`, sum]: what it counted in the window"),
+        _c("counts", TEXT, "JSON list of [column of `devices`, sum]: its counters in the window"),
         _c("xids", TEXT, "JSON list of critical errors that the driver reported"),
         kind=GoneDevice,
     ),
