@@ -108,16 +108,14 @@ class Chain:
 
     @property
     def culprits(self) -> tuple[Link, ...]:
-        """Links of role ``culprit``, each culprit once, the greatest loss first; may be empty."""
+        """Links of role ``culprit``, each culprit once, the one that the summary names first; may be
+        empty."""
         found: dict[tuple[str, int, str, str], Link] = {}
-        told = 0
         for link in self.links:
             if link.role == "culprit":
-                told += 1
                 key = link.tenant, link.pid, link.process, link.device
                 found[key] = found[key].plus(link) if key in found else link
-        several = len(found) < told  # links of several losses were merged, so their order is lost
-        return tuple(sorted(found.values(), key=lambda link: -(link.ns_per_s or 0.0) if several else 0.0))
+        return tuple(found.values())
 
 
 def worst_first(chain: Chain) -> tuple[bool, int, int, float, str]:
