@@ -17,12 +17,13 @@ from stalltop.diagnosis.host.losses import Who
 from stalltop.model.chain import Link
 
 REMEMBERED_SECONDS: Final = 5.0
-"""Time constant of the exponential weight, s. After it, what was taken counts 1/e. Twice this constant is
-averaged over: about as many task switches of ordinary neighbours as give each its share within some percent.
-After a change of culprits the new one leads after 0.8 of it, besides the time that rules look back."""
-STAYS_FIRST: Final = 1.25
-"""Factor by which another culprit must have taken more than the one that is named first, to replace it: the
-noise that is left of equal neighbours after ``REMEMBERED_SECONDS``."""
+"""Time constant of the exponential weight, s: what was taken that long ago counts 1/e. An exponential weight
+needs no history, and has no edge at which an old burst suddenly drops out. With this constant a sum averages
+over about ten seconds. A new culprit, of the same size, comes first after about this constant, and the second
+or two that rules look back."""
+STAYS_FIRST: Final = 1.5
+"""Factor by which another culprit must have taken more than the one that is named first, to replace it. Sums
+of neighbours that take between half and one and a half times their mean each second hardly differ as much."""
 LEAST_REMEMBERED: Final = 1e-3
 """Part of what the greatest culprit took below which a culprit that takes nothing now is forgotten."""
 OTHERS: Final = "others"
@@ -44,7 +45,7 @@ class Blame:
         weight = math.exp(-max(seconds, 0.0) / REMEMBERED_SECONDS)
         return Blame(
             self.first,
-            {pid: {who: weight * sum_ for who, sum_ in by.items()} for pid, by in self.taken.items()},
+            {pid: {who: weight * taken for who, taken in by.items()} for pid, by in self.taken.items()},
         )
 
 
