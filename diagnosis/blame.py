@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from stalltop.diagnosis.host.losses import Who
-from stalltop.model.chain import Link
+from stalltop.model.chain import OTHERS, Link
 
 REMEMBERED_SECONDS: Final = 5.0
 """Time constant of the exponential weight, s: what was taken that long ago counts 1/e. An exponential weight
@@ -26,8 +26,6 @@ STAYS_FIRST: Final = 1.5
 of neighbours that take between half and one and a half times their mean each second hardly differ as much."""
 LEAST_REMEMBERED: Final = 1e-3
 """Part of what the greatest culprit took below which a culprit that takes nothing now is forgotten."""
-OTHERS: Final = "others"
-"""Process name of culprits that are told as one."""
 _SEVERAL: Final = re.compile(r" \(\d+ processes\)$")
 
 
@@ -87,7 +85,14 @@ def several(process: str, count: int) -> str:
 
 def rest(taken: Iterable[Who], named: Collection[Who]) -> str:
     """Returns the text for those of ``taken`` that are not among ``named``, as `culprit_of` returns them."""
-    left = {who for who in taken if who not in named and who._replace(pid=0) not in named}
+    told = {(who.tenant, who.process) for who in named}
+    left = {
+        who
+        for who in taken
+        if who not in named
+        and who._replace(pid=0) not in named
+        and (who.pid or (who.tenant, who.process) not in told)
+    }
     known = sum(who.process != OTHERS for who in left) or 1
     more = "" if all(who.pid for who in left) else "at least "
     return f"{OTHERS}, {more}{known} process{'' if known == 1 else 'es'}"

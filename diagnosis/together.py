@@ -9,10 +9,10 @@ from functools import reduce
 from itertools import groupby
 from typing import Final
 
-from stalltop.diagnosis.blame import OTHERS, STAYS_FIRST, culprit_of, rest
+from stalltop.diagnosis.blame import STAYS_FIRST, culprit_of, rest
 from stalltop.diagnosis.host.losses import Who
 from stalltop.diagnosis.suspicion import Suspicion
-from stalltop.model.chain import Fix, Link
+from stalltop.model.chain import OTHERS, Fix, Link
 
 MOST_TOLD: Final = 3
 """Maximum number of findings whose steps are listed, and of culprits of each; smaller findings count only if
@@ -164,7 +164,7 @@ def _few_culprits(links: Iterable[Link], taken: Collection[Who]) -> list[Link]:
     for (role, _), beside in groupby(links, key=lambda link: (link.role, link.depth)):
         run = list(beside)
         if role == "culprit":
-            named = [link for link in run if link.process != OTHERS or link.tenant]
+            named = [link for link in run if not link.of_others]
             named[1:] = sorted(named[1:], key=lambda link: -(link.ns_per_s or 0.0))
             most = MOST_TOLD if taken else len(named)
             left = [*named[most:], *(link for link in run if link not in named)]

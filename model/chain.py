@@ -12,6 +12,9 @@ Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """Severities, worst first. ``info`` is not a fault: it says what bounds a workload."""
 
+OTHERS: Final = "others"
+"""Process name of culprits that are told as one."""
+
 Role = Literal["effect", "mechanism", "culprit", "reason", "factor"]
 
 
@@ -37,6 +40,11 @@ class Link:
     depth: int = 1
     """Number of steps from the effect, which has 0. Links of equal depth are siblings under the link
     before."""
+
+    @property
+    def of_others(self) -> bool:
+        """Returns whether it stands for all culprits that the other links do not name."""
+        return self.role == "culprit" and self.process == OTHERS and not self.tenant
 
     def plus(self, other: Link) -> Link:
         """Adds the share and the time of ``other``, the same step of another loss."""
@@ -105,6 +113,13 @@ class Chain:
     def identity(self) -> str:
         """The id without the suffix ``@since``: the same for all occurrences of a chain."""
         return self.id.removesuffix(f"@{self.since:.0f}")
+
+    @property
+    def slower_percent(self) -> float | None:
+        """By how much the p99 exceeds its baseline, percent; None if it does not, or if one is not known."""
+        if self.p99_ns is None or not self.normal_p99_ns or self.p99_ns <= self.normal_p99_ns:
+            return None
+        return 100 * (self.p99_ns / self.normal_p99_ns - 1)
 
     @property
     def culprits(self) -> tuple[Link, ...]:

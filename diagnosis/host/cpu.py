@@ -15,7 +15,7 @@ from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
 
-KNOWN: Final = 0.8
+KNOWN: Final = 0.95
 """Part of a loss with a culprit below which the list of culprits is called incomplete."""
 LEAST_QUOTA: Final = 0.5
 """Least quota, CPUs. A smaller quota stops a tenant most of the time and gains little, so it is no remedy

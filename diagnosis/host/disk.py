@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from stalltop.diagnosis.blame import OTHERS
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import block, commands, memory
@@ -15,7 +14,7 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.host.wording import named, ranked, untold
 from stalltop.diagnosis.links import link_of
-from stalltop.model.chain import Fix, Link
+from stalltop.model.chain import OTHERS, Fix, Link
 
 SLOW_REQUEST_NS: Final = 4_000_000
 """Mean time of a request from which on a device counts as slow: a solid-state disk that is not loaded takes

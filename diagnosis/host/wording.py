@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from stalltop.diagnosis.blame import OTHERS, STAYS_FIRST, name_of, rest, several
+from stalltop.diagnosis.blame import STAYS_FIRST, name_of, rest, several
 from stalltop.diagnosis.facts import Facts, Row
 from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.links import link_of
-from stalltop.model.chain import Link
+from stalltop.model.chain import OTHERS, Link
 from stalltop.model.evidence import HOST_GAP
 from stalltop.model.row_key import RowKey
 
@@ -138,7 +138,11 @@ def ranked(culprits: Mapping[Who, float], total: float, first: Who | None = None
         return place[who.tenant], who.process in _SINGULAR, -stays * ns, who
 
     ordered = sorted(
-        (item for item in _swarms(culprits).items() if item[0].tenant or item[0].process not in _SINGULAR),
+        (
+            item
+            for item in _swarms(culprits, first).items()
+            if item[0].tenant or item[0].process not in _SINGULAR
+        ),
         key=order,
     )
     others = sorted(ordered[1:], key=lambda item: (-item[1], item[0]))[: MOST_CULPRITS - 1]
@@ -163,16 +167,21 @@ def main_process(taken: Mapping[Who, float], culprits: Sequence[tuple[Who, float
     return whole if whole.pid else next(iter(members(taken, whole)), whole)
 
 
-def _swarms(culprits: Mapping[Who, float]) -> dict[Who, float]:
-    """Returns ``culprits``, with more than ``MOST_CULPRITS`` of one name and tenant summed into one."""
+def _swarms(culprits: Mapping[Who, float], first: Who | None) -> dict[Who, float]:
+    """Returns ``culprits``, with more than ``MOST_CULPRITS`` of one name and tenant summed into one; also
+    fewer, if they were summed until now. Those that ended (process id 0) are added to the others."""
     same: dict[tuple[str, str], list[Who]] = {}
     for who in culprits:
         same.setdefault((who.tenant, who.process), []).append(who)
     found: dict[Who, float] = {}
     for (tenant, process), members in same.items():
-        if len(members) > MOST_CULPRITS:
-            whole = Who(tenant, 0, several(process, len(members)))
+        one = Who(tenant, 0, process)
+        alive = [who for who in members if who.pid]
+        if len(alive) > MOST_CULPRITS or (len(alive) > 1 and (one in members or one == first)):
+            whole = one._replace(process=several(process, len(alive)))
             found[whole] = sum(culprits[who] for who in members)
+        elif len(alive) == 1:
+            found[alive[0]] = sum(culprits[who] for who in members)
         else:
             found |= {who: culprits[who] for who in members}
     return found

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stalltop.diagnosis.blame import OTHERS, Blame, culprit_of, remembered
+from stalltop.diagnosis.blame import Blame, culprit_of, remembered, rest
 from stalltop.diagnosis.engine import Diagnosis, explain
 from stalltop.diagnosis.host.losses import Who
-from stalltop.diagnosis.host.wording import MOST_CULPRITS, ranked
-from stalltop.model.chain import Chain, Link
+from stalltop.diagnosis.host.wording import MOST_CULPRITS, members, ranked
+from stalltop.model.chain import OTHERS, Chain, Link
 from stalltop.model.evidence import HOST_GAP, Evidence, ProcessUse
 from stalltop.model.window import Window
 from tests.unit.evidence_windows import BATCH, TRAIN, charge, row, window
@@ -83,7 +83,7 @@ def assert_consistent(chain: Chain) -> None:
     first, *_ = culprits = chain.culprits
     assert f"that {first.tenant} holds" in chain.summary
     assert first.process in chain.fixes[0].text
-    named = [link for link in culprits if link.process != OTHERS]
+    named = [link for link in culprits if not link.of_others]
     assert len(named) <= MOST_CULPRITS
     assert sum(link.share or 0.0 for link in culprits) == pytest.approx(1.0, abs=0.01)
     assert sum(link.ns_per_s or 0.0 for link in culprits) == pytest.approx(
@@ -170,6 +170,14 @@ def test_processes_that_follow_each_other_stay_one_culprit() -> None:
         Who(BATCH, 0, "cc1"): 40.0,
         **now,
     }
+    (told, _) = ranked(remembered(ended, now, alive=()), 53.0)
+    assert told == (Who(BATCH, 300, "cc1"), 45.0)
+    assert rest(now | {Who(BATCH, 0, "cc1"): 40.0}, [told[0]]) == "others, 1 process"
+    two = {**now, Who(BATCH, 301, "cc1"): 5.0}
+    for many in (remembered(ended, two, alive=()), two):
+        (told, _) = ranked(many, 53.0, Who(BATCH, 0, "cc1"))
+        assert told[0] == Who(BATCH, 0, "cc1 (2 processes)")
+        assert [who.pid for who in members(many, told[0])] == [300, 301]
     assert remembered({HOG: 9.0}, now, alive={HOG.pid}) == {HOG: 9.0, **now}
     assert remembered({OTHER: 2.0}, now, alive=()) == {**now, OTHER: 10.0}
 
