@@ -137,14 +137,8 @@ def ranked(culprits: Mapping[Who, float], total: float, first: Who | None = None
         # Sums of small culprits come after those with a name.
         return place[who.tenant], who.process in _SINGULAR, -stays * ns, who
 
-    ordered = sorted(
-        (
-            item
-            for item in _swarms(culprits, first).items()
-            if item[0].tenant or item[0].process not in _SINGULAR
-        ),
-        key=order,
-    )
+    known = {who: ns for who, ns in culprits.items() if who.tenant or who.process not in _SINGULAR}
+    ordered = sorted(_swarms(known, first).items(), key=order)
     others = sorted(ordered[1:], key=lambda item: (-item[1], item[0]))[: MOST_CULPRITS - 1]
     large = [item for item in others if item[1] >= SMALLEST_SHARE * total]
     return [*ordered[:1], *sorted(large, key=order)]
