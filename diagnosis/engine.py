@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from stalltop.diagnosis.blame import Blame, culprit_of
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import Normal, Normals
@@ -48,14 +49,13 @@ _ROWS_KEPT: Final = 1024
 class _Followed:
     """One suspicion over time."""
 
-    cause: str
+    found: Suspicion
+    """What was found last."""
     since: float
     sights: deque[bool] = field(default_factory=lambda: deque(maxlen=OF_SIGHTS))
     """Whether each of the newest windows showed it by itself."""
     lasting: int = 0
     last: float = 0.0
-    suffering: frozenset[str] = frozenset()
-    """Tenants (ids) that it slows down."""
     chain: Chain | None = None
     """Its chain, once that is open."""
 
@@ -110,12 +110,13 @@ class Diagnosis:
         while len(self._recent) > 1 and _length(self._recent) > 2 * LOOK_SECONDS:
             self._recent.popleft()
         self._series.add(newest)
-        facts = self._facts(newest)
+        blamed = self._blamed(newest)
+        facts = self._facts(newest, blamed)
         self._tell(facts.normal)
         lately = now_seen = suspicions(facts, self._rules)
         # If no window shows anything by itself, all together do not either: most samples end here.
         if len(self._recent) > 1 and (now_seen or self._followed):
-            lately = suspicions(self._facts(_joined(self._recent)), self._rules)
+            lately = suspicions(self._facts(_joined(self._recent), blamed), self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
 
@@ -124,7 +125,17 @@ class Diagnosis:
         seen = {**self._normals_seen, **normal}
         self._normals_seen = seen if len(seen) <= 2 * len(normal) + _ROWS_KEPT else dict(normal)
 
-    def _facts(self, window: Window) -> Facts:
+    def _blamed(self, newest: Window) -> dict[tuple[str, str], Blame]:
+        """Returns whom chains blame until now, by cause and tenant."""
+        found = {}
+        for followed in self._followed.values():
+            last = followed.found
+            first = next((culprit_of(link) for link in last.links if link.role == "culprit"), None)
+            blame = Blame(first, last.taken).faded(newest.end - followed.last)
+            found[last.cause, last.tenant] = blame
+        return found
+
+    def _facts(self, window: Window, blamed: Mapping[tuple[str, str], Blame]) -> Facts:
         normal = _normal(self.normals, window)
         return Facts(
             window,
@@ -133,13 +144,14 @@ class Diagnosis:
             series=self._series.points,
             own_pid=self._own_pid,
             longest_ns=self._series.longest_ns,
+            blamed=blamed,
         )
 
     def _follow(self, newest: Window, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:
         seen = main_ones({**now_seen, **lately})
         for identity, suspicion in seen.items():
             if identity not in self._followed and len(self._followed) < MOST_FOLLOWED:
-                self._followed[identity] = _Followed(suspicion.cause, newest.start)
+                self._followed[identity] = _Followed(suspicion, newest.start)
         for identity, followed in list(self._followed.items()):
             found = seen.get(identity)
             followed.sights.append(identity in now_seen and found is not None)
@@ -151,7 +163,7 @@ class Diagnosis:
 
     def _seen(self, identity: str, followed: _Followed, suspicion: Suspicion, newest: Window) -> None:
         followed.last = newest.end
-        followed.suffering = _suffering(suspicion)
+        followed.found = suspicion
         if followed.chain is None and not _is_enough(followed, suspicion, newest):
             return
         before = self._closed.pop(identity, None) if followed.chain is None else None
@@ -163,7 +175,7 @@ class Diagnosis:
 
     def _unseen(self, identity: str, followed: _Followed) -> None:
         del self._followed[identity]
-        if followed.chain is not None and CAUSES[followed.cause].fault:
+        if followed.chain is not None and CAUSES[followed.found.cause].fault:
             self._keep(replace(followed.chain, open=False))
 
     def _keep(self, chain: Chain) -> None:
@@ -187,7 +199,7 @@ class Diagnosis:
         for followed in self._followed.values():
             chain = followed.chain
             if chain is not None and CAUSES[chain.cause].fault and chain.severity != "low":
-                faulty |= followed.suffering
+                faulty |= _suffering(followed.found)
         self.normals.learn(facts, faulty)
 
     def _chains(self) -> tuple[Chain, ...]:
@@ -230,7 +242,7 @@ def _suffering(suspicion: Suspicion) -> frozenset[str]:
 
 def _stays_seconds(followed: _Followed) -> float:
     """Returns how long a chain stays open without being seen, s."""
-    return CAUSES[followed.cause].stays_seconds
+    return CAUSES[followed.found.cause].stays_seconds
 
 
 def _is_enough(followed: _Followed, suspicion: Suspicion, newest: Window) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, TypeVar
 
+from stalltop.diagnosis.blame import Blame
 from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -61,6 +62,8 @@ class Row:
 
 _NONE_USUAL: Final[Mapping[RowKey, Mapping[str, float]]] = {}
 _NONE_LONGEST: Final[Mapping[RowKey, int]] = {}
+_NONE_BLAMED: Final[Mapping[tuple[str, str], Blame]] = {}
+_NOBODY: Final = Blame()
 
 
 class Facts:
@@ -75,9 +78,11 @@ class Facts:
         own_pid: int = 0,
         usual: Mapping[RowKey, Mapping[str, float]] = _NONE_USUAL,
         longest_ns: Mapping[RowKey, int] = _NONE_LONGEST,
+        blamed: Mapping[tuple[str, str], Blame] = _NONE_BLAMED,
     ) -> None:
         """``normal`` has (p50_ns, p99_ns) of rows with a baseline, ``series`` what ``trend`` returns,
-        ``usual`` the values of ``Row.usual_ns``, ``longest_ns`` the longest calls of the last minutes."""
+        ``usual`` the values of ``Row.usual_ns``, ``longest_ns`` the longest calls of the last minutes,
+        ``blamed`` whom chains of (cause, tenant) blame until now."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid
@@ -94,6 +99,7 @@ class Facts:
         self.normal = normal or {}
         """p50 and p99 (ns) of rows with a baseline."""
         self._longest_ns = longest_ns
+        self._blamed = blamed
 
     @property
     def callers(self) -> tuple[int, ...]:
@@ -127,6 +133,15 @@ class Facts:
     def io_of(self, pid: int) -> Sequence[BlockIo]:
         """Returns the block I/O of a process."""
         return self._io_of.get(pid, ())
+
+    def blame(self, cause: str, tenant: str) -> Blame:
+        """Returns whom the chain of a cause and of the tenant that loses blames until now."""
+        return self._blamed.get((cause, tenant), _NOBODY)
+
+    @property
+    def pids(self) -> Collection[int]:
+        """Returns the processes of which it is known what they used."""
+        return self._process.keys()
 
     def process(self, pid: int) -> ProcessUse | None:
         """Returns what a process used."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host.losses import Who
 from stalltop.model.chain import Fix, Link
 from stalltop.model.row_key import RowKey
 
@@ -43,6 +44,8 @@ class Suspicion:
     """Part of the victim's time that is lost, 0 to 1; if None, the engine computes it from ``pid``."""
     suffering: frozenset[str] = frozenset()
     """All tenants (ids) that it may slow down, if more than ``tenant``: a device's users."""
+    taken: Mapping[int, Mapping[Who, float]] = field(default_factory=dict)
+    """By process that loses: what each culprit took, added up over time (`diagnosis.blame`)."""
 
 
 Rule = Callable[[Facts], Iterable[Suspicion]]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import groupby
 from typing import Final
 
+from stalltop.diagnosis.blame import STAYS_FIRST, culprit_of, rest
+from stalltop.diagnosis.host.losses import Who
 from stalltop.diagnosis.suspicion import Suspicion
-from stalltop.model.chain import Fix, Link
+from stalltop.model.chain import OTHERS, Fix, Link
 
 MOST_TOLD: Final = 3
-"""Maximum number of findings whose steps are listed; smaller ones count only if they have the same steps."""
+"""Maximum number of findings whose steps are listed, and of culprits of each; smaller findings count only if
+they have the same steps, smaller culprits are told as one."""
 MOST_FIXES: Final = 6
 
 _Key = tuple[str, str, int, str, int]
@@ -19,33 +24,49 @@ _Way = list[Link]
 """Links of one finding from below the effect to its root, without factors."""
 
 
-def together(members: Sequence[Suspicion]) -> Suspicion:
-    """Merges ``members`` (at least one) of one cause, tenant and ``about``; the summary is that of the
-    largest loss.
+def together(members: Sequence[Suspicion], first: Who | None = None) -> Suspicion:
+    """Merges ``members`` (at least one) of one cause, tenant and ``about``. The summary is that of the member
+    which comes first: of those with the culprit to which the members lose most, the one that loses most.
+    ``first`` is the culprit that was named first until now.
 
     Each loss has its own path to its own culprit, as a part of the sum. Losses with the same path to the same
     culprit are listed once, with the ids of the processes that lose, so that the parts of a step add up to
     it.
     """
-    ordered = sorted(members, key=lambda member: -member.lost_ns_per_s)
-    largest = ordered[0]
-    if len(ordered) == 1:
-        return largest
+    if len(members) == 1:
+        return members[0]
+    ordered = _ordered(members, first)
+    leading = ordered[0]
     lost = sum(member.lost_ns_per_s for member in ordered)
     return replace(
-        largest,
+        leading,
         lost_ns_per_s=lost,
         confidence=sum(member.confidence * member.lost_ns_per_s for member in ordered) / lost
         if lost
-        else largest.confidence,
-        links=_links(ordered, lost) if lost else largest.links,
+        else leading.confidence,
+        links=_links(ordered, lost) if lost else leading.links,
         fixes=_fixes(ordered),
         rows=tuple(dict.fromkeys(row for member in ordered for row in member.rows)),
         unknown=tuple(dict.fromkeys(line for member in ordered for line in member.unknown)),
         calls=sum(member.calls for member in ordered),
         # Processes lose independently, so the share is that of the worst one.
         share=max((member.share for member in ordered if member.share is not None), default=None),
+        taken={pid: taken for member in ordered for pid, taken in member.taken.items()},
     )
+
+
+def _ordered(members: Sequence[Suspicion], first: Who | None) -> list[Suspicion]:
+    """Returns ``members`` by their loss, but the member which the merged chain is about first."""
+    lost_to: defaultdict[Who | None, float] = defaultdict(float)
+    for member in members:
+        who = _first_culprit(member)
+        lost_to[who] += member.lost_ns_per_s * (STAYS_FIRST if who == first else 1.0)
+    worst = max(lost_to, key=lambda who: lost_to[who])
+    return sorted(members, key=lambda member: (_first_culprit(member) != worst, -member.lost_ns_per_s))
+
+
+def _first_culprit(member: Suspicion) -> Who | None:
+    return next((culprit_of(link) for link in member.links if link.role == "culprit"), None)
 
 
 def _links(ordered: Sequence[Suspicion], lost: float) -> tuple[Link, ...]:
@@ -54,20 +75,27 @@ def _links(ordered: Sequence[Suspicion], lost: float) -> tuple[Link, ...]:
     ways: list[_Way] = []
     losers: list[list[int]] = []
     """Processes that lose by each of ``ways``."""
+    taken: list[set[Who]] = []
+    """Culprits of each of ``ways``, whether named or not."""
     for number, member in enumerate(ordered):
         parts = [_part(link, member.lost_ns_per_s / lost) for link in member.links]
         own = [link for link in parts if link.role == "effect"]
         effects = [one.plus(other) for one, other in zip(effects, own, strict=False)] if number else own
         factors = factors or [link for link in parts if link.role == "factor" and not number]
         way = [link for link in parts if link.role not in ("effect", "factor")]
+        culprits = {who for by in member.taken.values() for who in by}
         same = next((at for at, other in enumerate(ways) if _same(other, way)), None)
         if same is not None:
             ways[same] = _joined(ways[same], way)
             losers[same].append(_pid(way))
+            taken[same] |= culprits
         elif number < MOST_TOLD:
             ways.append(way)
             losers.append([_pid(way)])
-    told = [_worst_culprits_first(_named(way, pids)) for way, pids in zip(ways, losers, strict=True)]
+            taken.append(culprits)
+    told = [
+        _few_culprits(_named(way, pids), known) for way, pids, known in zip(ways, losers, taken, strict=True)
+    ]
     return (*effects, *(link for way in told for link in way), *factors)
 
 
@@ -129,13 +157,22 @@ def _named(way: _Way, pids: Sequence[int]) -> _Way:
     return [replace(way[0], text=f"{before}{named} (pids {some}{more}){after}"), *way[1:]]
 
 
-def _worst_culprits_first(links: Iterable[Link]) -> list[Link]:
-    """Returns ``links`` with culprits of one level sorted by what they took, the largest first."""
+def _few_culprits(links: Iterable[Link], taken: Collection[Who]) -> list[Link]:
+    """Returns ``links`` with culprits of one level sorted by what they took. The first one stays, because the
+    summary names it; too many are told as one, if ``taken`` tells how many they are."""
     ordered: list[Link] = []
     for (role, _), beside in groupby(links, key=lambda link: (link.role, link.depth)):
         run = list(beside)
         if role == "culprit":
-            run.sort(key=lambda link: -(link.ns_per_s or 0.0))
+            named = [link for link in run if not link.of_others]
+            named[1:] = sorted(named[1:], key=lambda link: -(link.ns_per_s or 0.0))
+            most = MOST_TOLD if taken else len(named)
+            left = [*named[most:], *(link for link in run if link not in named)]
+            run = named[:most]
+            if left:
+                one = reduce(Link.plus, left)
+                text = rest(taken, {culprit_of(link) for link in run})
+                run.append(replace(one, text=text, tenant="", pid=0, process=OTHERS))
         ordered += run
     return ordered
 

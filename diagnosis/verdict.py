@@ -36,7 +36,10 @@ def suspicions(facts: Facts, rules: Sequence[Rule]) -> dict[str, Suspicion]:
     for rule in rules:
         for suspicion in rule(facts):
             found.setdefault(identity_of(suspicion), []).append(_with_share(facts, suspicion))
-    return {identity: together(members) for identity, members in found.items()}
+    return {
+        identity: together(members, facts.blame(members[0].cause, members[0].tenant).first)
+        for identity, members in found.items()
+    }
 
 
 def identity_of(suspicion: Suspicion) -> str:

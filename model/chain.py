@@ -12,6 +12,9 @@ Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """Severities, worst first. ``info`` is not a fault: it says what bounds a workload."""
 
+OTHERS: Final = "others"
+"""Process name of culprits that are told as one."""
+
 Role = Literal["effect", "mechanism", "culprit", "reason", "factor"]
 
 
@@ -37,6 +40,11 @@ class Link:
     depth: int = 1
     """Number of steps from the effect, which has 0. Links of equal depth are siblings under the link
     before."""
+
+    @property
+    def of_others(self) -> bool:
+        """Returns whether it stands for all culprits that the other links do not name."""
+        return self.role == "culprit" and self.process == OTHERS and not self.tenant
 
     def plus(self, other: Link) -> Link:
         """Adds the share and the time of ``other``, the same step of another loss."""
@@ -107,17 +115,22 @@ class Chain:
         return self.id.removesuffix(f"@{self.since:.0f}")
 
     @property
+    def slower_percent(self) -> float | None:
+        """By how much the p99 exceeds its baseline, percent; None if it does not, or if one is not known."""
+        if self.p99_ns is None or not self.normal_p99_ns or self.p99_ns <= self.normal_p99_ns:
+            return None
+        return 100 * (self.p99_ns / self.normal_p99_ns - 1)
+
+    @property
     def culprits(self) -> tuple[Link, ...]:
-        """Links of role ``culprit``, each culprit once, the greatest loss first; may be empty."""
+        """Links of role ``culprit``, each culprit once, the one that the summary names first; may be
+        empty."""
         found: dict[tuple[str, int, str, str], Link] = {}
-        told = 0
         for link in self.links:
             if link.role == "culprit":
-                told += 1
                 key = link.tenant, link.pid, link.process, link.device
                 found[key] = found[key].plus(link) if key in found else link
-        several = len(found) < told  # links of several losses were merged, so their order is lost
-        return tuple(sorted(found.values(), key=lambda link: -(link.ns_per_s or 0.0) if several else 0.0))
+        return tuple(found.values())
 
 
 def worst_first(chain: Chain) -> tuple[bool, int, int, float, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,8 @@ from bench.faults.trial import made_for, run_trial
 from bench.faults.watcher import Watcher
 from stalltop.demo.build import Built, build
 from stalltop.demo.caller import CallerError
+from stalltop.diagnosis.normals import Normals
+from stalltop.files.normals_file import NormalsDamagedError, NormalsNewerError, read_normals, write_normals
 from stalltop.model.errors import StalltopError, TracingError, UsageError
 
 COMMON_TRIALS: Final = 20
@@ -88,6 +91,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="watch every trial for at most that long, and only until it is diagnosed right",
     )
+    made.add_argument(
+        "--normals",
+        type=Path,
+        metavar="FILE",
+        help="begin with the baselines in this file, if it exists, and write into it what was learned",
+    )
     made.add_argument("--list", action="store_true", help="list what is injected for each cause, and exit")
     made.add_argument("--out", type=Path, metavar="FILE.json", help="write every trial to this file")
     made.add_argument(
@@ -115,7 +124,8 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     estimate = sum(map(trial_seconds, trials)) / 60 + minutes
     print(f"faults: {len(trials)} trials, {minutes:g} min healthy: {estimate:.0f} min", file=sys.stderr)
     try:
-        run(results, build(), trials, minutes, options.patience, options.within)
+        with baselines(options.normals) as normals:
+            run(results, build(), trials, minutes, options.patience, options.within, normals)
     finally:
         # An interrupted run also has results.
         for made in results.tables():
@@ -123,6 +133,27 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         if options.write_docs and results.tables():
             results.write_docs(DOCUMENT, options.write_docs)
     return 0
+
+
+@contextlib.contextmanager
+def baselines(path: Path | None) -> Iterator[Normals | None]:
+    """Yields the baselines in the file at ``path``, and writes them at the end with what they learned; None
+    without a path. Raises UsageError if the file cannot be used."""
+    if path is None:
+        yield None
+        return
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path} is in no folder that exists", "make the folder, or name another file")
+    try:
+        plain = read_normals(path)
+        normals = Normals() if plain is None else Normals.from_plain(plain)
+    except (NormalsDamagedError, NormalsNewerError, OSError, ValueError) as error:
+        raise UsageError(f"cannot use the baselines in {path}: {error}", "name another file") from None
+    try:
+        yield normals
+    finally:
+        # An interrupted run has also learned.
+        write_normals(path, normals.to_plain())
 
 
 def planned(options: argparse.Namespace) -> tuple[list[tuple[str, ...]], float]:
@@ -186,14 +217,16 @@ def run(
     minutes: float,
     patience: float = 0.0,
     within: float | None = None,
+    normals: Normals | None = None,
 ) -> None:
     """Runs all trials one after the other, then ``minutes`` of healthy tenants. ``within`` limits the minutes
-    of both; the healthy ones are subtracted first."""
+    of both; the healthy ones are subtracted first. ``normals`` are baselines from earlier runs, and learn
+    from this one; None: every trial begins without."""
     chance = random.Random(results.seed)
     last = None if within is None else time.monotonic() + max(within - minutes, 0.0) * 60
     files = Files(built)
     try:
-        with Watcher(files.device.environment) as watcher:
+        with Watcher(files.device.environment, normals) as watcher:
             for number, causes in enumerate(trials):
                 seed = chance.randrange(1 << 32)
                 began = time.monotonic()

@@ -136,7 +136,8 @@ def run_healthy(
 ) -> None:
     """Watches healthy tenants for ``seconds`` with one diagnosis, which sees some of them start. Adds the
     alarms to ``into``, and calls ``tell`` each time that something changes."""
-    with Stage(built, files, random.Random(into.seed)) as stage:
+    containers = "healthy" if watcher.learns else ""
+    with Stage(built, files, random.Random(into.seed), containers) as stage:
         files.device.show()
         said = Alarms(stage.places)
         host = _Host(stage)

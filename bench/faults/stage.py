@@ -80,7 +80,8 @@ class Place:
 class Stage:
     """The tenants, processes and files of one trial. Closing it ends and removes all of them."""
 
-    def __init__(self, built: Built, files: Files, chance: random.Random) -> None:
+    def __init__(self, built: Built, files: Files, chance: random.Random, containers: str = "") -> None:
+        """``containers``, if given, determines the ids of the containers, and else chance."""
         self.files = files
         self.device = files.device
         self.chance = chance
@@ -88,6 +89,7 @@ class Stage:
         """The parameters that were chosen at random, so that a trial can be repeated."""
         self.places: list[Place] = []
         self._built = built
+        self._containers = containers
         self._ends = contextlib.ExitStack()
         self._cgroups = self._ends.enter_context(Cgroups())
         self.folder: Final = Path(tempfile.mkdtemp(prefix="trial-", dir=files.folder))
@@ -136,7 +138,9 @@ class Stage:
 
     def tenant(self, name: str, controllers: tuple[str, ...] = ()) -> Place:
         """Makes a container, with limits by these controllers, if any."""
-        identity = container_id()
+        # Two faults at once may give their tenants the same name.
+        seed = f"{self._containers}/{len(self.places)}/{name}" if self._containers else ""
+        identity = container_id(seed)
         path = container_path(self.chance.choice(_RUNTIMES), identity)
         cgroup = self._cgroups.make(path)
         limits = Limits(path, cgroup, controllers) if controllers else None

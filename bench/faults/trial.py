@@ -38,7 +38,8 @@ def run_trial(
     Raises StalltopError if the host cannot do that.
     """
     outcomes = [made_for(name, causes, seed) for name in causes]
-    with Stage(built, files, random.Random(seed)) as stage:
+    containers = "+".join(causes) if watcher.learns else ""
+    with Stage(built, files, random.Random(seed), containers) as stage:
         files.device.show()
         noise(stage)
         scripts = [FAULTS[cause].script(stage) for cause in causes]
@@ -56,6 +57,7 @@ def run_trial(
             if patience_seconds and _all_right(outcomes, truths, watcher.seen(), injected, stage.places):
                 break
         seen = watcher.seen()
+        watcher.end()
         for outcome, truth in zip(outcomes, truths, strict=True):
             outcome.notes = dict(stage.notes)
             judge(outcome, truth, seen, injected, stage.places)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stalltop.diagnosis.engine import Diagnosis
+from stalltop.diagnosis.normals import Normals
 from stalltop.model.chain import Chain
 from stalltop.model.window import Window
 from stalltop.probes.monitor import Monitor
@@ -29,16 +30,19 @@ class Seen:
 
 
 class Watcher:
-    """One tracer for many trials; each trial has a diagnosis of its own, which knows nothing of other
-    trials."""
+    """One tracer for many trials; each trial has a diagnosis of its own, which knows nothing of other trials
+    except, if that is asked for, the baselines learned in them."""
 
-    def __init__(self, nvml_environment: Mapping[str, str]) -> None:
-        """``nvml_environment`` is the environment in which NVML is loaded. Raises TracingError."""
+    def __init__(self, nvml_environment: Mapping[str, str], normals: Normals | None = None) -> None:
+        """``nvml_environment`` is the environment in which NVML is loaded. ``normals`` are the baselines with
+        which all trials begin, and which learn from them; if None, each trial begins without any. Raises
+        TracingError."""
         self._monitor = Monitor(MonitorOptions(nvml_environment=nvml_environment))
         if self._monitor.cannot_trace is not None:
             self._monitor.close()
             raise self._monitor.cannot_trace
         self._lock = threading.Lock()
+        self._normals = normals
         self._diagnosis = Diagnosis(own_pid=os.getpid())
         self._seen: list[Seen] = []
         self._failure: BaseException | None = None
@@ -52,11 +56,22 @@ class Watcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def learns(self) -> bool:
+        """Returns whether trials begin with the baselines of earlier ones: then their containers have to be
+        the same."""
+        return self._normals is not None
+
     def begin(self) -> None:
         """Forgets what was seen, for a new trial."""
         with self._lock:
-            self._diagnosis = Diagnosis(own_pid=os.getpid())
+            self._diagnosis = Diagnosis(own_pid=os.getpid(), normals=self._normals)
             self._seen = []
+
+    def end(self) -> None:
+        """Ends a trial: nothing is learned while its tenants end and those of the next one start."""
+        with self._lock:
+            self._diagnosis = Diagnosis(own_pid=os.getpid())
 
     def seen(self) -> list[Seen]:
         """Returns everything since `begin`, oldest first. Raises the error that ended the watcher."""

@@ -10,12 +10,12 @@ from stalltop.diagnosis.host import commands
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.host.processors import cpuset_of, idle_elsewhere
-from stalltop.diagnosis.host.wording import ENDED, OUTSIDE, blamed, by_tenant, members, named, ranked
+from stalltop.diagnosis.host.wording import ENDED, OUTSIDE, blamed, members, named, ranked
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
 
-KNOWN: Final = 0.8
+KNOWN: Final = 0.95
 """Part of a loss with a culprit below which the list of culprits is called incomplete."""
 LEAST_QUOTA: Final = 0.5
 """Least quota, CPUs. A smaller quota stops a tenant most of the time and gains little, so it is no remedy
@@ -28,8 +28,8 @@ MOST_PIDS: Final = 5
 
 def contention(facts: Facts, loss: Loss) -> Description:
     """Describes a wait for CPUs that threads of other tenants had."""
-    culprits = ranked(loss.culprits, loss.ns)
-    holder = next((f"{facts.name(tenant)} holds" for tenant in by_tenant(loss.culprits)), "others hold")
+    culprits = ranked(loss.culprits, loss.ns, loss.first)
+    holder = f"{facts.name(culprits[0][0].tenant)} holds" if culprits else "others hold"
     fixes: list[Fix] = []
     told = [(who, ns) for who, ns in culprits if who.tenant and who.tenant != ENDED]
     for place, (who, ns) in enumerate(told):
@@ -94,7 +94,7 @@ def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
 
 def own_threads(facts: Facts, loss: Loss) -> Description:
     """Describes a wait for CPUs that the tenant's own threads had."""
-    culprits = ranked(loss.culprits, loss.ns)
+    culprits = ranked(loss.culprits, loss.ns, loss.first)
     victim = facts.process(loss.last.pid)
     system = facts.window.system
     cpus = (victim.allowed_cpus if victim is not None else 0) or (system.cpus if system is not None else 0)
@@ -168,7 +168,7 @@ def pinning(facts: Facts, loss: Loss) -> Description:
     process = facts.process(who.pid)
     idle = idle_elsewhere(facts, who.pid)
     allowed = process.allowed if process is not None else ""
-    culprits = ranked(loss.culprits, loss.ns)
+    culprits = ranked(loss.culprits, loss.ns, loss.first)
     reason = link_of(
         who,
         "reason",
@@ -204,7 +204,7 @@ def _more_cpus(facts: Facts, who: Who, allowed: frozenset[int], idle: frozenset[
 
 def tracer(facts: Facts, loss: Loss) -> Description:
     """Describes a wait for CPUs that stalltop had."""
-    culprits = ranked(loss.culprits, loss.ns)
+    culprits = ranked(loss.culprits, loss.ns, loss.first)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for a CPU that stalltop holds",
         links=tuple(blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2)),

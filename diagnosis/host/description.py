@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host.losses import Loss
+from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.model.chain import Fix, Link
 
 
@@ -25,6 +25,11 @@ class Description:
     about: str = ""
 
 
+def charged(_: Facts, loss: Loss) -> Mapping[Who, float]:
+    """Returns the culprits to whom the loss was charged."""
+    return loss.culprits
+
+
 @dataclass(frozen=True, slots=True)
 class HostCause:
     """A root cause to which ``host.attribution`` attributes lost time."""
@@ -35,3 +40,5 @@ class HostCause:
     certain: bool = False
     """Whether it has evidence of its own besides the lost time: a limit reached, faults, retransmits. Then
     smaller losses are reported."""
+    culprits: Callable[[Facts, Loss], Mapping[Who, float]] = charged
+    """Returns how much each culprit took in the window, in any unit: ``Loss.culprits`` is made of it."""

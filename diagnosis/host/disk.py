@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,9 +12,9 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import block, commands, memory
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss, Who
-from stalltop.diagnosis.host.wording import MOST_CULPRITS, named
+from stalltop.diagnosis.host.wording import named, ranked, untold
 from stalltop.diagnosis.links import link_of
-from stalltop.model.chain import Fix, Link
+from stalltop.model.chain import OTHERS, Fix, Link
 
 SLOW_REQUEST_NS: Final = 4_000_000
 """Mean time of a request from which on a device counts as slow: a solid-state disk that is not loaded takes
@@ -68,10 +69,9 @@ def load(facts: Facts, loss: Loss) -> Load:
         device=device.name,
         depth=depth,
     )
-    users = {Who(*user): ns for user, ns in block.users(facts, device.name).items()}
-    others = {Who(*user): ns for user, ns in block.others(facts, device.name, who.tenant).items()}
-    to_blame = others or {user: ns for user, ns in users.items() if user.tenant == who.tenant}
-    culprits = _culprits(facts, reason, to_blame, sum(users.values()) or 1.0)
+    others = bool(block.others(facts, device.name, who.tenant))
+    to_blame = {user: ns for user, ns in loss.culprits.items() if (user.tenant != who.tenant) == others}
+    culprits = _culprits(facts, loss, reason, to_blame)
     links = [reason, *culprits]
     if others:
         fixes = _slower(facts, culprits[0])
@@ -114,25 +114,38 @@ def slow(facts: Facts, loss: Loss) -> Description | None:
     )
 
 
-def _culprits(facts: Facts, reason: Link, users: dict[Who, float], total: float) -> list[Link]:
-    """Returns ``users`` of the device in ``reason`` as culprits, each with a part of the loss in proportion
-    to its load."""
-    tenants: dict[str, float] = {}
-    for user, ns in users.items():
-        tenants[user.tenant] = tenants.get(user.tenant, 0.0) + ns
-    order = sorted(users.items(), key=lambda item: (-tenants[item[0].tenant], -item[1], item[0]))
+def users(facts: Facts, loss: Loss) -> Mapping[Who, float]:
+    """Returns for how long the device for which the process at the root of ``loss`` waits worked for each of
+    its users, ns."""
+    device = block.device_of(facts, loss.last.tenant, loss.last.pid)
+    if device is None:
+        return {}
+    return {Who(*user): ns for user, ns in block.users(facts, device.name).items()}
+
+
+def _culprits(facts: Facts, loss: Loss, reason: Link, to_blame: Mapping[Who, float]) -> list[Link]:
+    """Returns ``to_blame``, users of the device in ``reason``, as culprits, each with a part of the loss in
+    proportion to its load."""
+    total = sum(loss.culprits.values())
+    culprits = ranked(to_blame, total, loss.first)
+    told = [
+        (user, f"{named(facts, user)} loads {reason.device} {_at_once(facts.per_second(ns) / 1e9)}", ns)
+        for user, ns in culprits
+    ]
+    rest, rest_ns = untold(loss.culprits, culprits, total)
+    if culprits and rest:
+        told.append((Who("", 0, OTHERS), rest, rest_ns))
     return [
         link_of(
             user,
             "culprit",
-            f"{named(facts, user) if user.pid else facts.name(user.tenant)} loads {reason.device}"
-            f"{'' if user.pid else ' (writeback)'} {_at_once(facts.per_second(ns) / 1e9)}",
+            text,
             share=None if reason.share is None else reason.share * ns / total,
             ns_per_s=None if reason.ns_per_s is None else reason.ns_per_s * ns / total,
             device=reason.device,
             depth=reason.depth + 1,
         )
-        for user, ns in order[:MOST_CULPRITS]
+        for user, text, ns in told
     ]
 
 
@@ -163,5 +176,6 @@ CAUSES: Final = (
             "slow_disk", "slow block device", "threads wait for a device that is slow, or loaded by others"
         ),
         slow,
+        culprits=users,
     ),
 )

@@ -6,7 +6,7 @@ from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import commands, disk
+from stalltop.diagnosis.host import block, commands
 from stalltop.diagnosis.host.commands import MIB
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
@@ -103,14 +103,14 @@ def read_back(facts: Facts, loss: Loss) -> Description:
     process = facts.process(who.pid)
     swapped = facts.window.evidence.swap_in_bytes
     count = facts.per_second(process.major_faults) if process is not None else 0.0
-    found = disk.load(facts, loss)
+    found = block.device_of(facts, who.tenant, who.pid)
     culprit = link_of(
         who,
         "culprit",
         f"{who.process} (pid {who.pid}) reads {count:,.0f} pages a second back from disk",
         share=1.0,
         ns_per_s=facts.per_second(loss.ns),
-        device=found.device,
+        device=found.name if found is not None else "",
         depth=len(loss.path) + 2,
     )
     factors = []

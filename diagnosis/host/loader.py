@@ -25,7 +25,7 @@ for."""
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:
     """Describes workers that compute all the time."""
     worker = loss.last
-    culprits = ranked(loss.culprits, loss.ns)
+    culprits = ranked(loss.culprits, loss.ns, loss.first)
     process, system = facts.process(worker.pid), facts.window.system
     factors = []
     if process is not None and system is not None and 0 < process.allowed_cpus < system.cpus:
@@ -64,7 +64,7 @@ def short_of_disk(facts: Facts, loss: Loss) -> Description:
 def short_of_lock(facts: Facts, loss: Loss) -> Description:
     """Describes workers that wait for a lock."""
     worker = loss.last
-    culprits = ranked(locks.holders(facts, loss), loss.ns)
+    culprits = ranked(loss.culprits, loss.ns, loss.first)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for {worker.process}, which waits for a lock",
         links=tuple(blamed(facts, loss, "holds the lock", culprits, len(loss.path) + 2)),
@@ -122,6 +122,7 @@ CAUSES: Final = (
             "loader_disk", "data loading waits for a disk", "the GPU waits for workers that wait for a disk"
         ),
         short_of_disk,
+        culprits=disk.users,
     ),
     HostCause(
         Cause(
@@ -136,6 +137,7 @@ CAUSES: Final = (
             "loader_lock", "data loading waits for a lock", "the GPU waits for workers that wait for a lock"
         ),
         short_of_lock,
+        culprits=locks.holders,
     ),
     HostCause(
         Cause(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss, Who
-from stalltop.diagnosis.host.wording import blamed, named, ranked
+from stalltop.diagnosis.host.wording import blamed, main_process, named, ranked
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_WORK
@@ -28,8 +29,8 @@ took turns at one place."""
 
 def contention(facts: Facts, loss: Loss) -> Description:
     """Describes a caller that waits for a lock."""
-    culprits = ranked(holders(facts, loss), loss.ns)
-    holder = culprits[0][0] if culprits else loss.victim
+    culprits = ranked(loss.culprits, loss.ns, loss.first)
+    holder = main_process(loss.culprits, culprits) if culprits else loss.victim
     own = holder.pid == loss.victim.pid
     by = f"another thread of {holder.process}" if own else named(facts, holder)
     reason = _reason(facts, holder, len(loss.path) + 3)
@@ -48,13 +49,13 @@ def contention(facts: Facts, loss: Loss) -> Description:
     )
 
 
-def holders(facts: Facts, loss: Loss) -> dict[Who, float]:
+def holders(facts: Facts, loss: Loss) -> Mapping[Who, float]:
     """Returns how many ns of the loss each holder of the lock took. Processes that wait for it too are left
     out."""
     waiting = {who for who in loss.culprits if _stands_in_line(facts, who)}
     kept = {who: ns for who, ns in loss.culprits.items() if who not in waiting}
     if not kept:
-        return dict(loss.culprits)
+        return loss.culprits
     scale = sum(loss.culprits.values()) / sum(kept.values())
     return {who: ns * scale for who, ns in kept.items()}
 
@@ -129,6 +130,7 @@ CAUSES: Final = (
     HostCause(
         Cause("lock_contention", "threads wait for a lock", "a lock is held by another thread or process"),
         contention,
+        culprits=holders,
     ),
     HostCause(
         Cause(

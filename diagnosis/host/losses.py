@@ -35,7 +35,10 @@ class Loss:
     last_parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Parts of the split of the last of these workers, or else of the victim."""
     culprits: dict[Who, float] = field(default_factory=lambda: defaultdict(float))
-    """Culprits that took it, as far as they are known."""
+    """Culprits that took it, as far as they are known; in a chain that is followed, by what they took over
+    time (`diagnosis.blame`)."""
+    first: Who | None = None
+    """The culprit that the chain named first until now."""
     sure_ns: float = 0.0
     """Part of it that is directly measured. A caller waits for one result of a worker, but only the sum over
     all results of the worker is known."""

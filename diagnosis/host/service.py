@@ -9,7 +9,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import commands
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
-from stalltop.diagnosis.host.wording import WAITS, blamed, named, ranked
+from stalltop.diagnosis.host.wording import WAITS, blamed, main_process, named, ranked
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix
 
@@ -29,8 +29,8 @@ def slow(facts: Facts, loss: Loss) -> Description:
 
 
 def _here(facts: Facts, loss: Loss) -> Description:
-    culprits = ranked(loss.culprits, loss.ns)
-    server = max(loss.culprits, key=lambda who: loss.culprits[who])
+    culprits = ranked(loss.culprits, loss.ns, loss.first)
+    server = main_process(loss.culprits, culprits)
     part = max(loss.last_parts, key=lambda name: loss.last_parts[name])
     doing = "computes" if part == "running" else WAITS.get(part, "works")
     return Description(

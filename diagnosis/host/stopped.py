@@ -8,7 +8,7 @@ from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
-from stalltop.diagnosis.host.wording import blamed, named, ranked
+from stalltop.diagnosis.host.wording import blamed, main_process, named, ranked
 from stalltop.model.chain import Fix
 
 SURE: Final = 0.95
@@ -17,13 +17,12 @@ SURE: Final = 0.95
 
 def by_signal(facts: Facts, loss: Loss) -> Description:
     """Describes threads that a signal or a debugger stopped."""
-    culprits = [(who, ns) for who, ns in ranked(loss.culprits, loss.ns) if who.pid]
-    by = named(facts, culprits[0][0]) if culprits else "a signal"
+    culprits = ranked(loss.culprits, loss.ns, loss.first)
+    who = main_process(loss.culprits, culprits) if culprits else None
+    by = named(facts, who) if who is not None and who.pid else "a signal"
     fixes = [Fix(f"let it run: kill -CONT {loss.victim.pid}", f"kill -CONT {loss.victim.pid}")]
-    if culprits:
-        fixes.insert(
-            0, Fix(f"see why {culprits[0][0].process} stops it", f"ps -fp {culprits[0][0].pid}", look=True)
-        )
+    if who is not None and who.pid:
+        fixes.insert(0, Fix(f"see why {who.process} stops it", f"ps -fp {who.pid}", look=True))
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} is stopped and continued by {by}",
         links=tuple(blamed(facts, loss, "lets it go on", culprits, 2)),

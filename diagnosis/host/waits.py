@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from stalltop.diagnosis.blame import remembered
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import cpu, disk, faults, loader, locks, network, service, stopped, unexplained
 from stalltop.diagnosis.host.attribution import Attribution
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss
+from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.host.wording import effect, mechanisms, row_of, worst
 from stalltop.diagnosis.suspicion import Suspicion
 
@@ -36,8 +37,24 @@ CAUSES: Final = tuple(each.cause for each in HOST_CAUSES.values())
 def waits(facts: Facts) -> Iterator[Suspicion]:
     """Yields what every process that makes calls lost on the host, by root cause."""
     for loss in Attribution(facts).losses():
-        if _noticeable(facts, loss) and (told := HOST_CAUSES[loss.cause].describe(facts, loss)) is not None:
-            yield _suspicion(facts, loss, told)
+        if _noticeable(facts, loss):
+            taken = _remember(facts, loss)
+            if (told := HOST_CAUSES[loss.cause].describe(facts, loss)) is not None:
+                yield _suspicion(facts, loss, told, taken)
+
+
+def _remember(facts: Facts, loss: Loss) -> Mapping[Who, float]:
+    """Divides the loss of the window among its culprits by what they took over time, which it returns."""
+    now = dict(HOST_CAUSES[loss.cause].culprits(facts, loss))
+    before = facts.blame(loss.cause, loss.victim.tenant)
+    loss.first = before.first
+    rates = {who: facts.per_second(amount) for who, amount in now.items() if amount > 0}
+    taken = remembered(before.taken.get(loss.victim.pid, {}), rates, facts.pids)
+    loss.culprits.clear()
+    if rates:
+        scale = sum(now.values()) / sum(taken.values())
+        loss.culprits.update({who: scale * amount for who, amount in taken.items()})
+    return taken
 
 
 def _noticeable(facts: Facts, loss: Loss) -> bool:
@@ -51,7 +68,7 @@ def _noticeable(facts: Facts, loss: Loss) -> bool:
     return share >= LEAST_SHARE_OF_SLOW and row.p99_ns >= SLOW * row.normal_p99_ns
 
 
-def _suspicion(facts: Facts, loss: Loss, told: Description) -> Suspicion:
+def _suspicion(facts: Facts, loss: Loss, told: Description, taken: Mapping[Who, float]) -> Suspicion:
     key = worst(loss)
     row = row_of(facts, key)
     unknown = list(told.unknown)
@@ -75,4 +92,5 @@ def _suspicion(facts: Facts, loss: Loss, told: Description) -> Suspicion:
         normal_p99_ns=row.normal_p99_ns if row is not None else None,
         calls=row.calls if row is not None else 0,
         share=min(loss.ns / facts.wall_ns(loss.victim.pid), 1.0),
+        taken={loss.victim.pid: taken},
     )

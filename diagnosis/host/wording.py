@@ -3,13 +3,14 @@ processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from stalltop.diagnosis.blame import STAYS_FIRST, name_of, rest, several
 from stalltop.diagnosis.facts import Facts, Row
 from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.links import link_of
-from stalltop.model.chain import Link
+from stalltop.model.chain import OTHERS, Link
 from stalltop.model.evidence import HOST_GAP
 from stalltop.model.row_key import RowKey
 
@@ -18,9 +19,11 @@ OUTSIDE: Final = "process:"
 ENDED: Final = "process:ended"
 """Tenant of processes that had ended before anything was known of them."""
 MOST_CULPRITS: Final = 3
-"""Maximum number of culprits named in one chain; the rest are not named."""
+"""Maximum number of culprits named in one chain; the rest are told as one."""
 SMALLEST_SHARE: Final = 0.05
-"""Part of the loss below which a culprit is not named."""
+"""Part of the loss below which a culprit is not named, except the first one."""
+LEAST_TOLD: Final = 0.005
+"""Part of the loss below which the rest of the culprits is not told: shares are shown in whole percents."""
 
 WAITS: Final = {
     "running": "computes",
@@ -36,7 +39,7 @@ WAITS: Final = {
 """What a thread does in a part of its split."""
 
 
-_SINGULAR: Final = {"others": "the rest"}
+_SINGULAR: Final = {OTHERS: "the rest"}
 """Singular nouns for culprits that are reported together."""
 
 
@@ -104,13 +107,7 @@ def _step(facts: Facts, loss: Loss, text: str, who: Who, depth: int) -> Link:
     )
 
 
-def largest(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float]]:
-    """Returns the culprits that are large enough to be named, the largest first."""
-    ordered = sorted(culprits.items(), key=lambda item: (-item[1], item[0]))
-    return [(who, ns) for who, ns in ordered if ns >= SMALLEST_SHARE * total][:MOST_CULPRITS]
-
-
-def by_tenant(culprits: Mapping[Who, float]) -> list[str]:
+def by_tenant(culprits: Mapping[Who, float], first: Who | None) -> list[str]:
     """Returns the culprits' tenants, the one that took most first; culprits without a tenant come last.
 
     Processes outside containers are grouped only by their name, so such a group counts as much as its largest
@@ -120,50 +117,75 @@ def by_tenant(culprits: Mapping[Who, float]) -> list[str]:
     for who, ns in culprits.items():
         before = taken.get(who.tenant, 0.0)
         taken[who.tenant] = max(before, ns) if who.tenant.startswith(OUTSIDE) else before + ns
+    if first is not None and first.tenant in taken:
+        taken[first.tenant] *= STAYS_FIRST
     return sorted(taken, key=lambda tenant: (not tenant, -taken[tenant], tenant))
 
 
-def ranked(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float]]:
-    """Returns the same as ``largest``, but the processes of the tenant that took most come first.
+def ranked(culprits: Mapping[Who, float], total: float, first: Who | None = None) -> list[tuple[Who, float]]:
+    """Returns the culprits that are named: the main process of the tenant that took most, then the largest
+    other ones. ``first`` was named first until now, and stays so until another one took clearly more.
 
     Many processes of one name in one tenant, such as a compiler's, are summed into one culprit without a
     process id.
     """
-    place = {tenant: number for number, tenant in enumerate(by_tenant(culprits))}
-    # Sums of small culprits (process id 0) come after those with a name.
-    return sorted(
-        largest(_swarms(culprits), total),
-        key=lambda item: (place[item[0].tenant], item[0].process in _SINGULAR, -item[1], item[0]),
-    )
+    place = {tenant: number for number, tenant in enumerate(by_tenant(culprits, first))}
+
+    def order(item: tuple[Who, float]) -> tuple[int, bool, float, Who]:
+        who, ns = item
+        stays = STAYS_FIRST if first is not None and _as_before(who) == first else 1.0
+        # Sums of small culprits come after those with a name.
+        return place[who.tenant], who.process in _SINGULAR, -stays * ns, who
+
+    known = {who: ns for who, ns in culprits.items() if who.tenant or who.process not in _SINGULAR}
+    ordered = sorted(_swarms(known, first).items(), key=order)
+    others = sorted(ordered[1:], key=lambda item: (-item[1], item[0]))[: MOST_CULPRITS - 1]
+    large = [item for item in others if item[1] >= SMALLEST_SHARE * total]
+    return [*ordered[:1], *sorted(large, key=order)]
+
+
+def _as_before(who: Who) -> Who:
+    return who if who.pid else who._replace(process=name_of(who.process))
 
 
 def members(culprits: Mapping[Who, float], whole: Who) -> list[Who]:
     """Returns the processes that ``ranked`` sums into ``whole``, the one that took most first."""
-    name = whole.process.rpartition(" (")[0]
+    name = name_of(whole.process)
     those = [who for who in culprits if who.pid and (who.tenant, who.process) == (whole.tenant, name)]
     return sorted(those, key=lambda who: (-culprits[who], who))
 
 
-def _swarms(culprits: Mapping[Who, float]) -> dict[Who, float]:
-    """Returns ``culprits``, with more than ``MOST_CULPRITS`` of one name and tenant summed into one."""
+def main_process(taken: Mapping[Who, float], culprits: Sequence[tuple[Who, float]]) -> Who:
+    """Returns the process that the first of ``culprits`` stands for: of several the one that took most."""
+    whole = culprits[0][0]
+    return whole if whole.pid else next(iter(members(taken, whole)), whole)
+
+
+def _swarms(culprits: Mapping[Who, float], first: Who | None) -> dict[Who, float]:
+    """Returns ``culprits``, with more than ``MOST_CULPRITS`` of one name and tenant summed into one; also
+    fewer, if they were summed until now. Those that ended (process id 0) are added to the others."""
     same: dict[tuple[str, str], list[Who]] = {}
     for who in culprits:
         same.setdefault((who.tenant, who.process), []).append(who)
     found: dict[Who, float] = {}
     for (tenant, process), members in same.items():
-        if len(members) > MOST_CULPRITS:
-            whole = Who(tenant, 0, f"{process} ({len(members)} processes)")
+        one = Who(tenant, 0, process)
+        alive = [who for who in members if who.pid]
+        if len(alive) > MOST_CULPRITS or (len(alive) > 1 and (one in members or one == first)):
+            whole = one._replace(process=several(process, len(alive)))
             found[whole] = sum(culprits[who] for who in members)
+        elif len(alive) == 1:
+            found[alive[0]] = sum(culprits[who] for who in members)
         else:
             found |= {who: culprits[who] for who in members}
     return found
 
 
 def blamed(
-    facts: Facts, loss: Loss, verb: str, culprits: Iterable[tuple[Who, float]], depth: int
+    facts: Facts, loss: Loss, verb: str, culprits: Sequence[tuple[Who, float]], depth: int
 ) -> list[Link]:
-    """Returns links that name the culprits."""
-    return [
+    """Returns links that name the culprits, and one for all others."""
+    links = [
         link_of(
             who,
             "culprit",
@@ -174,3 +196,20 @@ def blamed(
         )
         for who, ns in culprits
     ]
+    text, ns = untold(loss.culprits, culprits, loss.ns)
+    if text:
+        share = min(ns / loss.ns, 1.0) if loss.ns else None
+        rate = facts.per_second(ns)
+        links.append(Link("culprit", text, share, rate, process=OTHERS, depth=depth))
+    return links
+
+
+def untold(
+    taken: Mapping[Who, float], culprits: Sequence[tuple[Who, float]], total: float
+) -> tuple[str, float]:
+    """Returns the text for the culprits of a loss of ``total`` that are not named, and what they took.
+    Returns ('', 0) if that is too little."""
+    amount = sum(taken.values()) - sum(ns for _, ns in culprits)
+    if amount < LEAST_TOLD * total:
+        return "", 0.0
+    return rest(taken, [_as_before(who) for who, _ in culprits]), amount

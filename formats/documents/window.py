@@ -185,6 +185,7 @@ def chain_document(chain: Chain) -> dict[str, Any]:
     """Return an element of ``chains``."""
     plain: dict[str, Any] = _finite(asdict(chain))
     plain["fix"] = plain.pop("fixes")
+    plain["slower_percent"] = _finite(chain.slower_percent)
     plain["rows"] = [_placed(key._asdict()) for key in chain.rows]
     return plain
 

@@ -142,15 +142,17 @@ def about(chain: Chain, glyphs: Glyphs) -> str:
 
 
 def slowest(chain: Chain, unlearned: str, glyphs: Glyphs) -> str:
-    """Return the p99 of a chain, with the p99 of the baseline if that is less, or with ``unlearned`` if
-    there is no baseline; '' without a p99."""
+    """Return the p99 of a chain, with the p99 of the baseline and the difference if that is less, or with
+    ``unlearned`` if there is no baseline; '' without a p99."""
     if chain.p99_ns is None:
         return ""
     now = figures.duration(chain.p99_ns, glyphs).strip()
     if chain.normal_p99_ns is None:
         return f"{now}, {unlearned}"
     normal = figures.duration(chain.normal_p99_ns, glyphs).strip()
-    return f"{now}, normally {normal}" if chain.p99_ns > chain.normal_p99_ns and normal != now else now
+    if chain.slower_percent is None or normal == now:
+        return now
+    return f"{now}, normally {normal} ({chain.slower_percent:,.0f}% slower than usual for this program)"
 
 
 def fix(found: Fix, title: str, style: Style) -> list[str]:

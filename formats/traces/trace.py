@@ -317,7 +317,8 @@ class _Trace:
             chain.title or chain.cause, f"chain,{chain.severity}", track, line, start, end, **_told(chain)
         )
         events = [about]
-        for at, link in enumerate(chain.culprits):
+        named = (link for link in chain.culprits if not link.of_others)
+        for at, link in enumerate(named):
             other = self._of_tenant(host, link.tenant)
             beside = self._tracks.line(other, 0, _BLAMED, start, end, within=False)
             loser = self._episodes.name(host, chain.tenant) or host

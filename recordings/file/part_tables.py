@@ -235,8 +235,8 @@ RECORDS: Final = (
     ),
     part(
         "gone_devices",
-        "GPUs and MIG devices that had gone before the end of a merged window; in the order in which they were"
-        " last read.",
+        "GPUs and MIG devices that had gone before the end of a merged window; in the order in which they"
+        " were last read.",
         _c("uuid", TEXT, "its UUID"),
         _c(
             "label",

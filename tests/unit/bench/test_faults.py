@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,19 +13,23 @@ import pytest
 
 from bench.document import END
 from bench.faults import command
+from bench.faults import watcher as watching
 from bench.faults.catalogue import GROUPS
 from bench.faults.fault import FAULTS, Truth, fault
 from bench.faults.judging import Outcome, early_alarms, judge
 from bench.faults.results import BEGIN, PLACES, Results
 from bench.faults.score import Healthy, false_alarms, table
 from bench.faults.stage import Place, Stage
-from bench.faults.watcher import Seen
+from bench.faults.watcher import Seen, Watcher
 from stalltop.diagnosis.causes import CAUSES
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.model.chain import Chain, Link, Severity, worst_first
 from stalltop.model.errors import UsageError
 from stalltop.model.evidence import BlockIo, Evidence, ProcessUse
 from stalltop.model.tenant import Tenant
-from tests.windows.by_hand import window
+from stalltop.model.window import Window
+from tests.windows.by_hand import Calls, key, window
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs/faults.md"
 NOT_INJECTED = {"gpu_bound", "gpu_not_given", "host_bound", "tracer", "unexplained_wait"}
@@ -400,3 +405,82 @@ def test_parameters_depend_only_on_the_seed() -> None:
         return stage.notes
 
     assert drawn(3) == drawn(3) != drawn(4)
+
+
+HEALTHY = window([Calls(key(), [1_000_000] * 200)])
+
+
+def learned() -> Normals:
+    normals = Normals()
+    for _ in range(KNOWN_WINDOWS):
+        normals.learn(Facts(HEALTHY))
+    return normals
+
+
+def test_a_run_begins_with_what_earlier_ones_learned(tmp_path: Path) -> None:
+    path = tmp_path / "normals.json"
+    with command.baselines(path) as normals:
+        assert normals is not None
+        assert len(normals) == 0
+        for _ in range(KNOWN_WINDOWS):
+            normals.learn(Facts(HEALTHY))
+    second = command.baselines(path)
+    again = second.__enter__()
+    assert again is not None
+    assert again.to_plain() == learned().to_plain()
+    again.learn(Facts(HEALTHY))
+    interrupt = KeyboardInterrupt()
+    assert not second.__exit__(KeyboardInterrupt, interrupt, None)
+    with command.baselines(path) as third:
+        assert third is not None
+        assert third.to_plain() != learned().to_plain()
+    with command.baselines(None) as nothing:
+        assert nothing is None
+
+
+def test_baselines_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "normals.json"
+    path.write_text("half a fi")
+    with pytest.raises(UsageError, match="cannot use"), command.baselines(path):
+        pass
+    assert path.read_text() == "half a fi"
+    with pytest.raises(UsageError, match="no folder"), command.baselines(tmp_path / "none" / "file"):
+        pass
+
+
+class SteadyMonitor:
+    """Stands for a tracer that reads the same healthy window all the time."""
+
+    cannot_trace = None
+
+    def __init__(self, _: object) -> None:
+        self.read_at = 1_000.0
+
+    def read(self) -> Window:
+        self.read_at += 1.0
+        return replace(HEALTHY, start=self.read_at)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_trials_share_baselines_only_if_they_are_kept(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "Monitor", SteadyMonitor)
+    monkeypatch.setattr(watching, "INTERVAL_SECONDS", 0.01)
+    normals = learned()
+    before = normals.to_plain()
+    with Watcher({}, normals if kept else None) as watcher:
+        assert watcher.learns == kept
+        watcher.begin()
+        while not (seen := watcher.seen()):
+            time.sleep(0.01)
+        watcher.end()
+        after = normals.to_plain()
+        count = len(watcher.seen())
+        while len(watcher.seen()) < count + 3:
+            time.sleep(0.01)
+    assert set(seen[0].window.normals) == ({key()} if kept else set())
+    assert (after != before) == kept
+    # Nothing is learned between two trials.
+    assert normals.to_plain() == after

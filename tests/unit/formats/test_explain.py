@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from stalltop.cli import main as cli
 from stalltop.cli.commands import once
 from stalltop.cli.whole_file import chains_of
-from stalltop.formats.documents.window import document
+from stalltop.formats.documents.window import chain_document, document
 from stalltop.formats.text.chains import about, branches, step
 from stalltop.formats.text.explain import SCHEMA, explain_document, explain_text
 from stalltop.model.chain import Chain, Fix, Link
@@ -70,7 +70,11 @@ def test_a_p99_at_its_baseline_is_not_compared_with_it() -> None:
     quick = replace(CHAINS[0], p99_ns=4_000_000, normal_p99_ns=4_001_000)
     assert "p99 4.00ms, " in about(quick, UNICODE)
     assert "normal" not in about(quick, UNICODE).partition("p99")[2]
-    assert "normally 3.00ms" in about(replace(quick, normal_p99_ns=3_000_000), UNICODE)
+    slow = replace(quick, normal_p99_ns=3_000_000)
+    assert "normally 3.00ms (33% slower than usual for this program)" in about(slow, UNICODE)
+    assert chain_document(slow)["slower_percent"] == pytest.approx(100 / 3)
+    for unknown in (quick, replace(slow, normal_p99_ns=None), replace(slow, p99_ns=None)):
+        assert chain_document(unknown)["slower_percent"] is None
     assert "not learned" in about(replace(quick, normal_p99_ns=None), UNICODE)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from stalltop.formats.traces import trace
 from stalltop.formats.traces.tracks import LEAST_MADE_UP, SliceLine, Tracks
 from stalltop.model.calls import Calls
-from stalltop.model.chain import Chain
+from stalltop.model.chain import OTHERS, Chain, Link
 from stalltop.model.errors import StalltopError
 from stalltop.model.hosts.clocks import shifted
 from stalltop.model.rows.pivot import pivot
@@ -267,6 +267,16 @@ def test_a_chain_is_a_slice_with_an_arrow_from_its_culprit() -> None:
     arrow = {event["ph"]: event for event in made["traceEvents"] if event["ph"] in "sf"}
     assert shown[arrow["s"]["pid"]] == "container train"
     assert (arrow["f"]["pid"], arrow["f"]["tid"]) == (loses["pid"], loses["tid"])
+
+
+def test_culprits_that_are_not_named_have_no_track() -> None:
+    (one,) = several(1)
+    rest = Link("culprit", "others, 9 processes", share=0.2, process=OTHERS, depth=2)
+    chain = one.chains[0]
+    more = replace(one, chains=(replace(chain, links=(*chain.links, rest)), *one.chains[1:]))
+    arrows = [[event for event in trace_of([of])["traceEvents"] if event["ph"] in "sf"] for of in (one, more)]
+    assert arrows[0]
+    assert arrows[0] == arrows[1]
 
 
 def test_a_chain_that_ended_before_the_recording_is_left_out() -> None:

@@ -144,7 +144,9 @@ def test_each_large_culprit_gets_a_fix() -> None:
         low, tenants={**low.tenants, host.id: host}, evidence=replace(low.evidence, charges=tuple(taken))
     )
     chain = faults(explain(low))[0]
-    assert [link.pid for link in chain.links if link.role == "culprit"] == [900, 0]
+    culprits = [link for link in chain.links if link.role == "culprit"]
+    assert [link.pid for link in culprits] == [900, 0, 0]
+    assert [link.text for link in culprits[2:]] == ["others, 1 process"]
     first, of_many, half = chain.fixes
     assert first.command == "taskset -acp 2-3 900"
     assert of_many.command == "taskset -acp 2-3 706"
