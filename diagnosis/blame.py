@@ -29,6 +29,10 @@ LEAST_REMEMBERED: Final = 1e-3
 _SEVERAL: Final = re.compile(r" \(\d+ processes\)$")
 
 
+ChainKey = tuple[str, str, str]
+"""What a chain is about: its cause, the tenant that loses, and ``Suspicion.about``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Blame:
     """Whom a chain blamed until now."""

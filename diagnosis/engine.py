@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from stalltop.diagnosis.blame import Blame, culprit_of
+from stalltop.diagnosis.blame import Blame, ChainKey, culprit_of
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import Normal, Normals
@@ -125,17 +125,17 @@ class Diagnosis:
         seen = {**self._normals_seen, **normal}
         self._normals_seen = seen if len(seen) <= 2 * len(normal) + _ROWS_KEPT else dict(normal)
 
-    def _blamed(self, newest: Window) -> dict[tuple[str, str], Blame]:
-        """Returns whom chains blame until now, by cause and tenant."""
+    def _blamed(self, newest: Window) -> dict[ChainKey, Blame]:
+        """Returns whom chains blame until now."""
         found = {}
         for followed in self._followed.values():
             last = followed.found
             first = next((culprit_of(link) for link in last.links if link.role == "culprit"), None)
             blame = Blame(first, last.taken).faded(newest.end - followed.last)
-            found[last.cause, last.tenant] = blame
+            found[last.cause, last.tenant, last.about] = blame
         return found
 
-    def _facts(self, window: Window, blamed: Mapping[tuple[str, str], Blame]) -> Facts:
+    def _facts(self, window: Window, blamed: Mapping[ChainKey, Blame]) -> Facts:
         normal = _normal(self.normals, window)
         return Facts(
             window,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, TypeVar
 
-from stalltop.diagnosis.blame import Blame
+from stalltop.diagnosis.blame import Blame, ChainKey
 from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -62,7 +62,7 @@ class Row:
 
 _NONE_USUAL: Final[Mapping[RowKey, Mapping[str, float]]] = {}
 _NONE_LONGEST: Final[Mapping[RowKey, int]] = {}
-_NONE_BLAMED: Final[Mapping[tuple[str, str], Blame]] = {}
+_NONE_BLAMED: Final[Mapping[ChainKey, Blame]] = {}
 _NOBODY: Final = Blame()
 
 
@@ -78,11 +78,11 @@ class Facts:
         own_pid: int = 0,
         usual: Mapping[RowKey, Mapping[str, float]] = _NONE_USUAL,
         longest_ns: Mapping[RowKey, int] = _NONE_LONGEST,
-        blamed: Mapping[tuple[str, str], Blame] = _NONE_BLAMED,
+        blamed: Mapping[ChainKey, Blame] = _NONE_BLAMED,
     ) -> None:
         """``normal`` has (p50_ns, p99_ns) of rows with a baseline, ``series`` what ``trend`` returns,
         ``usual`` the values of ``Row.usual_ns``, ``longest_ns`` the longest calls of the last minutes,
-        ``blamed`` whom chains of (cause, tenant) blame until now."""
+        ``blamed`` whom chains blame until now."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid
@@ -134,9 +134,9 @@ class Facts:
         """Returns the block I/O of a process."""
         return self._io_of.get(pid, ())
 
-    def blame(self, cause: str, tenant: str) -> Blame:
-        """Returns whom the chain of a cause and of the tenant that loses blames until now."""
-        return self._blamed.get((cause, tenant), _NOBODY)
+    def blame(self, cause: str, tenant: str, about: str = "") -> Blame:
+        """Returns whom the chain of a cause blames until now; ``tenant`` is the one that loses."""
+        return self._blamed.get((cause, tenant, about), _NOBODY)
 
     @property
     def pids(self) -> Collection[int]:

@@ -37,7 +37,7 @@ def suspicions(facts: Facts, rules: Sequence[Rule]) -> dict[str, Suspicion]:
         for suspicion in rule(facts):
             found.setdefault(identity_of(suspicion), []).append(_with_share(facts, suspicion))
     return {
-        identity: together(members, facts.blame(members[0].cause, members[0].tenant).first)
+        identity: together(members, facts.blame(members[0].cause, members[0].tenant, members[0].about).first)
         for identity, members in found.items()
     }
 

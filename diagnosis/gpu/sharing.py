@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Final
 
+from stalltop.diagnosis.blame import STAYS_FIRST, remembered, rest
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.usage import DeviceCalls, Usage, duration, figure
+from stalltop.diagnosis.host.losses import Who
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
-from stalltop.model.chain import Fix
+from stalltop.model.chain import OTHERS, Fix, Link
 from stalltop.model.devices.device import Device, MigInstance
 from stalltop.model.devices.placing import processes_on
 from stalltop.model.devices.ways import way_of
@@ -68,8 +71,27 @@ def _neighbours(
         neighbours = [other for other in users if risen.get(other.pid, 0.0) > 0]
         enough = sum(risen[other.pid] for other in neighbours) >= MORE * sum(before.values())
         if neighbours and enough and usage.noticeable(lost):
-            neighbours.sort(key=lambda other: risen[other.pid], reverse=True)
-            yield _shared(facts, device, place, usage, waits, usual_ns, neighbours, kept=kept)
+            blame = facts.blame("gpu_neighbours", usage.tenant, f"GPU {place.label}")
+            now = {_who(other): risen[other.pid] for other in neighbours}
+            taken = remembered(blame.taken.get(usage.pid, {}), now, facts.pids)
+            neighbours = _ordered(neighbours, taken, blame.first)
+            shared = _shared(facts, device, place, usage, waits, usual_ns, neighbours, kept=kept)
+            yield replace(shared, taken={usage.pid: taken})
+
+
+def _who(usage: Usage) -> Who:
+    return Who(usage.tenant, usage.pid, usage.process)
+
+
+def _ordered(neighbours: Sequence[Usage], taken: Mapping[Who, float], first: Who | None) -> list[Usage]:
+    """Returns ``neighbours``, the one that gave the device most first, over time. ``first`` was named first
+    until now."""
+
+    def gave(other: Usage) -> float:
+        who = _who(other)
+        return taken[who] * (STAYS_FIRST if who == first else 1.0)
+
+    return sorted(neighbours, key=gave, reverse=True)
 
 
 def _kept_wait_ns(waits: DeviceCalls) -> float:
@@ -149,6 +171,10 @@ def _shared(
             for other in neighbours[:MOST_NEIGHBOURS]
         ),
     ]
+    if len(neighbours) > MOST_NEIGHBOURS:
+        everyone = [_who(other) for other in neighbours]
+        text = rest(everyone, everyone[:MOST_NEIGHBOURS])
+        links.append(Link("culprit", text, process=OTHERS, device=gpu, depth=2))
     first = neighbours[0]
     return usage.suspect(
         "gpu_neighbours",

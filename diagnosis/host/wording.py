@@ -108,7 +108,8 @@ def _step(facts: Facts, loss: Loss, text: str, who: Who, depth: int) -> Link:
 
 
 def by_tenant(culprits: Mapping[Who, float], first: Who | None) -> list[str]:
-    """Returns the culprits' tenants, the one that took most first; culprits without a tenant come last.
+    """Returns the culprits' tenants, the one that took most first; culprits without a tenant come last. The
+    tenant of ``first`` stays first until another one took clearly more.
 
     Processes outside containers are grouped only by their name, so such a group counts as much as its largest
     process. Otherwise many unrelated processes would, by turns, precede one that took more.

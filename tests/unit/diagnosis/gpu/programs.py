@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from stalltop.diagnosis.blame import Blame, ChainKey
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.causes import gpu_causes
@@ -22,9 +23,10 @@ def found(
     *,
     series: Mapping[tuple[str, str, int], Sequence[tuple[float, float]]] | None = None,
     normal: Mapping[RowKey, tuple[int, int]] | None = None,
+    blamed: Mapping[ChainKey, Blame] | None = None,
 ) -> list[Suspicion]:
     """Returns the faults that the GPU rules find in a window, the largest loss first."""
-    facts = Facts(made, series=series or {}, normal=normal)
+    facts = Facts(made, series=series or {}, normal=normal, blamed=blamed or {})
     faults = [suspicion for suspicion in gpu_causes(facts) if CAUSES[suspicion.cause].fault]
     return sorted(faults, key=lambda suspicion: -suspicion.lost_ns_per_s)
 

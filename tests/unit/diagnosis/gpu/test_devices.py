@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from stalltop.diagnosis.blame import Blame
 from stalltop.diagnosis.engine import Diagnosis
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.causes import gpu_causes
 from stalltop.diagnosis.gpu.xids import XIDS
+from stalltop.diagnosis.host.losses import Who
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Link
 from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
 from stalltop.model.evidence import HOST_GAP
 from stalltop.probes.nvml.readings import THROTTLE_REASONS
@@ -316,6 +319,26 @@ def test_a_new_neighbour_on_the_device_is_named() -> None:
     assert told.lost_ns_per_s == pytest.approx(40 * (17.5e6 - 8e6), rel=0.02)
     assert any("driver does not tell" in text for text in told.unknown)
     assert "time-sliced" in told.links[1].text
+
+
+def test_the_first_of_equal_neighbours_stays_so_and_many_are_told_as_one() -> None:
+    pids = range(7, 12)
+    users = (SHARED.processes[0], *(DeviceProcess(pid, "C", 1 << 30, BATCH) for pid in pids))
+    launching = {pid: 5000 + pid for pid in pids}
+    rows = [row("cudaLaunchKernel", launching[pid], running=50, tenant=BATCH, pid=pid) for pid in pids]
+    made = window(
+        [*_rows(row(SYNC, 40, gpu=700))[:-1], *rows], devices=Devices((replace(SHARED, processes=users),))
+    )
+
+    def culprits(first: Who | None) -> list[Link]:
+        blamed = {("gpu_neighbours", TRAIN, f"GPU {SHARED.index}"): Blame(first)}
+        (told,) = found(made, series=_watched(), blamed=blamed)
+        return [link for link in told.links if link.role == "culprit"]
+
+    *_, others = named = culprits(None)
+    assert [link.pid for link in named] == [11, 10, 9, 0]
+    assert (others.text, others.of_others) == ("others, 2 processes", True)
+    assert [link.pid for link in culprits(Who(BATCH, 8, "train.py"))] == [8, 11, 10, 0]
 
 
 def test_mps_clients_are_called_so() -> None:
