@@ -19,6 +19,9 @@ ENDED: Final = "ended"
 STOPPED: Final = "stopped"
 """A wait of a thread that a signal or a tracer had stopped."""
 
+FSYNC: Final = "fsync"
+"""A wait for a disk in fsync(2) or a call like it, until what was written is on the device."""
+
 
 class ThreadId(NamedTuple):
     """One thread."""
@@ -45,7 +48,7 @@ class ThreadWait:
     """Part of the split in which they are counted, a name of ``model.window.SPLITS``."""
     kind: str
     """``network``, ``process``, ``other``, ``lock`` (for one that the waker held), `HAND_OVER`, `TIMEOUT`,
-    `ENDED` or `STOPPED`."""
+    `ENDED`, `STOPPED` or `FSYNC`."""
     waker: ThreadId
     ns: int
     times: int

@@ -81,6 +81,25 @@ def slow_disk(stage: Stage) -> Iterator[Truth]:
         stage.process(loader, "backup", "@read:load:1048576", threads=stage.whole("readers", 12, 32))
 
 
+@fault("fsync")
+def fsync(stage: Stage) -> Iterator[Truth]:
+    """The victim writes a checkpoint and calls fsync, while another tenant writes to that disk, or its own
+    I/O limit slows it down."""
+    how = stage.one_of("how", ("neighbour", "limit"))
+    victim = stage.tenant("victim", ("blkio",) if how == "limit" else ())
+    size = stage.chance.choice((65_536, 262_144, 1_048_576))
+    stage.notes["checkpoint_bytes"] = size
+    trainer(stage, victim, before=f"@save:data:{size}", sync_ms=6)
+    writer = stage.tenant("writer") if how == "neighbour" else None
+    yield Truth(victim, writer)
+    if writer is None:
+        assert victim.limits is not None
+        rate = int(size * stage.between("checkpoints_per_s", 8, 30))
+        victim.limits.write_rate(disk_of(stage.files.folder), rate)
+    else:
+        stage.process(writer, "backup", "@write:load:1048576", threads=stage.whole("writers", 8, 24))
+
+
 @fault("reclaim", common=True)
 def reclaim(stage: Stage) -> Iterator[Truth]:
     """The victim's memory limit is set below what it reads again and again."""

@@ -137,6 +137,13 @@ static void write_pieces(const struct action *action)
             give_up(action);
 }
 
+static void save_pieces(const struct action *action)
+{
+    write_pieces(action);
+    if (fsync(action->file))
+        give_up(action);
+}
+
 static void touch(const struct action *action)
 {
     uint64_t bytes = action->number[0] * PAGE;
@@ -260,6 +267,11 @@ static const char *open_to_write(struct action *action)
     return open_with(action, O_WRONLY | O_DIRECT | O_DSYNC, action->number[0]);
 }
 
+static const char *open_to_save(struct action *action)
+{
+    return open_with(action, O_WRONLY, action->number[0]);
+}
+
 static const char *open_cached(struct action *action)
 {
     return open_with(action, O_RDONLY, action->number[0]);
@@ -348,6 +360,7 @@ static const struct verb {
     {"take", 1, take, open_queue},
     {"read", 1, read_pieces, open_direct},
     {"write", 1, write_pieces, open_to_write},
+    {"save", 1, save_pieces, open_to_save},
     {"cached", 1, read_pieces, open_cached},
     {"touch", 1, touch, open_pages},
     {"use", 0, use_memory, nothing_to_open},

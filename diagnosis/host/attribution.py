@@ -24,7 +24,7 @@ from stalltop.diagnosis.host.threads import Edge, ThreadGraph
 from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.families import Family, kind_of
-from stalltop.model.thread_evidence import ENDED, HAND_OVER, STOPPED, TIMEOUT, ThreadId
+from stalltop.model.thread_evidence import ENDED, FSYNC, HAND_OVER, STOPPED, TIMEOUT, ThreadId
 
 CHANGED_WORKER: Final = 0.2
 """Part of a worker's time on unusual things from which on these are why it is late."""
@@ -319,6 +319,9 @@ class Attribution:
             return True
         cause = ""
         if part == "disk":
+            in_fsync = ns * self._in_fsync(wait)
+            self._losses.add("fsync", wait, part, in_fsync, {})
+            ns -= in_fsync
             cause = "loader_disk" if wait.path else "slow_disk"
             if memory.thrashes(self._facts, who.tenant, who.pid) and not block.loaded_by_others(
                 self._facts, who.tenant, who.pid
@@ -329,6 +332,24 @@ class Attribution:
         if cause:
             self._losses.add(cause, wait, part, ns, {})
         return bool(cause)
+
+
+    def _in_fsync(self, wait: Wait) -> float:
+        """Returns the part of the waits for a disk at the root of ``wait`` that were in fsync, 0 to 1."""
+        if wait.threads:
+            thread = wait.threads[-1]
+            waits, work = self._graph.waits_of(thread, "disk"), self._graph.work_of(thread)
+            disk_ns = work.split_ns["disk"] if work is not None else 0.0
+        else:
+            key = wait.effect
+            waits = self._graph.of_row(key.pid, key.layer, key.operation, "disk")
+            disk_ns = sum(
+                row.split_ns.get("disk", 0) * self._facts.within(row)
+                for row in self._facts.rows_of(key.pid)
+                if row.key._replace(device=key.device) == key
+            )
+        fsync_ns = sum(edge.ns for edge in waits if edge.kind == FSYNC)
+        return min(fsync_ns / disk_ns, 1.0) if disk_ns else 0.0
 
 
 def _who(thread: ThreadId) -> Who:
