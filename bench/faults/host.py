@@ -9,10 +9,11 @@ from typing import Final
 
 from bench.faults.controllers import disk_of
 from bench.faults.fault import Truth, fault
-from bench.faults.network import LossyLink
+from bench.faults.network import PrivateLink
 from bench.faults.ranks import remote_rank
 from bench.faults.stage import Stage
 from bench.faults.workloads import Speed, disk_victim, latencies, step, trainer
+from stalltop.demo.caller import Caller
 
 CPUS: Final = len(os.sched_getaffinity(0))
 _MIB: Final = 1 << 20
@@ -61,8 +62,33 @@ def cpu_pinning(stage: Stage) -> Iterator[Truth]:
     cpu = stage.whole("cpu", 0, CPUS - 1)
     yield Truth(victim)
     for caller in callers:
-        for thread in Path(f"/proc/{caller.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {cpu})
+        _pin(caller, {cpu})
+
+
+def _pin(caller: Caller, cpus: set[int]) -> None:
+    for thread in Path(f"/proc/{caller.pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), cpus)
+
+
+@fault("interrupts")
+def interrupts(stage: Stage) -> Iterator[Truth]:
+    """Another tenant floods the host with packets, and the softirqs that handle them run on the victim's
+    CPU."""
+    *others, cpu = sorted(os.sched_getaffinity(0))
+    victim, sender = stage.tenant("victim"), stage.tenant("sender")
+    stage.files.remember("data")
+    # Work of a given amount, not of a given CPU time, which some Linux kernels also count in interrupts.
+    reads = stage.whole("reads", 20, 60)
+    caller = trainer(stage, victim, before=f"@cached:data:1048576:{reads}", sync_ms=3)
+    _pin(caller, {cpu})
+    flooder = stage.process(sender, "client", own_network=True)
+    link = PrivateLink(flooder.pid)
+    stage.closing(link.close)
+    link.steer(cpu)
+    _pin(flooder, set(others) or {cpu})
+    pause_us = stage.whole("pause_us", 20, 200)
+    yield Truth(victim)
+    flooder.start(f"@flood:{link.here}:9:256 ~{pause_us}")
 
 
 @fault("slow_disk", common=True)
@@ -154,7 +180,7 @@ def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
     victim = stage.tenant("victim")
     peer = stage.tenant("parameter-server")
     server = stage.process(peer, "server", own_network=True)
-    link = LossyLink(server.pid)
+    link = PrivateLink(server.pid)
     stage.closing(link.close)
     server.start(f"@serve:{link.peer}:7000")
     send = f"@ask:{link.peer}:7000:{stage.whole('sent_bytes', 50_000, 400_000)}"

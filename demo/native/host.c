@@ -22,6 +22,7 @@
 #define PAGE 4096u
 #define BATCH_BYTES PAGE /* a page of the pipe, and at most what is written atomically */
 #define CONNECT_SECONDS 20
+#define DATAGRAMS 64 /* sent by one system call */
 #define COMPUTE_STEP_NS 20000
 
 struct action {
@@ -202,6 +203,22 @@ static void ask(const struct action *action)
         give_up(action);
 }
 
+static void flood(const struct action *action)
+{
+    static __thread struct mmsghdr messages[DATAGRAMS];
+    static char data[64];
+    struct iovec piece = {data, sizeof data};
+    for (int i = 0; i < DATAGRAMS; i++)
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &piece, .msg_iovlen = 1};
+    for (uint64_t left = action->number[1]; left;) {
+        int sent = sendmmsg(action->file, messages, left < DATAGRAMS ? (unsigned)left : DATAGRAMS, 0);
+        /* The other end may refuse the ones before. */
+        if (sent < 0 && errno != ECONNREFUSED)
+            give_up(action);
+        left -= sent > 0 ? (uint64_t)sent : 0;
+    }
+}
+
 static void serve(const struct action *action)
 {
     int peer = accept4(action->file, NULL, NULL, SOCK_CLOEXEC), on = 1;
@@ -338,6 +355,16 @@ static const char *connect_to(struct action *action)
     return error;
 }
 
+static const char *connect_to_flood(struct action *action)
+{
+    struct sockaddr_in address;
+    const char *error = address_of(action, &address);
+    action->file = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (!error && connect(action->file, (struct sockaddr *)&address, sizeof address))
+        error = "cannot connect";
+    return error;
+}
+
 static const char *listen_at(struct action *action)
 {
     struct sockaddr_in address;
@@ -366,6 +393,7 @@ static const struct verb {
     {"use", 0, use_memory, nothing_to_open},
     {"lock", 1, lock, open_lock},
     {"ask", 1, ask, connect_to},
+    {"flood", 1, flood, connect_to_flood},
     {"serve", 1, serve, listen_at},
 };
 

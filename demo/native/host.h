@@ -14,6 +14,7 @@
  *     @lock:FILE:US[:SLEEP_US]      take the lock that all users of FILE share, compute US and sleep SLEEP_US
  *                                   with it, release it
  *     @ask:ADDRESS:PORT:BYTES       send BYTES by TCP, wait for the answer
+ *     @flood:ADDRESS:PORT:COUNT     send COUNT datagrams of 64 bytes by UDP
  *     @serve:ADDRESS:PORT           answer one peer until it is gone
  *
  * QUEUE and FILE are names in the folder of `choose_files`, or absolute paths.

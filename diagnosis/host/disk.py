@@ -124,8 +124,8 @@ def in_fsync(facts: Facts, loss: Loss) -> Description:
         fixes=(
             *found.fixes,
             Fix(
-                "write checkpoints beside the loop (torch.distributed.checkpoint.async_save, or a thread with a "
-                "copy of the data), and call fsync once for each"
+                "write checkpoints beside the loop (torch.distributed.checkpoint.async_save, or a thread "
+                "with a copy of the data), and call fsync once for each"
             ),
         ),
         confidence=found.sure,

@@ -22,6 +22,9 @@ MOST_CULPRITS: Final = 3
 SMALLEST_SHARE: Final = 0.05
 """Part of the loss below which a culprit is not named."""
 
+INTERRUPTED: Final = "interrupted"
+"""A part of ``running``: time in which interrupts had the CPU of a thread."""
+
 WAITS: Final = {
     "running": "computes",
     "runqueue": "waits for a CPU",
@@ -32,6 +35,7 @@ WAITS: Final = {
     "process": "waits for another process",
     "sleep": "sleeps",
     "other": "waits in the kernel",
+    INTERRUPTED: "is interrupted on its CPU",
 }
 """What a thread does in a part of its split."""
 
