@@ -49,10 +49,7 @@ class PrivateLink:
 
     def steer(self, cpu: int) -> None:
         """Lets the softirqs of ``cpu`` handle the packets that arrive here (RPS)."""
-        # A mask in groups of 32 bits, the highest first (Documentation/networking/scaling.rst).
-        groups = [1 << cpu % 32, *[0] * (cpu // 32)]
-        mask = ",".join(f"{group:08x}" for group in groups)
-        Path(f"/sys/class/net/{self._name}/queues/rx-0/rps_cpus").write_text(mask)
+        Path(f"/sys/class/net/{self._name}/queues/rx-0/rps_cpus").write_text(cpu_mask(cpu))
 
     def close(self) -> None:
         """Removes the link, if it still exists."""
@@ -63,6 +60,11 @@ class PrivateLink:
             timeout=_COMMAND_SECONDS,
             check=False,
         )
+
+
+def cpu_mask(cpu: int) -> str:
+    """Returns a mask of one CPU as files in /sys have it: groups of 32 bits, the highest first."""
+    return ",".join(f"{group:08x}" for group in (1 << cpu % 32, *[0] * (cpu // 32)))
 
 
 def link_name(pid: int, turn: int) -> str:
