@@ -31,6 +31,9 @@ _THREADS: Final = ("ksoftirqd/", "irq/")
 """Beginnings of the names of kernel threads that handle interrupts."""
 LEAST_CPU: Final = 0.02
 """Part of a CPU's time in interrupts from which on it is named."""
+FREQUENT: Final = 0.02
+"""Part of the most frequent kind on a CPU from which on another kind is named. A network interface that is
+polled under load makes few interrupts for many softirqs."""
 QUIET: Final = 0.05
 """The same below which a CPU is a good place for those that interrupts delay."""
 
@@ -117,7 +120,7 @@ def by_interrupts(facts: Facts, loss: Loss) -> Description:
     where = f"CPU{'s' if len(cpus) > 1 else ''} {list_of(cpus)}" if cpus else "its CPUs"
     kinds = Counter[str]()
     for one in told:
-        kinds.update(dict(one.kinds))
+        kinds.update(_frequent(one))
     unknown = () if kinds else ("which interrupts these are: see /proc/softirqs and /proc/interrupts",)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} loses CPU time to interrupts on {where}",
@@ -132,8 +135,14 @@ def _is_told(cpu: CpuInterrupts) -> bool:
     return cpu.ns >= LEAST_CPU * cpu.wall_ns > 0
 
 
+def _frequent(cpu: CpuInterrupts) -> dict[str, int]:
+    """Returns the kinds of interrupts that are frequent on a CPU, the most frequent one first."""
+    most = max((count for _, count in cpu.kinds), default=0)
+    return {name: count for name, count in cpu.kinds if count >= FREQUENT * most}
+
+
 def _text(cpu: CpuInterrupts) -> str:
-    kinds = ", ".join(name for name, _ in cpu.kinds)
+    kinds = ", ".join(_frequent(cpu))
     most = f", most of them {kinds}" if kinds else ""
     return f"CPU {cpu.cpu} spends {cpu.ns / cpu.wall_ns:.0%} of its time in interrupts{most}"
 

@@ -27,7 +27,7 @@ from tests.unit.evidence_windows import TRAIN, Spent, charge, row, window
 
 MS = 1_000_000
 KSOFTIRQD = "process:ksoftirqd/1"
-KINDS = (("NET_RX", 9_000), ("IRQ 41 (eth0-rx-1)", 4_000))
+KINDS = (("NET_RX", 9_000), ("IRQ 41 (eth0-rx-1)", 4_000), ("IRQ 36 (nvme0q1)", 90))
 LAUNCHES = row("cudaLaunchKernel", 1000, running=10)
 CALLER = ProcessUse(TRAIN, 100, "train.py", link=0, threads=4, allowed="1", allowed_cpus=1)
 
