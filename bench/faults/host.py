@@ -84,6 +84,7 @@ def interrupts(stage: Stage) -> Iterator[Truth]:
     flooder = stage.process(sender, "client", own_network=True)
     link = PrivateLink(flooder.pid)
     stage.closing(link.close)
+    stage.closing(flooder.close)
     link.steer(cpu)
     _pin(flooder, set(others) or {cpu})
     pause_us = stage.whole("pause_us", 20, 200)
