@@ -18,7 +18,7 @@ from stalltop.diagnosis.host import commands
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss, Who
 from stalltop.diagnosis.host.processors import cpuset_of
-from stalltop.diagnosis.host.wording import MOST_CULPRITS, named
+from stalltop.diagnosis.host.wording import SMALLEST_SHARE, largest, named
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix
 from stalltop.model.cpu_list import cpus_of, list_of
@@ -98,8 +98,8 @@ def by_interrupts(facts: Facts, loss: Loss) -> Description:
     """Describes a process from which interrupts take CPU time, directly or through kernel threads."""
     who, depth = loss.last, len(loss.path) + 2
     interrupts = Interrupts(facts)
-    threads = sorted(loss.culprits.items(), key=lambda item: (-item[1], item[0]))
-    cpus = set(interrupts.taken(who.pid)) | {
+    threads = largest(loss.culprits, loss.ns)
+    cpus = {cpu for cpu, ns in interrupts.taken(who.pid).items() if ns >= SMALLEST_SHARE * loss.ns} | {
         int(number)
         for thread, _ in threads
         if (number := thread.process.removeprefix("ksoftirqd/")).isdecimal()
@@ -115,7 +115,7 @@ def by_interrupts(facts: Facts, loss: Loss) -> Description:
             ns_per_s=facts.per_second(ns),
             depth=depth,
         )
-        for thread, ns in threads[:MOST_CULPRITS]
+        for thread, ns in threads
     ]
     where = f"CPU{'s' if len(cpus) > 1 else ''} {list_of(cpus)}" if cpus else "its CPUs"
     kinds = Counter[str]()
