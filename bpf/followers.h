@@ -85,7 +85,7 @@ INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 
 /*
  * The current task, or an interrupt that runs on it, wakes `thread`, which was blocked for `ns`: charges that
- * time.
+ * time. Of waits for a disk, only those in fsync are charged, to nobody: so their sum is known.
  */
 INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 {
@@ -95,7 +95,8 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	u32 operation, flags = 0, how = thread->how;
 	int wakes;
 
-	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER)
+	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER &&
+	    !(part == DISK && how == HOW_SYNC))
 		return;
 	wakes = current_wakes(part, &flags, &call);
 	waker = wakes ? find_thread(bpf_get_current_pid_tgid()) : NULL;

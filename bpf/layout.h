@@ -212,6 +212,7 @@ enum how {
 	HOW_HELD = 1,           /* of LOCK: it waited for a lock that another thread held, not for something that it made */
 	HOW_STOPPED = 2,        /* of OTHER: it was stopped by a signal or by a tracer */
 	HOW_ENDED = 3,          /* it waited until the other thread had ended */
+	HOW_SYNC = 4,           /* of DISK: for what it had written, in fsync or a call like it */
 };
 #define HOW_SHIFT 8             /* bits of charge_key.part below its enum how */
 

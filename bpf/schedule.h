@@ -63,6 +63,8 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 		else if (call.number == CALL_FUTEX)
 			remember_futex(thread, call.first);
 	}
+	if (part == DISK && is_sync(call.number))
+		thread->how = HOW_SYNC;
 	if (part == POLLING)
 		part = by_driver(thread, thread->depth) ? GPU : NETWORK;
 	return part;

@@ -127,11 +127,22 @@ enum part {
 	CALL(futex_waitv, 449, 449, LOCK, LOCK)                \
 	CALL(futex_wait, 455, 455, LOCK, LOCK)
 
+/* CALL(number on x86-64, number on aarch64): the calls above that return once data is on the device. */
+#define SYNC_CALLS(CALL)        \
+	CALL(74, 82)   /* fsync */           \
+	CALL(75, 83)   /* fdatasync */       \
+	CALL(162, 81)  /* sync */            \
+	CALL(306, 267) /* syncfs */          \
+	CALL(277, 84)  /* sync_file_range */ \
+	CALL(26, 227)  /* msync */
+
 #if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
+#define SYNC_CASE(x86, arm) case x86:
 #define WAIT_CASE(name, x86, arm, asleep, blocked) \
 	case x86:                                  \
 		return uninterruptible ? blocked : asleep;
 #else
+#define SYNC_CASE(x86, arm) case arm:
 #define WAIT_CASE(name, x86, arm, asleep, blocked) \
 	case arm:                                  \
 		return uninterruptible ? blocked : asleep;
@@ -148,6 +159,16 @@ static inline __attribute__((always_inline)) __u32 waits_for(__s64 number, __u32
 #endif
 	}
 	return OTHER;
+}
+
+/* Returns whether system call `number` returns only once data is on the device. */
+static inline __attribute__((always_inline)) __u32 is_sync(__s64 number)
+{
+	switch (number) {
+	SYNC_CALLS(SYNC_CASE)
+		return 1;
+	}
+	return 0;
 }
 
 #endif

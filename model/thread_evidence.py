@@ -1,4 +1,5 @@
-"""Which thread waited for which, and what the threads that end such waits did: what causes are found by.
+"""Which thread waited for which, what the threads that end such waits did, and which interrupts took their
+CPUs: what causes are found by.
 
 It is of one window and of one host, and is dropped once the window is diagnosed: chains say what follows
 from it.
@@ -6,6 +7,7 @@ from it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -18,6 +20,9 @@ ENDED: Final = "ended"
 """A wait that the end of the waker ended."""
 STOPPED: Final = "stopped"
 """A wait of a thread that a signal or a tracer had stopped."""
+
+FSYNC: Final = "fsync"
+"""A wait for a disk in fsync(2) or a call like it, until what was written is on the device."""
 
 
 class ThreadId(NamedTuple):
@@ -45,7 +50,7 @@ class ThreadWait:
     """Part of the split in which they are counted, a name of ``model.window.SPLITS``."""
     kind: str
     """``network``, ``process``, ``other``, ``lock`` (for one that the waker held), `HAND_OVER`, `TIMEOUT`,
-    `ENDED` or `STOPPED`."""
+    `ENDED`, `STOPPED` or `FSYNC`."""
     waker: ThreadId
     ns: int
     times: int
@@ -80,6 +85,27 @@ class Servers(NamedTuple):
     servers: tuple[str, ...]
 
 
+class Placed(NamedTuple):
+    """How often threads of a process had a CPU, or waited for it, when samples were taken."""
+
+    pid: int
+    cpu: int
+    times: int
+
+
+class CpuInterrupts(NamedTuple):
+    """Time of one CPU, and how much of it interrupts had."""
+
+    cpu: int
+    wall_ns: int
+    idle_ns: int
+    ns: int
+    """Time in interrupts: of devices, and softirqs outside threads of their own."""
+    kinds: tuple[tuple[str, int], ...]
+    """The most frequent kinds, such as ``NET_RX`` or ``IRQ 41 (eth0-rx-0)``, with their number; empty if not
+    known."""
+
+
 @dataclass(frozen=True, slots=True)
 class ThreadEvidence:
     """What is known of the threads of a window."""
@@ -93,6 +119,10 @@ class ThreadEvidence:
     sent. Processes that are servers themselves are left out."""
     python: tuple[int, ...] = ()
     """Processes that run a Python interpreter, of those with waits of kind `TIMEOUT`."""
+    placed: tuple[Placed, ...] = ()
+    """On which CPUs the threads with a record were."""
+    interrupts: tuple[CpuInterrupts, ...] = ()
+    """All CPUs, in windows in which interrupts had a noticeable part of one."""
 
 
 def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
@@ -122,4 +152,28 @@ def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
         tuple(dict.fromkeys(each for part in parts for each in part.asks)),
         tuple({each.pid: each for part in parts for each in part.servers}.values()),
         tuple(dict.fromkeys(pid for part in parts for pid in part.python)),
+        _placed(placed for part in parts for placed in part.placed),
+        _interrupts(one for part in parts for one in part.interrupts),
     )
+
+
+def _placed(parts: Iterable[Placed]) -> tuple[Placed, ...]:
+    times = Counter[tuple[int, int]]()
+    for part in parts:
+        times[part.pid, part.cpu] += part.times
+    return tuple(Placed(*where, count) for where, count in times.items())
+
+
+def _interrupts(parts: Iterable[CpuInterrupts]) -> tuple[CpuInterrupts, ...]:
+    sums: dict[int, CpuInterrupts] = {}
+    for part in parts:
+        known = sums.get(part.cpu, CpuInterrupts(part.cpu, 0, 0, 0, ()))
+        kinds = Counter(dict(known.kinds)) + Counter(dict(part.kinds))
+        sums[part.cpu] = CpuInterrupts(
+            part.cpu,
+            known.wall_ns + part.wall_ns,
+            known.idle_ns + part.idle_ns,
+            known.ns + part.ns,
+            tuple(kinds.most_common()),
+        )
+    return tuple(sums.values())

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final, Protocol
 
 from stalltop.model.devices.activity import MOST_TENANTS, ToldActivity, told_activity
 from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
 from stalltop.model.tenant import Tenant
+from stalltop.model.thread_evidence import Placed
 from stalltop.model.window import SPLITS
 from stalltop.probes import operations
 from stalltop.probes.host.block_io import BlockIoNames
 from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
 from stalltop.probes.host.events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
+from stalltop.probes.host.interrupts import InterruptReader
 from stalltop.probes.host.process_use import ProcessUses, SwapReader, Use
 from stalltop.probes.host.socket_owners import SocketOwners
 from stalltop.probes.layout import DEVICE_SHIFT, HOST_WORK, NESTED
 from stalltop.probes.maps.activity import TICK_NS
-from stalltop.probes.maps.raw import OTHERS, RawActivities, RawCharge, RawHeld, RawRank, RawWait, RawWork
+from stalltop.probes.maps.raw import (
+    OTHERS,
+    RawActivities,
+    RawCharge,
+    RawHeld,
+    RawPlaced,
+    RawRank,
+    RawWait,
+    RawWork,
+)
 from stalltop.probes.tenants.owners import Owner, Owners
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants
@@ -66,6 +77,9 @@ class KernelSource(Protocol):
     def works(self) -> list[RawWork]:
         """Returns what followed threads did."""
 
+    def placed(self) -> list[RawPlaced]:
+        """Returns on which CPUs threads were."""
+
     def links(self) -> dict[int, int]:
         """Returns the link of each process: 0 for processes that make calls, 1 and more for followed
         processes."""
@@ -106,6 +120,7 @@ class EvidenceReader:
         self.without_overlaps = 0
         """In the last read: number of tenants, over all devices, whose overlaps with others are left out."""
         self._swap = SwapReader()
+        self._interrupts = InterruptReader()
         self._sockets = SocketOwners()
         self._block_io = BlockIoNames(self._owners, self._pressures)
         self._threads = ThreadReader(self._owners)
@@ -169,7 +184,11 @@ class EvidenceReader:
             unknown=unknown,
             activity=told.activity,
             overlaps=told.overlaps,
-            threads=self._threads.read(kernel.waits(), kernel.works()),
+            threads=replace(
+                self._threads.read(kernel.waits(), kernel.works()),
+                placed=tuple(Placed(*placed) for placed in kernel.placed()),
+                interrupts=self._interrupts.look(),
+            ),
         )
 
     def forget(self, pid: int) -> None:

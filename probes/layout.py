@@ -606,6 +606,8 @@ class How(IntEnum):
     """Of OTHER: it was stopped by a signal or by a tracer."""
     ENDED = 3
     """It waited until the other thread had ended."""
+    SYNC = 4
+    """Of DISK: for what it had written, in fsync or a call like it."""
 
 
 class Size(IntEnum):

@@ -12,6 +12,7 @@ from typing import Final
 
 from stalltop.model.thread_evidence import (
     ENDED,
+    FSYNC,
     HAND_OVER,
     NOBODY,
     STOPPED,
@@ -42,6 +43,7 @@ _WAITS: Final = {
     ("lock", How.HELD): "lock",
     ("lock", How.PLAIN): HAND_OVER,
     ("other", How.STOPPED): STOPPED,
+    ("disk", How.SYNC): FSYNC,
 }
 
 

@@ -64,11 +64,18 @@ class Limits:
 
     def read_rate(self, device: str, bytes_per_s: int) -> None:
         """Limits how fast the tenant reads from ``device`` (``MAJOR:MINOR``)."""
+        self._rate("read", device, bytes_per_s)
+
+    def write_rate(self, device: str, bytes_per_s: int) -> None:
+        """Limits how fast the tenant writes to ``device`` (``MAJOR:MINOR``)."""
+        self._rate("write", device, bytes_per_s)
+
+    def _rate(self, way: str, device: str, bytes_per_s: int) -> None:
         legacy = self._legacy.get("blkio")
         if legacy is not None:
-            (legacy / "blkio.throttle.read_bps_device").write_text(f"{device} {bytes_per_s}")
+            (legacy / f"blkio.throttle.{way}_bps_device").write_text(f"{device} {bytes_per_s}")
         else:
-            (self._unified / "io.max").write_text(f"{device} rbps={bytes_per_s}")
+            (self._unified / "io.max").write_text(f"{device} {way[0]}bps={bytes_per_s}")
 
     def close(self) -> None:
         """Ends all processes in the v1 cgroups and removes these."""

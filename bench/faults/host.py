@@ -9,10 +9,11 @@ from typing import Final
 
 from bench.faults.controllers import disk_of
 from bench.faults.fault import Truth, fault
-from bench.faults.network import LossyLink
+from bench.faults.network import PrivateLink
 from bench.faults.ranks import remote_rank
 from bench.faults.stage import Stage
 from bench.faults.workloads import Speed, disk_victim, latencies, step, trainer
+from stalltop.demo.caller import Caller
 
 CPUS: Final = len(os.sched_getaffinity(0))
 _MIB: Final = 1 << 20
@@ -61,8 +62,34 @@ def cpu_pinning(stage: Stage) -> Iterator[Truth]:
     cpu = stage.whole("cpu", 0, CPUS - 1)
     yield Truth(victim)
     for caller in callers:
-        for thread in Path(f"/proc/{caller.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {cpu})
+        _pin(caller, {cpu})
+
+
+def _pin(caller: Caller, cpus: set[int]) -> None:
+    for thread in Path(f"/proc/{caller.pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), cpus)
+
+
+@fault("interrupts")
+def interrupts(stage: Stage) -> Iterator[Truth]:
+    """Another tenant floods the host with packets, and the softirqs that handle them run on the victim's
+    CPU."""
+    *others, cpu = sorted(os.sched_getaffinity(0))
+    victim, sender = stage.tenant("victim"), stage.tenant("sender")
+    stage.files.remember("data")
+    # Work of a given amount, not of a given CPU time, which some Linux kernels also count in interrupts.
+    reads = stage.whole("reads", 20, 60)
+    caller = trainer(stage, victim, before=f"@cached:data:1048576:{reads}", sync_ms=3)
+    _pin(caller, {cpu})
+    flooder = stage.process(sender, "client", own_network=True)
+    link = PrivateLink(flooder.pid)
+    stage.closing(link.close)
+    stage.closing(flooder.close)
+    link.steer(cpu)
+    _pin(flooder, set(others) or {cpu})
+    pause_us = stage.whole("pause_us", 20, 200)
+    yield Truth(victim)
+    flooder.start(f"@flood:{link.here}:9:256 ~{pause_us}")
 
 
 @fault("slow_disk", common=True)
@@ -79,6 +106,25 @@ def slow_disk(stage: Stage) -> Iterator[Truth]:
         victim.limits.read_rate(disk_of(stage.files.folder), int(size * stage.between("reads_per_s", 10, 40)))
     else:
         stage.process(loader, "backup", "@read:load:1048576", threads=stage.whole("readers", 12, 32))
+
+
+@fault("fsync")
+def fsync(stage: Stage) -> Iterator[Truth]:
+    """The victim writes a checkpoint and calls fsync, while another tenant writes to that disk, or its own
+    I/O limit slows it down."""
+    how = stage.one_of("how", ("neighbour", "limit"))
+    victim = stage.tenant("victim", ("blkio",) if how == "limit" else ())
+    size = stage.chance.choice((65_536, 262_144, 1_048_576))
+    stage.notes["checkpoint_bytes"] = size
+    trainer(stage, victim, before=f"@save:data:{size}", sync_ms=6)
+    writer = stage.tenant("writer") if how == "neighbour" else None
+    yield Truth(victim, writer)
+    if writer is None:
+        assert victim.limits is not None
+        rate = int(size * stage.between("checkpoints_per_s", 8, 30))
+        victim.limits.write_rate(disk_of(stage.files.folder), rate)
+    else:
+        stage.process(writer, "backup", "@write:load:1048576", threads=stage.whole("writers", 8, 24))
 
 
 @fault("reclaim", common=True)
@@ -135,7 +181,7 @@ def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
     victim = stage.tenant("victim")
     peer = stage.tenant("parameter-server")
     server = stage.process(peer, "server", own_network=True)
-    link = LossyLink(server.pid)
+    link = PrivateLink(server.pid)
     stage.closing(link.close)
     server.start(f"@serve:{link.peer}:7000")
     send = f"@ask:{link.peer}:7000:{stage.whole('sent_bytes', 50_000, 400_000)}"

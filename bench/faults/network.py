@@ -1,5 +1,5 @@
 """Makes a network of two: this host and a network namespace, joined by a link that can be made to lose
-segments.
+segments, or to interrupt a CPU.
 
 The namespace belongs to the process that serves in it, and is removed with that process, together with the
 link.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+from pathlib import Path
 from typing import Final
 
 from stalltop.model.errors import StalltopError
@@ -20,7 +21,7 @@ _COMMAND_SECONDS: Final = 30
 _numbers = itertools.count()
 
 
-class LossyLink:
+class PrivateLink:
     """A link to the network namespace of process ``pid``, which no other process uses."""
 
     def __init__(self, pid: int) -> None:
@@ -31,19 +32,24 @@ class LossyLink:
         low = (number & 63) * 4
         self.peer: Final = f"{net}.{low + 2}"
         """The address at the other end."""
+        self.here: Final = f"{net}.{low + 1}"
         self._name = link_name(os.getpid(), turn)
         inside = ("nsenter", "--target", str(pid), "--net")
         _run("ip", "link", "add", self._name, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
         _run(*inside, "ip", "address", "add", f"{self.peer}/30", "dev", "eth0")
         _run(*inside, "ip", "link", "set", "eth0", "up")
         _run(*inside, "ip", "link", "set", "lo", "up")
-        _run("ip", "address", "add", f"{net}.{low + 1}/30", "dev", self._name)
+        _run("ip", "address", "add", f"{self.here}/30", "dev", self._name)
         _run("ip", "link", "set", self._name, "up")
 
     def narrow(self, mbit: float, queue_bytes: int) -> None:
         """Limits the rate to ``mbit`` Mbit/s, and drops what does not fit into a queue of ``queue_bytes``."""
         shape = ("tbf", "rate", f"{mbit}mbit", "burst", "4kb", "limit", str(queue_bytes))
         _run("tc", "qdisc", "replace", "dev", self._name, "root", *shape)
+
+    def steer(self, cpu: int) -> None:
+        """Lets the softirqs of ``cpu`` handle the packets that arrive here (RPS)."""
+        Path(f"/sys/class/net/{self._name}/queues/rx-0/rps_cpus").write_text(cpu_mask(cpu))
 
     def close(self) -> None:
         """Removes the link, if it still exists."""
@@ -54,6 +60,11 @@ class LossyLink:
             timeout=_COMMAND_SECONDS,
             check=False,
         )
+
+
+def cpu_mask(cpu: int) -> str:
+    """Returns a mask of one CPU as files in /sys have it: groups of 32 bits, the highest first."""
+    return ",".join(f"{group:08x}" for group in (1 << cpu % 32, *[0] * (cpu // 32)))
 
 
 def link_name(pid: int, turn: int) -> str:

@@ -22,6 +22,7 @@
 #define PAGE 4096u
 #define BATCH_BYTES PAGE /* a page of the pipe, and at most what is written atomically */
 #define CONNECT_SECONDS 20
+#define DATAGRAMS 64 /* sent by one system call */
 #define COMPUTE_STEP_NS 20000
 
 struct action {
@@ -137,6 +138,13 @@ static void write_pieces(const struct action *action)
             give_up(action);
 }
 
+static void save_pieces(const struct action *action)
+{
+    write_pieces(action);
+    if (fsync(action->file))
+        give_up(action);
+}
+
 static void touch(const struct action *action)
 {
     uint64_t bytes = action->number[0] * PAGE;
@@ -193,6 +201,22 @@ static void ask(const struct action *action)
     }
     if (recv(action->file, &answer, 1, MSG_WAITALL) != 1)
         give_up(action);
+}
+
+static void flood(const struct action *action)
+{
+    static __thread struct mmsghdr messages[DATAGRAMS];
+    static char data[64];
+    struct iovec piece = {data, sizeof data};
+    for (int i = 0; i < DATAGRAMS; i++)
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &piece, .msg_iovlen = 1};
+    for (uint64_t left = action->number[1]; left;) {
+        int sent = sendmmsg(action->file, messages, left < DATAGRAMS ? (unsigned)left : DATAGRAMS, 0);
+        /* The other end may refuse the ones before. */
+        if (sent < 0 && errno != ECONNREFUSED)
+            give_up(action);
+        left -= sent > 0 ? (uint64_t)sent : 0;
+    }
 }
 
 static void serve(const struct action *action)
@@ -258,6 +282,11 @@ static const char *open_direct(struct action *action)
 static const char *open_to_write(struct action *action)
 {
     return open_with(action, O_WRONLY | O_DIRECT | O_DSYNC, action->number[0]);
+}
+
+static const char *open_to_save(struct action *action)
+{
+    return open_with(action, O_WRONLY, action->number[0]);
 }
 
 static const char *open_cached(struct action *action)
@@ -326,6 +355,16 @@ static const char *connect_to(struct action *action)
     return error;
 }
 
+static const char *connect_to_flood(struct action *action)
+{
+    struct sockaddr_in address;
+    const char *error = address_of(action, &address);
+    action->file = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (!error && connect(action->file, (struct sockaddr *)&address, sizeof address))
+        error = "cannot connect";
+    return error;
+}
+
 static const char *listen_at(struct action *action)
 {
     struct sockaddr_in address;
@@ -348,11 +387,13 @@ static const struct verb {
     {"take", 1, take, open_queue},
     {"read", 1, read_pieces, open_direct},
     {"write", 1, write_pieces, open_to_write},
+    {"save", 1, save_pieces, open_to_save},
     {"cached", 1, read_pieces, open_cached},
     {"touch", 1, touch, open_pages},
     {"use", 0, use_memory, nothing_to_open},
     {"lock", 1, lock, open_lock},
     {"ask", 1, ask, connect_to},
+    {"flood", 1, flood, connect_to_flood},
     {"serve", 1, serve, listen_at},
 };
 

@@ -6,6 +6,7 @@
  *     @take:QUEUE[:DEPTH]           take one out, waiting for it
  *     @read:FILE:BYTES[:COUNT]      COUNT reads at random places, past the page cache
  *     @write:FILE:BYTES[:COUNT]     the same, written until the device has it
+ *     @save:FILE:BYTES[:COUNT]      COUNT writes at random places by way of the page cache, then fsync
  *     @cached:FILE:BYTES[:COUNT]    reads at random places, by way of the page cache
  *     @touch:FILE:PAGES[:FORGET]    map PAGES pages at a random place and touch each; FORGET 1: the file is
  *                                   dropped from the page cache before, so that each is read again
@@ -13,6 +14,7 @@
  *     @lock:FILE:US[:SLEEP_US]      take the lock that all users of FILE share, compute US and sleep SLEEP_US
  *                                   with it, release it
  *     @ask:ADDRESS:PORT:BYTES       send BYTES by TCP, wait for the answer
+ *     @flood:ADDRESS:PORT:COUNT     send COUNT datagrams of 64 bytes by UDP
  *     @serve:ADDRESS:PORT           answer one peer until it is gone
  *
  * QUEUE and FILE are names in the folder of `choose_files`, or absolute paths.

@@ -18,13 +18,15 @@ from typing import Final
 from stalltop.diagnosis.facts import Facts, Row
 from stalltop.diagnosis.host import block, memory
 from stalltop.diagnosis.host.cpu_waits import CpuWaits, Late
+from stalltop.diagnosis.host.interrupts import Interrupts
 from stalltop.diagnosis.host.losses import Loss, Losses, Wait, Who
 from stalltop.diagnosis.host.sockets import loses_segments
 from stalltop.diagnosis.host.threads import Edge, ThreadGraph
+from stalltop.diagnosis.host.wording import INTERRUPTED
 from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.families import Family, kind_of
-from stalltop.model.thread_evidence import ENDED, HAND_OVER, STOPPED, TIMEOUT, ThreadId
+from stalltop.model.thread_evidence import ENDED, FSYNC, HAND_OVER, STOPPED, TIMEOUT, ThreadId
 
 CHANGED_WORKER: Final = 0.2
 """Part of a worker's time on unusual things from which on these are why it is late."""
@@ -61,6 +63,7 @@ class Attribution:
         """Start-up time of processes that started in the window, ns, less what is attributed already."""
         self._losses = Losses()
         self._cpu_waits = CpuWaits(facts, self._losses)
+        self._interrupts = Interrupts(facts)
         self._victim = Who("", 0, "")
         """The process whose waits are being followed."""
 
@@ -79,6 +82,7 @@ class Attribution:
         self._victim = Who(key.tenant, key.pid, key.process)
         for row in rows:
             self._waits_for_cpu(row)
+            self._interrupted(row)
             for part in _WAITS:
                 if row.split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
                     self._wait(row, part, ns)
@@ -115,6 +119,17 @@ class Attribution:
         ns = min(ns, self._facts.wall_ns(row.key.pid))
         if ns > 0:
             self._cpu_waits.add(Late(Wait(row.key, "runqueue"), self._victim, ns, _scaled(by, ns)))
+
+    def _interrupted(self, row: Row) -> None:
+        """Adds the running time that interrupts took. Inside calls that wait for the device nothing is lost:
+        their threads only poll."""
+        key = row.key
+        share = self._interrupts.share(key.pid)
+        polls = key.operation != HOST_GAP and kind_of(key.layer, key.operation).family in _HANDED_OVER
+        if share and not polls:
+            ns = min(row.beyond_usual("running"), share * row.split_ns.get("running", 0))
+            wait = Wait(key, INTERRUPTED)
+            self._losses.add("interrupts", wait, INTERRUPTED, ns * self._facts.within(row), {})
 
     def _wait(self, row: Row, part: str, ns: float) -> None:
         wait = Wait(row.key, part)
@@ -284,7 +299,9 @@ class Attribution:
         elif not self._works_for(worker):
             self._losses.add("remote_service", wait, part, ns, {worker: ns})
         elif part == "running":
-            self._losses.add("loader_cpu", wait, part, ns, {worker: ns})
+            interrupted = ns * self._interrupts.share(worker.pid)
+            self._losses.add("interrupts", wait, INTERRUPTED, interrupted, {})
+            self._losses.add("loader_cpu", wait, part, ns - interrupted, {worker: ns - interrupted})
         elif part == "sleep":
             self._losses.add("loader_sleep", wait, part, ns, {})
         else:
@@ -319,6 +336,9 @@ class Attribution:
             return True
         cause = ""
         if part == "disk":
+            in_fsync = ns * self._in_fsync(wait)
+            self._losses.add("fsync", wait, part, in_fsync, {})
+            ns -= in_fsync
             cause = "loader_disk" if wait.path else "slow_disk"
             if memory.thrashes(self._facts, who.tenant, who.pid) and not block.loaded_by_others(
                 self._facts, who.tenant, who.pid
@@ -329,6 +349,23 @@ class Attribution:
         if cause:
             self._losses.add(cause, wait, part, ns, {})
         return bool(cause)
+
+    def _in_fsync(self, wait: Wait) -> float:
+        """Returns the part of the waits for a disk at the root of ``wait`` that were in fsync, 0 to 1."""
+        if wait.threads:
+            thread = wait.threads[-1]
+            waits, work = self._graph.waits_of(thread, "disk"), self._graph.work_of(thread)
+            disk_ns = work.split_ns["disk"] if work is not None else 0.0
+        else:
+            key = wait.effect
+            waits = self._graph.of_row(key.pid, key.layer, key.operation, "disk")
+            disk_ns = sum(
+                row.split_ns.get("disk", 0) * self._facts.within(row)
+                for row in self._facts.rows_of(key.pid)
+                if row.key._replace(device=key.device) == key
+            )
+        fsync_ns = sum(edge.ns for edge in waits if edge.kind == FSYNC)
+        return min(fsync_ns / disk_ns, 1.0) if disk_ns else 0.0
 
 
 def _who(thread: ThreadId) -> Who:

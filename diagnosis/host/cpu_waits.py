@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import processors
+from stalltop.diagnosis.host.interrupts import handles_interrupts
 from stalltop.diagnosis.host.losses import Losses, Wait, Who
 
 MOSTLY_CHARGED: Final = 0.5
@@ -92,6 +93,8 @@ class CpuWaits:
         for other, lost in late.by.items():
             if other.pid == self._facts.own_pid != 0:
                 cause = "tracer"
+            elif handles_interrupts(self._facts, other):
+                cause = "interrupts"
             elif self._is_pinned(who.pid):
                 cause = "cpu_pinning"
             elif other.tenant != who.tenant:

@@ -123,6 +123,25 @@ def users(facts: Facts, loss: Loss) -> Mapping[Who, float]:
     return {Who(*user): ns for user, ns in block.users(facts, device.name).items()}
 
 
+def in_fsync(facts: Facts, loss: Loss) -> Description:
+    """Describes threads that wait in fsync until what they wrote is on the device."""
+    found = load(facts, loss)
+    where = f" for disk {found.device}" if found.device else ""
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits in fsync{where}",
+        links=found.links,
+        fixes=(
+            *found.fixes,
+            Fix(
+                "write checkpoints beside the loop (torch.distributed.checkpoint.async_save, or a thread "
+                "with a copy of the data), and call fsync once for each"
+            ),
+        ),
+        confidence=found.sure,
+        unknown=found.unknown,
+    )
+
+
 def _culprits(facts: Facts, loss: Loss, reason: Link, to_blame: Mapping[Who, float]) -> list[Link]:
     """Returns ``to_blame``, users of the device in ``reason``, as culprits, each with a part of the loss in
     proportion to its load."""
@@ -176,6 +195,15 @@ CAUSES: Final = (
             "slow_disk", "slow block device", "threads wait for a device that is slow, or loaded by others"
         ),
         slow,
+        culprits=users,
+    ),
+    HostCause(
+        Cause(
+            "fsync",
+            "waits until its writes are on disk",
+            "threads wait in fsync, of a checkpoint or a log, until a device has what they wrote",
+        ),
+        in_fsync,
         culprits=users,
     ),
 )

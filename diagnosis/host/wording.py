@@ -25,6 +25,9 @@ SMALLEST_SHARE: Final = 0.05
 LEAST_TOLD: Final = 0.005
 """Part of the loss below which the rest of the culprits is not told: shares are shown in whole percents."""
 
+INTERRUPTED: Final = "interrupted"
+"""A part of ``running``: time in which interrupts had the CPU of a thread."""
+
 WAITS: Final = {
     "running": "computes",
     "runqueue": "waits for a CPU",
@@ -35,6 +38,7 @@ WAITS: Final = {
     "process": "waits for another process",
     "sleep": "sleeps",
     "other": "waits in the kernel",
+    INTERRUPTED: "is interrupted on its CPU",
 }
 """What a thread does in a part of its split."""
 

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stalltop.model.window import SPLITS
 from stalltop.probes import layout
 from stalltop.probes.maps.charge_folding import LEAST_NS, fold, part_of
 from stalltop.probes.maps.raw import RawCharge, RawWait
@@ -24,6 +25,8 @@ KEEP_SECONDS: Final = 10.0
 """Time for which an unchanged element is kept, s."""
 MOST_WAITS: Final = 2048
 """Pairs of threads whose waits are reported by one read: the longest."""
+_DISK: Final = SPLITS.index("disk")
+"""Part of waits in fsync: no process ends them, so only `Charges.waits` reports them."""
 _GRACE_SECONDS: Final = 0.1
 """Time from being retired to being free, s: a BPF program that has found an element is done with it long
 before."""
@@ -70,7 +73,8 @@ class Charges:
         ns = self._charges["ns"][changed]
         keys = self._charges["key"][changed]
         more_ns, more_times = ns - self._ns[changed], times[changed] - self._times[changed]
-        found = fold(keys, more_ns, more_times)
+        ended = part_of(keys) != _DISK
+        found = fold(keys[ended], more_ns[ended], more_times[ended])
         self._waits = _waits(keys, more_ns, more_times)
         self._times = times
         self._ns[changed] = ns

@@ -61,6 +61,14 @@ class RawWork(NamedTuple):
     while tracing; else 0."""
 
 
+class RawPlaced(NamedTuple):
+    """How often threads of a process had a CPU, or waited for it, when samples were taken."""
+
+    tgid: int
+    cpu: int
+    times: int
+
+
 class RawKeptCall(NamedTuple):
     """One captured call."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.probes.maps.raw import RawWork
+from stalltop.probes.maps.raw import RawPlaced, RawWork
 
 LEAST_NS: Final = 1_000_000
 """Time off the CPU below which nothing is reported of a thread that calls, ns: nobody waited for it."""
@@ -26,6 +27,22 @@ class Works:
         self._began_ns = began_ns
         self._seen: dict[int, tuple[int, int, NDArray[np.int64], int]] = {}
         """By record: TID, since when, parts and time of the previous read."""
+        self._placed = Counter[tuple[int, int]]()
+        """Number of samples by process and CPU."""
+
+    def look(self) -> None:
+        """Takes a sample of the CPUs on which threads are that the previous `read` found."""
+        records = np.fromiter(self._seen, np.intp, len(self._seen))
+        off, waiting = self._threads["off_since_ns"][records], self._threads["waiting_ns"][records]
+        # One that waits for the CPU counts, because the monitor itself may have it now.
+        records = records[(off == 0) | (waiting != 0)]
+        tgids, cpus = self._threads["tgid"][records], self._threads["cpu"][records]
+        self._placed.update(zip(tgids.tolist(), cpus.tolist(), strict=True))
+
+    def placed(self) -> list[RawPlaced]:
+        """Returns where threads were in the samples since this was last called."""
+        placed, self._placed = self._placed, Counter()
+        return [RawPlaced(tgid, cpu, times) for (tgid, cpu), times in placed.items() if tgid]
 
     def read(self, now_ns: int) -> list[RawWork]:
         """Returns what each thread did since the previous read; ``now_ns`` is CLOCK_MONOTONIC. A wait that

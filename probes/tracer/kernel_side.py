@@ -27,7 +27,16 @@ from stalltop.probes.maps.cuda_programs import (
 from stalltop.probes.maps.kept_calls import KeptCalls
 from stalltop.probes.maps.launches import Kernels, RawKernel, inherited_name, runs_program
 from stalltop.probes.maps.open_calls import OpenCalls, RawOpenCall
-from stalltop.probes.maps.raw import RawActivities, RawCharge, RawHeld, RawKeptCall, RawRank, RawWait, RawWork
+from stalltop.probes.maps.raw import (
+    RawActivities,
+    RawCharge,
+    RawHeld,
+    RawKeptCall,
+    RawPlaced,
+    RawRank,
+    RawWait,
+    RawWork,
+)
 from stalltop.probes.maps.slots import Counts, SlotKey, Slots
 from stalltop.probes.maps.works import Works
 from stalltop.probes.operations import CHOOSINGS, DRIVER, FIRST_CHOOSING, FUNCTIONS, RUNTIME, Function
@@ -239,6 +248,11 @@ class KernelSide:
         with self._reading:
             return [] if self._works is None or self._closed else self._works.read(time.monotonic_ns())
 
+    def placed(self) -> list[RawPlaced]:
+        """Returns on which CPUs threads were in the samples that `look` took since this was last called."""
+        with self._reading:
+            return [] if self._works is None or self._closed else self._works.placed()
+
     def links(self) -> dict[int, int]:
         """Returns the link of each traced process: 0 makes calls, 1 wakes such a process, 2 and more wake
         those of the link before."""
@@ -282,7 +296,11 @@ class KernelSide:
     def look(self) -> None:
         """Takes a sample between reads that are far apart, of what the BPF programs do not keep for long."""
         with self._reading:
-            if not self._closed and self._activities.due:
+            if self._closed:
+                return
+            if self._works is not None:
+                self._works.look()
+            if self._activities.due:
                 self._activities.look()
 
     def activities(self) -> RawActivities:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from stalltop.demo.scratch import Scratch
 from stalltop.demo.tenants import write_file
 
 MIB = 1 << 20
+CACHESTAT = 451
+"""Number of the system call, Linux 6.5 and later, on all machines."""
 
 
 @pytest.fixture
@@ -42,6 +46,23 @@ def test_bytes_go_past_the_page_cache(caller: Caller, item: str, what: str) -> N
     caller.run(f"@{item}:data:65536:8", cycles=4)
     # Each cycle goes to the disk again, although its offsets are the same.
     assert moved(caller.pid, what) - before == 4 * 8 * 65536
+
+
+def not_on_disk(path: Path) -> int:
+    """Return the pages of a file that are still to be written, by cachestat(2)."""
+    whole, found = (ctypes.c_uint64 * 2)(), (ctypes.c_uint64 * 5)()
+    with path.open("rb") as file:
+        if ctypes.CDLL(None, use_errno=True).syscall(CACHESTAT, file.fileno(), whole, found, 0):
+            pytest.skip(f"cachestat: {os.strerror(ctypes.get_errno())}")
+    return found[1] + found[2]  # dirty, and being written
+
+
+def test_what_is_saved_is_on_the_disk(caller: Caller) -> None:
+    before = moved(caller.pid, "write_bytes")
+    caller.run("@save:data:65536:8", cycles=4)
+    assert moved(caller.pid, "write_bytes") - before >= 4 * 65536
+    folder = Path(f"/proc/{caller.pid}/cmdline").read_text().split("\0-d\0")[1].split("\0")[0]
+    assert not_on_disk(Path(folder) / "data") == 0
 
 
 def test_cached_reads_stay_in_memory(caller: Caller) -> None:

@@ -153,6 +153,15 @@ EXPORT int wait_disk(long unused)
 	return pwrite(disk_fd, data, sizeof(data), 0) != sizeof(data) || fsync(disk_fd);
 }
 
+EXPORT int wait_read(long unused) /* what wait_disk has written */
+{
+	static char data[1 << 16];
+
+	(void)unused;
+	posix_fadvise(disk_fd, 0, 0, POSIX_FADV_DONTNEED);
+	return pread(disk_fd, data, sizeof(data), 0) != sizeof(data);
+}
+
 EXPORT int wait_memory(long unused)
 {
 	(void)unused;
@@ -185,6 +194,7 @@ static const struct {
 	{ "wait_child", wait_child, 0 }, { "wait_socket", wait_socket, 1 }, { "wait_epoll", wait_epoll, 0 },
 	{ "wait_poll", wait_poll, 0 },   { "wait_disk", wait_disk, 0 },     { "wait_memory", wait_memory, 0 },
 	{ "run", run, 0 },               { "around", around, 1 },           { "wait_poll_elsewhere", wait_poll_elsewhere, 0 },
+	{ "wait_read", wait_read, 0 },
 };
 
 static void prepare(void)

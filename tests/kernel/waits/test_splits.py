@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.window import SPLITS
+from stalltop.probes.layout import How
 from stalltop.probes.operations import BETWEEN_CALLS, Function
 from stalltop.probes.programs import bpf_calls
 from stalltop.probes.programs.task_offsets import NoBtfError
@@ -43,7 +44,7 @@ WAITS = {
 }
 FUNCTIONS = tuple(
     Function(number, symbol, 10 * number, "nccl" if symbol == "wait_poll_elsewhere" else "driver")
-    for number, symbol in enumerate([*WAITS, "wait_disk", "around"], 1)
+    for number, symbol in enumerate([*WAITS, "wait_disk", "wait_read", "around"], 1)
 )
 NAME = {function.operation: function.symbol for function in FUNCTIONS}
 NAME |= {info.id: info.name for info in BETWEEN_CALLS}
@@ -117,12 +118,16 @@ def test_every_wait_is_in_its_part(waiters: Waiters) -> None:
             assert split.share_beside_waiting_for_a_cpu(part) >= 0.9, (name, split)
 
 
-def test_waits_for_a_disk_are_in_the_part_disk(waiters: Waiters) -> None:
+def _skip_without_disk(waiters: Waiters) -> None:
     kind = subprocess.run(
         ["stat", "-f", "-c", "%T", waiters.path], capture_output=True, text=True, check=True
     ).stdout.strip()
     if kind in ("tmpfs", "ramfs"):
         pytest.skip(f"temporary files are kept in memory here ({kind}), so nothing waits for a disk")
+
+
+def test_waits_for_a_disk_are_in_the_part_disk(waiters: Waiters) -> None:
+    _skip_without_disk(waiters)
     parts = dict.fromkeys(SPLITS, 0)
 
     def has_waited() -> bool:
@@ -134,6 +139,37 @@ def test_waits_for_a_disk_are_in_the_part_disk(waiters: Waiters) -> None:
     with waiters.start() as program:
         wait_until(has_waited, "a wait for the disk")
     assert parts["disk"] >= 0.9 * sum(parts[name] for name in SPLITS if name not in ("running", "runqueue"))
+
+
+def test_waits_in_fsync_are_told_from_other_waits_for_a_disk(waiters: Waiters) -> None:
+    _skip_without_disk(waiters)
+    on_disk = dict.fromkeys(("wait_disk", "wait_read"), 0)
+    in_fsync = dict.fromkeys(on_disk, 0)
+
+    def has_waited() -> bool:
+        for name in on_disk:
+            program(f"{name} 20 0")
+            on_disk[name] += waiters.read(program)[name, False].parts["disk"]
+            waiters.kernel.charges()
+            for wait in waiters.kernel.waits():
+                if wait.tgid == program.pid and SPLITS[wait.part] == "disk":
+                    assert (wait.how, wait.waker_tgid) == (How.SYNC, 0)
+                    in_fsync[NAME[wait.operation]] += wait.ns
+        return min(on_disk.values()) > 0
+
+    with waiters.start() as program:
+        wait_until(has_waited, "waits for the disk")
+    assert 0.95 * on_disk["wait_disk"] <= in_fsync["wait_disk"] <= on_disk["wait_disk"]
+    assert in_fsync["wait_read"] == 0
+
+
+def test_waits_in_fsync_are_charged_to_no_process(waiters: Waiters) -> None:
+    _skip_without_disk(waiters)
+    with waiters.start() as program:
+        program("wait_disk 20 0")
+        parts = {SPLITS[charge.part] for charge in waiters.kernel.charges() if charge.tgid == program.pid}
+        assert waiters.read(program)["wait_disk", False].calls == 20
+    assert "disk" not in parts
 
 
 def test_the_time_matches_the_callers_clock(waiters: Waiters) -> None:

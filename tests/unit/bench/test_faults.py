@@ -17,6 +17,7 @@ from bench.faults import watcher as watching
 from bench.faults.catalogue import GROUPS
 from bench.faults.fault import FAULTS, Truth, fault
 from bench.faults.judging import Outcome, early_alarms, judge
+from bench.faults.network import cpu_mask
 from bench.faults.results import BEGIN, PLACES, Results
 from bench.faults.score import Healthy, false_alarms, table
 from bench.faults.stage import Place, Stage
@@ -484,3 +485,13 @@ def test_trials_share_baselines_only_if_they_are_kept(kept: bool, monkeypatch: p
     assert (after != before) == kept
     # Nothing is learned between two trials.
     assert normals.to_plain() == after
+
+
+def test_masks_of_cpus_have_groups_of_32_bits() -> None:
+    assert [cpu_mask(cpu) for cpu in (0, 1, 31, 32, 70)] == [
+        "00000001",
+        "00000002",
+        "80000000",
+        "00000001,00000000",
+        "00000040,00000000,00000000",
+    ]

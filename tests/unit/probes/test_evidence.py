@@ -23,6 +23,7 @@ from stalltop.probes.maps.raw import (
     RawActivity,
     RawCharge,
     RawHeld,
+    RawPlaced,
     RawRank,
     RawWait,
     RawWork,
@@ -58,6 +59,9 @@ class FakePrograms:
 
     def works(self) -> list[RawWork]:
         return []
+
+    def placed(self) -> list[RawPlaced]:
+        return [RawPlaced(OWN, 3, 2)]
 
     def links(self) -> dict[int, int]:
         return self.linked

@@ -8,6 +8,7 @@ from typing import Any
 from stalltop.model.chain import Chain
 from stalltop.model.evidence import (
     HOST_GAP,
+    HOST_LAYER,
     HOST_WORK,
     BlockIo,
     Charge,
@@ -18,6 +19,7 @@ from stalltop.model.evidence import (
     added,
 )
 from stalltop.model.merge.merging import merge_rows
+from stalltop.model.thread_evidence import FSYNC, NOBODY, ThreadEvidence, ThreadId, ThreadWait
 from stalltop.model.window import OpenCall, Window
 from tests.windows.evidence import (
     BATCH,
@@ -236,6 +238,27 @@ def slow_disk() -> Window:
     )
 
 
+def fsync() -> Window:
+    """A checkpoint waits for a disk to which another tenant writes, too."""
+    return plus(slow_disk(), window(evidence=Evidence(threads=ThreadEvidence((_in_fsync(590),)))))
+
+
+def fsync_alone() -> Window:
+    return plus(
+        window([LAUNCHES, row(HOST_GAP, 40, running=390, disk=600)]),
+        window(
+            evidence=Evidence(
+                block_io=(io(TRAIN, 100, "train.py", 590),), threads=ThreadEvidence((_in_fsync(590),))
+            )
+        ),
+    )
+
+
+def _in_fsync(ms: float) -> ThreadWait:
+    thread = ThreadId(TRAIN, 100, "train.py", 100)
+    return ThreadWait(thread, HOST_LAYER, HOST_GAP, "disk", FSYNC, NOBODY, round(ms * MS), 40)
+
+
 def reclaim() -> Window:
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=390, disk=600)],
@@ -348,6 +371,8 @@ FAULTS = {
     "loader_lock": (loader_lock, TRAIN, 130),
     "cpu_contention of workers": (starved_by_hog, BATCH, 900),
     "slow_disk": (slow_disk, BATCH, 900),
+    "fsync": (fsync, BATCH, 900),
+    "fsync alone": (fsync_alone, TRAIN, 100),
     "reclaim": (reclaim, TRAIN, 100),
     "major_faults": (major_faults, TRAIN, 100),
     "lock_contention": (lock_contention, SERVE, 140),

@@ -13,6 +13,7 @@ from stalltop.diagnosis.host.waits import waits
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, TenantUse
 from stalltop.model.thread_evidence import (
     ENDED,
+    FSYNC,
     HAND_OVER,
     NOBODY,
     STOPPED,
@@ -29,7 +30,7 @@ from stalltop.model.window import SPLITS, Window
 from tests.windows.evidence import BATCH, TRAIN, row, window
 
 MS = 1_000_000
-PARTS = {HAND_OVER: "lock", TIMEOUT: "lock", STOPPED: "other", ENDED: "network"}
+PARTS = {HAND_OVER: "lock", TIMEOUT: "lock", STOPPED: "other", ENDED: "network", FSYNC: "disk"}
 """Parts of the split by the kinds of waits that have another name."""
 CALLER = ThreadId(TRAIN, 100, "train.py", 100)
 PIN = ThreadId(TRAIN, 100, "train.py", 107)
@@ -178,6 +179,25 @@ def test_a_held_lock_is_told_with_its_holder() -> None:
     found = lost(seen(wait(CALLER, "lock", PIN, 700), works=(did(PIN, sleep=900),), lock=700))
     assert set(found) == {"lock_contention"}
     assert culprits(found["lock_contention"]) == {100}
+
+
+def test_waits_in_fsync_are_told_from_reads() -> None:
+    found = lost(seen(wait(CALLER, FSYNC, NOBODY, 450), disk=600))
+    assert found["fsync"].ns == pytest.approx(450 * MS)
+    assert found["slow_disk"].ns == pytest.approx(150 * MS)
+    assert set(lost(seen(disk=600))) == {"slow_disk"}
+
+
+def test_a_thread_that_saves_is_followed_to_its_fsync() -> None:
+    made = seen(
+        wait(CALLER, HAND_OVER, PIN, 700),
+        wait(PIN, FSYNC, NOBODY, 900),
+        works=(did(PIN, disk=900, running=50),),
+        lock=700,
+    )
+    found = lost(made)
+    assert found["fsync"].ns == pytest.approx(700 * MS * 900 / 950)
+    assert "loader_disk" not in found
 
 
 def test_a_stopped_thread_waits_for_who_let_it_go_on() -> None:

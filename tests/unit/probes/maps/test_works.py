@@ -6,6 +6,7 @@ import numpy as np
 
 from stalltop.model.window import SPLITS
 from stalltop.probes import layout
+from stalltop.probes.maps.raw import RawPlaced
 from stalltop.probes.maps.works import Works
 
 MS = 1_000_000
@@ -60,3 +61,20 @@ def test_another_thread_with_the_record_begins_anew() -> None:
     off[0]["all"][LOCK] = 10 * MS
     (found,) = works.read(300 * MS)
     assert (found.tid, found.split_ns[LOCK], sum(found.split_ns)) == (6, 10 * MS, 50 * MS)
+
+
+def test_samples_say_on_which_cpu_threads_are() -> None:
+    off, threads = np.zeros(4, layout.OFF_CPU), np.zeros(4, layout.THREAD)
+    for record, tid in enumerate((11, 12, 13)):
+        threads[record]["tid"], threads[record]["shown_tid"], threads[record]["tgid"] = tid, tid, 10
+        threads[record]["cpu"] = 3
+    threads[1]["off_since_ns"] = 7 * MS  # blocked
+    threads[2]["off_since_ns"], threads[2]["waiting_ns"], threads[2]["cpu"] = 7 * MS, 8 * MS, 1
+    works = Works(off, threads, began_ns=0)
+    works.look()  # nothing is known yet
+    works.read(10 * MS)
+    works.look()
+    threads[0]["cpu"] = 1
+    works.look()
+    assert sorted(works.placed()) == [RawPlaced(10, 1, 3), RawPlaced(10, 3, 1)]
+    assert works.placed() == []
