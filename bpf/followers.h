@@ -102,7 +102,7 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	/* Threads that wait at one place for each other, one at a time, take turns: at a barrier all are woken. */
 	if (waker && part == LOCK && how == HOW_PLAIN && (u32)call.third == 1 && took_turns(thread, waker))
 		how = HOW_HELD;
-	if (wakes && flags & PF_EXITING)
+	if (wakes && flags & PF_EXITING && how <= HOW_HELD)
 		how = HOW_ENDED;
 	operation = charged_operation(thread, now);
 	if (operation) {
