@@ -75,6 +75,7 @@ struct stop {
 	__u64 cgroup_id;        /* of the process that did it */
 	__u32 tgid;             /* that process; 0: the Linux kernel did it, for a terminal */
 	__u32 signal;           /* its number; 0: the freezer */
+	char name[16];          /* of the thread that did it */
 };
 
 #endif

@@ -24,6 +24,7 @@ INLINE void note_stop(const struct stop_key *key, u32 signal)
 	if (!(flags & PF_KTHREAD)) {
 		stop.tgid = own_tgid();
 		stop.cgroup_id = bpf_get_current_cgroup_id();
+		bpf_get_current_comm(stop.name, sizeof(stop.name)); /* such as runc, it may end at once */
 	}
 	if (stops.update(key, &stop))
 		drop();

@@ -17,7 +17,13 @@ TIMEOUT: Final = "timeout"
 ENDED: Final = "ended"
 """A wait that the end of the waker ended."""
 STOPPED: Final = "stopped"
-"""A wait of a thread that a signal or a tracer had stopped."""
+"""A wait of a thread that a signal had stopped."""
+TRACED: Final = "traced"
+"""A wait of a thread that a debugger had stopped."""
+FROZEN: Final = "frozen"
+"""A wait of a thread in a frozen cgroup."""
+HELD_BACK: Final = (STOPPED, TRACED, FROZEN)
+"""Waits of threads that could have run. Who ends them is who lets the thread go on."""
 
 
 class ThreadId(NamedTuple):
@@ -45,7 +51,7 @@ class ThreadWait:
     """Part of the split in which they are counted, a name of ``model.window.SPLITS``."""
     kind: str
     """``network``, ``process``, ``other``, ``lock`` (for one that the waker held), `HAND_OVER`, `TIMEOUT`,
-    `ENDED` or `STOPPED`."""
+    `ENDED` or one of `HELD_BACK`."""
     waker: ThreadId
     ns: int
     times: int
@@ -81,6 +87,20 @@ class Servers(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """What is known of a process that was stopped in one of the ways of `HELD_BACK`."""
+
+    pid: int
+    kind: str
+    by: ThreadId = NOBODY
+    """Who stopped it, a process; `NOBODY` if that is not known."""
+    signal: str = ""
+    """The signal that did it, such as SIGSTOP, if it is known."""
+    still_ns: int = 0
+    """Time in the window for which a thread was stopped that has not gone on yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadEvidence:
     """What is known of the threads of a window."""
 
@@ -93,6 +113,8 @@ class ThreadEvidence:
     sent. Processes that are servers themselves are left out."""
     python: tuple[int, ...] = ()
     """Processes that run a Python interpreter, of those with waits of kind `TIMEOUT`."""
+    stops: tuple[Stop, ...] = ()
+    """One for each process and way in which it was stopped."""
 
 
 def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
@@ -102,6 +124,7 @@ def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
         return parts[0]
     waits: dict[tuple[object, ...], ThreadWait] = {}
     works: dict[ThreadId, ThreadWork] = {}
+    stops: dict[tuple[int, str], Stop] = {}
     for part in parts:
         for wait in part.waits:
             key = (wait.thread, wait.layer, wait.operation, wait.part, wait.kind, wait.waker)
@@ -116,10 +139,15 @@ def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
                 startup_ns = before.startup_ns or work.startup_ns
                 work = replace(work, split_ns=split, startup_ns=startup_ns)
             works[work.thread] = work
+        for stop in part.stops:
+            earlier = stops.get((stop.pid, stop.kind))
+            still_ns = stop.still_ns + (earlier.still_ns if earlier is not None else 0)
+            stops[stop.pid, stop.kind] = replace(stop, still_ns=still_ns)
     return ThreadEvidence(
         tuple(waits.values()),
         tuple(works.values()),
         tuple(dict.fromkeys(each for part in parts for each in part.asks)),
         tuple({each.pid: each for part in parts for each in part.servers}.values()),
         tuple(dict.fromkeys(pid for part in parts for pid in part.python)),
+        tuple(stops.values()),
     )

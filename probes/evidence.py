@@ -169,7 +169,7 @@ class EvidenceReader:
             unknown=unknown,
             activity=told.activity,
             overlaps=told.overlaps,
-            threads=self._threads.read(kernel.waits(), kernel.works()),
+            threads=self._threads.read(kernel.waits(), kernel.works(), raw.stops),
         )
 
     def forget(self, pid: int) -> None:

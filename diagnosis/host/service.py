@@ -31,8 +31,7 @@ def slow(facts: Facts, loss: Loss) -> Description:
 def _here(facts: Facts, loss: Loss) -> Description:
     culprits = ranked(loss.culprits, loss.ns)
     server = max(loss.culprits, key=lambda who: loss.culprits[who])
-    part = max(loss.last_parts, key=lambda name: loss.last_parts[name])
-    doing = "computes" if part == "running" else WAITS.get(part, "works")
+    doing = WAITS[loss.last_part]
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for answers of {named(facts, server)}, "
         f"which {doing}",

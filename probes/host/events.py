@@ -103,6 +103,8 @@ class RawStop(NamedTuple):
     """0: the Linux kernel, which sends the signals of a terminal."""
     signal: int
     """Its number; 0 for the freezer."""
+    by: str
+    """Name of the thread that did it."""
 
 
 class RawHostEvents(NamedTuple):
@@ -178,8 +180,8 @@ class HostEvents:
                 for (pid, _), (time_ns, cgroup_id, name) in _elements(found, "victims")
             ],
             [
-                RawStop(tgid, cgroup_id, *stop)
-                for (cgroup_id, tgid, _), stop in _elements(found, "stops")
+                RawStop(tgid, cgroup_id, *stop, clean(name))
+                for (cgroup_id, tgid, _), (*stop, name) in _elements(found, "stops")
             ],
             dropped,
         )

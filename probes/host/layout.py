@@ -96,6 +96,7 @@ STOP: Final = np.dtype(
         ("cgroup_id", "u8"),
         ("tgid", "u4"),
         ("signal", "u4"),
+        ("name", "S16"),
     ]
 )
 """``struct stop``: Who stopped it last."""

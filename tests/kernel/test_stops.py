@@ -1,4 +1,4 @@
-"""Tests what is measured of a program that others stop: by a signal, by a debugger, by the freezers of cgroups."""
+"""Tests what is measured of a program that others stop: by a signal, a debugger or a freezer."""
 
 from __future__ import annotations
 
