@@ -180,8 +180,10 @@ class HostEvents:
                 for (pid, _), (time_ns, cgroup_id, name) in _elements(found, "victims")
             ],
             [
-                RawStop(tgid, cgroup_id, *stop, clean(name))
-                for (cgroup_id, tgid, _), (*stop, name) in _elements(found, "stops")
+                RawStop(tgid, cgroup_id, time_ns, by_cgroup_id, by_tgid, number, clean(name))
+                for (cgroup_id, tgid, _), (time_ns, by_cgroup_id, by_tgid, number, name) in _elements(
+                    found, "stops"
+                )
             ],
             dropped,
         )

@@ -133,8 +133,8 @@ def test_the_signal_of_a_terminal_has_no_sender(host: HostEvents) -> None:
     script = (
         "import os, pty, time; pid, fd = pty.fork()\n"
         "if not pid: os.execv('/bin/sleep', ['sleep', '60'])\n"
-        "time.sleep(0.5); print(pid, flush=True); os.write(fd, b'\\x1a')\n"
-        "os.waitpid(pid, os.WUNTRACED); os.kill(pid, 9)"
+        "time.sleep(0.5); os.write(fd, b'\\x1a'); time.sleep(0.5)\n"
+        "os.kill(pid, 9); print(pid)"
     )
     typed = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True, timeout=60)
     pid = int(typed.stdout)
