@@ -79,11 +79,24 @@ class Asks(NamedTuple):
     server: int
 
 
+class Server(NamedTuple):
+    """A server of another host, as one of its clients sees it."""
+
+    address: str
+    """``address:port``."""
+    sent_bytes: int = 0
+    """Bytes that it acknowledged in the window, over connections that were there before."""
+    received_bytes: int = 0
+    """The same, of bytes that it sent."""
+    rtt_ns: int = 0
+    """Round-trip time of its fastest connection; 0 if it is not known."""
+
+
 class Servers(NamedTuple):
-    """Servers of other hosts to which a process is connected, as ``address:port``."""
+    """Servers of other hosts to which a process is connected, the one that sent most first."""
 
     pid: int
-    servers: tuple[str, ...]
+    servers: tuple[Server, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +160,20 @@ def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
         tuple(waits.values()),
         tuple(works.values()),
         tuple(dict.fromkeys(each for part in parts for each in part.asks)),
-        tuple({each.pid: each for part in parts for each in part.servers}.values()),
+        _servers(parts),
         tuple(dict.fromkeys(pid for part in parts for pid in part.python)),
         tuple(stops.values()),
     )
+
+
+def _servers(parts: Iterable[ThreadEvidence]) -> tuple[Servers, ...]:
+    found: dict[int, dict[str, Server]] = {}
+    for each in (each for part in parts for each in part.servers):
+        known = found.setdefault(each.pid, {})
+        for server in each.servers:
+            before = known.get(server.address, Server(server.address))
+            known[server.address] = server._replace(
+                sent_bytes=before.sent_bytes + server.sent_bytes,
+                received_bytes=before.received_bytes + server.received_bytes,
+            )
+    return tuple(Servers(pid, tuple(servers.values())) for pid, servers in found.items())

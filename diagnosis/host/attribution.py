@@ -161,7 +161,7 @@ class Attribution:
                 left -= rest.ns
         if part == "network" and loses_segments(self._facts, row.key.pid):
             self._losses.add("tcp_retransmits", wait, part, left, {})
-        elif part == "network" and self._graph.servers_of(row.key.pid):
+        elif part == "network" and self._graph.asks_elsewhere(row.key.pid):
             elsewhere = sum(edge.ns for edge in scaled if not edge.waker.pid)
             self._losses.add("remote_service", wait, part, elsewhere, {})
         else:
@@ -303,7 +303,7 @@ class Attribution:
         if edge.kind == TIMEOUT:
             return self._is_gil(pid, edge)
         if edge.kind == "network" and not edge.waker.pid:
-            return bool(self._graph.servers_of(pid))
+            return self._graph.asks_elsewhere(pid)
         return bool(edge.waker.pid) and not self._is_turn(wait, edge)
 
     def _work_part(self, wait: Wait, worker: Who, part: str, ns: float, edges: Iterable[Edge]) -> None:

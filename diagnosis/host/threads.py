@@ -84,9 +84,9 @@ class ThreadGraph:
         """Returns whether a process has a connection to another one as a client to a server."""
         return (client, server) in self._asks
 
-    def servers_of(self, pid: int) -> tuple[str, ...]:
-        """Returns servers of other hosts that a process may wait for, as ``address:port``."""
-        return self._servers.get(pid, ())
+    def asks_elsewhere(self, pid: int) -> bool:
+        """Returns whether a process may wait for servers of other hosts."""
+        return bool(self._servers.get(pid))
 
     def stop_of(self, pid: int, kind: str) -> Stop | None:
         """Returns what is known of a process that was stopped in a way."""

@@ -22,6 +22,7 @@ from stalltop.model.thread_evidence import (
     TIMEOUT,
     TRACED,
     Asks,
+    Server,
     Servers,
     Stop,
     ThreadEvidence,
@@ -156,11 +157,25 @@ def test_a_server_that_is_not_followed_is_named() -> None:
 
 def test_servers_of_other_hosts_are_named_by_address() -> None:
     made = seen(
-        wait(CALLER, "network", NOBODY, 700), servers=(Servers(100, ("10.1.2.3:9000",)),), network=700
+        wait(CALLER, "network", NOBODY, 700),
+        servers=(Servers(100, (Server("10.1.2.3:9000", 2048, 3 << 20, 400_000),)),),
+        network=700,
     )
     assert lost(made)["remote_service"].ns == pytest.approx(700 * MS)
     told = next(each for each in waits(Facts(made)) if each.cause == "remote_service")
     assert "10.1.2.3:9000" in told.summary
+    (link,) = [link for link in told.links if link.role == "factor"]
+    assert link.text.endswith("10.1.2.3:9000, 3 MiB/s received, 2 KiB/s sent, round trip 400 us")
+    assert link.ns_per_s == pytest.approx(700 * MS)
+
+
+def test_the_bytes_of_a_server_add_up_over_windows() -> None:
+    first = ThreadEvidence(servers=(Servers(1, (Server("a:1", 1, 10, 5), Server("b:1", 2, 1))),))
+    second = ThreadEvidence(servers=(Servers(1, (Server("a:1", 3, 30, 7),)), Servers(2, (Server("c:1"),))))
+    assert added([first, second]).servers == (
+        Servers(1, (Server("a:1", 4, 40, 7), Server("b:1", 2, 1))),
+        Servers(2, (Server("c:1"),)),
+    )
 
 
 def test_timed_waits_of_the_switch_interval_are_for_the_interpreter_lock() -> None:
