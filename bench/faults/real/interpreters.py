@@ -52,7 +52,7 @@ def stopped(stage: Stage) -> Iterator[Truth]:
 
 @fault("stopped", "torch-worker-stopped")
 def worker_stopped(stage: Stage) -> Iterator[Truth]:
-    """The same, but only its worker is stopped."""
+    """A process of another tenant stops its worker by SIGSTOP for 0.2 to 0.5 s of each second."""
     yield from _stopped(stage, "signal", "--worker")
 
 
