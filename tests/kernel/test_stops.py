@@ -128,6 +128,27 @@ def test_a_stop_is_measured_with_who_did_it(
     assert [(stop.by_tgid, stop.signal) for stop in about] == [(stopper.pid, number) for number in signals]
 
 
+@pytest.mark.parametrize(("how", "told"), [("signal", How.STOPPED), ("freezer v2", How.FROZEN)])
+def test_a_stop_is_told_while_it_lasts(
+    kernel: KernelSide, relay: Path, cell: Cell, how: str, told: How
+) -> None:
+    with Relay(relay, "relay", TIMES, cgroup=cell.unified) as program:
+        program.send("")
+        time.sleep(0.3)
+        stopper = subprocess.Popen(commands(how, program.pid, cell))
+
+        def held() -> dict[int, int]:
+            works = kernel.works()
+            return {work.held: work.held_ns for work in works if work.tid == program.pid and work.held}
+
+        wait_until(lambda: told in held(), what="a thread that is held")
+        time.sleep(STOPPED_SECONDS / 5)
+        assert held()[told] >= 0.9 * STOPPED_SECONDS / 5 * 1e9
+        assert stopper.wait(60) == 0
+        program._answer()
+        assert told not in held()
+
+
 def test_the_signal_of_a_terminal_has_no_sender(host: HostEvents) -> None:
     """Ctrl-Z is sent by the kernel, for whoever types it."""
     script = (
