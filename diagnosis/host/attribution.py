@@ -283,12 +283,15 @@ class Attribution:
         active = sum(busy.values())
         if active <= 0 or active < BUSY_WORKER * (work.total_ns - turns):
             return False
+        late = min(ns, active)
+        # A stop delays whatever the thread would have done, so it counts before that.
+        stopped = min(busy.pop("other", 0.0), late)
+        self._work_part(wait, worker, "other", stopped, edges["other"])
         weights = _late_by(self._facts.work_of(worker.pid), busy)
         total = sum(weights.values())
-        part_of = min(ns, active) / total
         for part, weight in weights.items():
             on = wait._replace(sure=wait.sure * weight / total)
-            self._work_part(on, worker, part, weight * part_of, edges.get(part, ()))
+            self._work_part(on, worker, part, weight * (late - stopped) / total, edges.get(part, ()))
         return True
 
     def _is_turn(self, wait: Wait, edge: Edge) -> bool:
