@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.faults.controllers import disk_of
 from bench.faults.fault import Truth, fault
-from bench.faults.network import LossyLink
+from bench.faults.network import Link
 from bench.faults.ranks import remote_rank
 from bench.faults.stage import Stage
 from bench.faults.workloads import Speed, disk_victim, latencies, step, trainer
@@ -115,6 +115,20 @@ def oom_kill(stage: Stage) -> Iterator[Truth]:
     hungry.change(f"@use:{stage.whole('wanted_mib', 200, 400) * _MIB}")
 
 
+@fault("remote_service", "service-elsewhere", healthy_seconds=6.0)
+def service_elsewhere(stage: Stage) -> Iterator[Truth]:
+    """Answers of a server beyond a network link come 30 to 100 ms late."""
+    victim = stage.tenant("victim")
+    server = stage.process(stage.tenant("server"), "server", own_network=True)
+    link = Link(server.pid)
+    stage.closing(link.close)
+    server.start(f"@serve:{link.peer}:7000")
+    stage.process(victim, "train.py", f"!1000 @ask:{link.peer}:7000:100 {step()}", latencies=latencies(5))
+    yield Truth(victim)
+    # An answer and its acknowledgement are two segments of 66 bytes and more.
+    link.delay(2 * 66 * 8 / stage.between("late_ms", 30, 100))
+
+
 @fault("lock_contention", common=True)
 def lock_contention(stage: Stage) -> Iterator[Truth]:
     """A process of the victim's own or of another tenant holds for long a lock that the victim takes in every
@@ -135,7 +149,7 @@ def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
     victim = stage.tenant("victim")
     peer = stage.tenant("parameter-server")
     server = stage.process(peer, "server", own_network=True)
-    link = LossyLink(server.pid)
+    link = Link(server.pid)
     stage.closing(link.close)
     server.start(f"@serve:{link.peer}:7000")
     send = f"@ask:{link.peer}:7000:{stage.whole('sent_bytes', 50_000, 400_000)}"

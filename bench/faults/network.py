@@ -1,5 +1,5 @@
 """Makes a network of two: this host and a network namespace, joined by a link that can be made to lose
-segments.
+segments, or to deliver them late.
 
 The namespace belongs to the process that serves in it, and is removed with that process, together with the
 link.
@@ -20,7 +20,7 @@ _COMMAND_SECONDS: Final = 30
 _numbers = itertools.count()
 
 
-class LossyLink:
+class Link:
     """A link to the network namespace of process ``pid``, which no other process uses."""
 
     def __init__(self, pid: int) -> None:
@@ -32,7 +32,7 @@ class LossyLink:
         self.peer: Final = f"{net}.{low + 2}"
         """The address at the other end."""
         self._name = link_name(os.getpid(), turn)
-        inside = ("nsenter", "--target", str(pid), "--net")
+        inside = self._inside = ("nsenter", "--target", str(pid), "--net")
         _run("ip", "link", "add", self._name, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
         _run(*inside, "ip", "address", "add", f"{self.peer}/30", "dev", "eth0")
         _run(*inside, "ip", "link", "set", "eth0", "up")
@@ -44,6 +44,12 @@ class LossyLink:
         """Limits the rate to ``mbit`` Mbit/s, and drops what does not fit into a queue of ``queue_bytes``."""
         shape = ("tbf", "rate", f"{mbit}mbit", "burst", "4kb", "limit", str(queue_bytes))
         _run("tc", "qdisc", "replace", "dev", self._name, "root", *shape)
+
+    def delay(self, kbit: float) -> None:
+        """Limits what the other end sends to ``kbit`` kbit/s, without losing any: its segments come from a
+        timer of the Linux kernel, as late as those of a slow host."""
+        shape = ("tbf", "rate", f"{kbit}kbit", "burst", "1600", "limit", "1000000")
+        _run(*self._inside, "tc", "qdisc", "replace", "dev", "eth0", "root", *shape)
 
     def close(self) -> None:
         """Removes the link, if it still exists."""
