@@ -15,6 +15,12 @@ from stalltop.model.thread_evidence import FROZEN, STOPPED, TRACED, Stop
 
 SURE: Final = 0.95
 """Confidence: the scheduler says that the threads were stopped, and who stopped them or let them go on."""
+_WORDS: Final = {
+    STOPPED: ("is stopped", "stops it"),
+    TRACED: ("is stopped by a debugger", "traces it"),
+    FROZEN: ("is frozen", "freezes it"),
+}
+"""What happens to it and what the culprit does, by the way in which it is stopped."""
 _TERMINAL: Final = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
 """Signals that a terminal sends: for Ctrl-Z, and to programs in the background that use it."""
 
@@ -23,23 +29,19 @@ def stopped(facts: Facts, loss: Loss) -> Description:
     """Describes a program, or a worker of it, that something stopped for a while."""
     kind, who = loss.last_part, loss.last
     stop = _known(facts, who, kind)
+    sent = _sent(stop)
     culprits = [(each, ns) for each, ns in ranked(loss.culprits, loss.ns) if each.pid]
     by = culprits[0][0] if culprits else None
-    sent = _sent(stop) if kind == STOPPED else ""
     doer = named(facts, by) if by else sent
-    by_whom = f" by {doer}" if doer else ""
-    did = {
-        STOPPED: f"is stopped{by_whom}",
-        TRACED: "is stopped by a debugger" + (f", {doer}" if doer else ""),
-        FROZEN: f"is frozen{by_whom}",
-    }[kind]
-    verb = {STOPPED: "stops it" + (f" by {sent}" if sent else ""), TRACED: "traces it", FROZEN: "freezes it"}[
-        kind
-    ]
+    did, verb = _WORDS[kind]
     unknown: tuple[str, ...] = ()
-    if stop is None or not (stop.by.pid or stop.signal):
-        unknown = ("who stopped it: only who let it go on is known",) if by else ("who stopped it",)
+    if stop is None or not (stop.by.pid or sent):
+        unknown = ("who stopped it" + (": only who let it go on is known" if by else ""),)
         verb = "lets it go on"
+        did += f", and {doer} {verb}" if doer else ""
+    else:
+        did += (", " if kind == TRACED else " by ") + doer
+        verb += f" by {sent}" if sent else ""
     victim = facts.name(loss.victim.tenant)
     if loss.path:
         victim += f" waits for {named(facts, who)}, which"
