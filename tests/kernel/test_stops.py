@@ -128,6 +128,27 @@ def test_a_stop_is_measured_with_who_did_it(
     assert [(stop.by_tgid, stop.signal) for stop in about] == [(stopper.pid, number) for number in signals]
 
 
+def test_a_child_that_goes_on_has_kept_its_parent_waiting(
+    kernel: KernelSide, relay: Path, cell: Cell
+) -> None:
+    """Its SIGCHLD ends the parent's wait before it has any data."""
+    with Relay(relay, "relay", TIMES) as program:
+        _, worker = program.said
+        program.send("")
+        time.sleep(0.3)
+        stopper = subprocess.Popen(commands("signal", worker, cell))
+        assert stopper.wait(60) == 0
+        program._answer()
+        kernel.charges()
+        waits = kernel.waits()
+    ns = Counter[int]()
+    for wait in waits:
+        if (wait.tgid, SPLITS[wait.part]) == (program.pid, "process"):
+            ns[wait.waker_tgid] += wait.ns
+    assert ns[worker] >= 0.9 * STOPPED_SECONDS * 1e9
+    assert ns[0] <= 0.1 * STOPPED_SECONDS * 1e9, ns
+
+
 @pytest.mark.parametrize(("how", "told"), [("signal", How.STOPPED), ("freezer v2", How.FROZEN)])
 def test_a_stop_is_told_while_it_lasts(
     kernel: KernelSide, relay: Path, cell: Cell, how: str, told: How
