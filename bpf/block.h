@@ -11,8 +11,6 @@
 
 #ifdef WITH_BLOCK
 
-#define PF_KTHREAD 0x00200000   /* linux/sched.h */
-
 /*
  * Operations, in the lower bits of a request's flags (linux/blk_types.h): those with bit 0 set write to the
  * device.

@@ -13,6 +13,7 @@
 
 #define LONGEST_CHAIN 6             /* links: wakers of wakers of wakers and so on */
 #define FOLLOWED_WAIT_NS 100000     /* the waker that ends a shorter wait is not worth following */
+#define RESUMED_NS 20000000         /* from being let go until a stopped thread has got a CPU on a busy host */
 
 /* Flags of struct task_struct, stable (linux/sched.h). */
 #define PF_EXITING 0x4
@@ -32,6 +33,18 @@ INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 	/* A task that is exiting may have been in any system call, or in none. */
 	current_system_call(call);
 	return *flags & PF_EXITING || can_wake(call->number) >> part & 1;
+}
+
+/*
+ * Returns whether the current task has just gone on after a stop: in whatever system call it was, it then tells
+ * its parent by SIGCHLD, which ends the wait of a parent that handles this signal.
+ */
+INLINE int current_resumes(u64 now)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct thread *thread = tid ? find_thread(tid) : NULL; /* 0 is the idle task */
+
+	return thread && thread->how >= HOW_STOPPED && thread->woken_ns && now - thread->woken_ns < RESUMED_NS;
 }
 
 /* Notes when the process of the current thread, which has the record `thread`, started. */
@@ -98,12 +111,12 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER &&
 	    !(part == DISK && how == HOW_SYNC))
 		return;
-	wakes = current_wakes(part, &flags, &call);
+	wakes = current_wakes(part, &flags, &call) || current_resumes(now);
 	waker = wakes ? find_thread(bpf_get_current_pid_tgid()) : NULL;
 	/* Threads that wait at one place for each other, one at a time, take turns: at a barrier all are woken. */
 	if (waker && part == LOCK && how == HOW_PLAIN && (u32)call.third == 1 && took_turns(thread, waker))
 		how = HOW_HELD;
-	if (wakes && flags & PF_EXITING)
+	if (wakes && flags & PF_EXITING && how <= HOW_HELD)
 		how = HOW_ENDED;
 	operation = charged_operation(thread, now);
 	if (operation) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Measures what the host does to its processes besides taking the CPU: block I/O, reclaim of memory, OOM
- * kills, retransmitted TCP segments, and the beginnings and ends of processes. Raw tracepoints only. Each
+ * kills, retransmitted TCP segments, the beginnings and ends of processes, and who stops them. Raw tracepoints only. Each
  * part is compiled if WITH_ its name is defined; offsets of members of Linux kernel structs are then defined
  * too, as STRUCT_MEMBER.
  *
@@ -31,7 +31,10 @@ INLINE u32 own_tgid(void)
 	return numbers_of(bpf_get_current_pid_tgid(), &numbers) ? 0 : numbers.tgid;
 }
 
+#define PF_KTHREAD 0x00200000   /* flag of task_struct.flags (linux/sched.h) */
+
 #include "block.h"
 #include "reclaim.h"
 #include "sockets.h"
 #include "lives.h"
+#include "stops.h"

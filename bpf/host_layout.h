@@ -62,4 +62,20 @@ struct victim {
 	char name[16];
 };
 
+/* What is stopped: a process by a signal, or a cgroup of v2 by its freezer. */
+struct stop_key {
+	__u64 cgroup_id;        /* 0: a process */
+	__u32 tgid;             /* 0: a cgroup */
+	__u32 reserved;
+};
+
+/* Who stopped it last. */
+struct stop {
+	__u64 time_ns;          /* CLOCK_MONOTONIC */
+	__u64 cgroup_id;        /* of the process that did it */
+	__u32 tgid;             /* that process; 0: the Linux kernel did it, for a terminal */
+	__u32 signal;           /* its number; 0: the freezer */
+	char name[16];          /* of the thread that did it */
+};
+
 #endif

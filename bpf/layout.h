@@ -210,9 +210,11 @@ struct off_cpu {
 enum how {
 	HOW_PLAIN = 0,          /* of LOCK: a hand-over, HAND_OVER of model/thread_evidence.py; see held.h */
 	HOW_HELD = 1,           /* of LOCK: it waited for a lock that another thread held, not for something that it made */
-	HOW_STOPPED = 2,        /* of OTHER: it was stopped by a signal or by a tracer */
+	HOW_STOPPED = 2,        /* of OTHER: it was stopped by a signal */
 	HOW_ENDED = 3,          /* it waited until the other thread had ended */
 	HOW_SYNC = 4,           /* of DISK: for what it had written, in fsync or a call like it */
+	HOW_TRACED = 5,         /* of OTHER: it was stopped by a debugger */
+	HOW_FROZEN = 6,         /* of OTHER: its cgroup was frozen */
 };
 #define HOW_SHIFT 8             /* bits of charge_key.part below its enum how */
 

@@ -23,7 +23,11 @@
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_STOPPED 0x4
 #define TASK_TRACED 0x8
+#define TASK_FROZEN 0x8000 /* by the freezer of cgroup v1, from Linux 6.1 on */
 #define TASK_ASLEEP 0x904f /* also stopped, traced, parked, waiting for a lock of an RT kernel, frozen */
+
+/* Bit of task_struct.jobctl: the freezer of cgroup v2 holds the thread in a sleep (linux/sched/jobctl.h). */
+#define JOBCTL_TRAP_FREEZE (1UL << 23)
 
 INLINE int by_driver(struct thread *thread, u32 depth)
 {
@@ -42,6 +46,7 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 {
 	struct system_call call = {};
 	u32 state = 0, part;
+	u64 job = 0;
 
 	thread->how = HOW_PLAIN;
 	/* A state of 0 or one without these bits: it was woken before it had even left. */
@@ -49,8 +54,17 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 	if (preempted || !(state & TASK_ASLEEP))
 		return RUNQUEUE;
 	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE))) {
-		if (state & (TASK_STOPPED | TASK_TRACED))
+		if (state & TASK_STOPPED)
 			thread->how = HOW_STOPPED;
+		else if (state & TASK_TRACED)
+			thread->how = HOW_TRACED;
+		else if (state & TASK_FROZEN)
+			thread->how = HOW_FROZEN;
+		return OTHER;
+	}
+	READ(job, task, TASK_JOBCTL);
+	if (job & JOBCTL_TRAP_FREEZE && state & TASK_INTERRUPTIBLE) {
+		thread->how = HOW_FROZEN;
 		return OTHER;
 	}
 	current_system_call(&call);

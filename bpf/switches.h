@@ -70,7 +70,7 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct thread *thread;
 	u64 now, since;
-	u32 tid = 0;
+	u32 tid = 0, state = 0;
 
 	READ(tid, ctx->args[0], TASK_PID);
 	if (!tid)
@@ -85,6 +85,12 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 	if (!since || since >= now || thread->off_for == RUNQUEUE)
 		return 0;
 	begin_waiting(thread, thread->cpu, now);
+	/* The freezer of cgroup v1 leaves a thread in its wait and changes only its state. */
+	READ(state, ctx->args[0], TASK_STATE);
+	if (state & TASK_FROZEN) {
+		thread->off_for = OTHER;
+		thread->how = HOW_FROZEN;
+	}
 	charge_waker(thread, thread->off_for, now - since, now);
 	return 0;
 }

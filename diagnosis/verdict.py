@@ -49,16 +49,20 @@ def identity_of(suspicion: Suspicion) -> str:
 
 def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
     """Returns ``found`` without losses that are only part of a larger one of the same tenant: those become
-    factors. For a tenant with a fault, neither possible faults nor what limits it are reported."""
+    factors. For a tenant with a fault, possible faults are not reported, and what limits it only if that
+    takes more time than any of its faults."""
     largest: dict[str, str] = {}
     for identity, suspicion in found.items():
         best = largest.get(suspicion.tenant)
         if _weighed(suspicion) and (best is None or suspicion.lost_ns_per_s > found[best].lost_ns_per_s):
             largest[suspicion.tenant] = identity
     told: dict[str, int] = {}
+    worst: dict[str, float] = {}
     for suspicion in found.values():
-        doubt = _doubt(suspicion)
-        told[suspicion.tenant] = min(doubt, told.get(suspicion.tenant, doubt))
+        doubt, tenant = _doubt(suspicion), suspicion.tenant
+        told[tenant] = min(doubt, told.get(tenant, doubt))
+        if doubt < _NO_FAULT:
+            worst[tenant] = max(suspicion.lost_ns_per_s, worst.get(tenant, 0.0))
     kept: dict[str, Suspicion] = {}
     factors: dict[str, list[Suspicion]] = {}
     for identity, suspicion in found.items():
@@ -66,7 +70,9 @@ def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
         part = suspicion.lost_ns_per_s < PART_OF_ANOTHER * found[best].lost_ns_per_s
         if best != identity and part and _weighed(suspicion):
             factors.setdefault(best, []).append(suspicion)
-        elif _doubt(suspicion) == told[suspicion.tenant]:
+        elif _doubt(suspicion) == told[suspicion.tenant] or (
+            _doubt(suspicion) == _NO_FAULT and suspicion.lost_ns_per_s > worst[suspicion.tenant]
+        ):
             kept[identity] = suspicion
     for identity, parts in factors.items():
         parts.sort(key=lambda suspicion: -suspicion.lost_ns_per_s)
@@ -123,10 +129,13 @@ def _weighed(suspicion: Suspicion) -> bool:
     )
 
 
+_NO_FAULT: Final = 2
+
+
 def _doubt(suspicion: Suspicion) -> int:
-    """Returns 0 for a fault, 1 for what may be one, 2 for what is none."""
+    """Returns 0 for a fault, 1 for what may be one, `_NO_FAULT` for what is none."""
     cause = CAUSES[suspicion.cause]
-    return 2 if not cause.fault else int(cause.last_resort)
+    return _NO_FAULT if not cause.fault else int(cause.last_resort)
 
 
 def _with_share(facts: Facts, suspicion: Suspicion) -> Suspicion:

@@ -19,7 +19,13 @@ TIMEOUT: Final = "timeout"
 ENDED: Final = "ended"
 """A wait that the end of the waker ended."""
 STOPPED: Final = "stopped"
-"""A wait of a thread that a signal or a tracer had stopped."""
+"""A wait of a thread that a signal had stopped."""
+TRACED: Final = "traced"
+"""A wait of a thread that a debugger had stopped."""
+FROZEN: Final = "frozen"
+"""A wait of a thread in a frozen cgroup."""
+HELD_BACK: Final = (STOPPED, TRACED, FROZEN)
+"""Waits of threads that could have run. Who ends them is who lets the thread go on."""
 
 FSYNC: Final = "fsync"
 """A wait for a disk in fsync(2) or a call like it, until what was written is on the device."""
@@ -50,7 +56,7 @@ class ThreadWait:
     """Part of the split in which they are counted, a name of ``model.window.SPLITS``."""
     kind: str
     """``network``, ``process``, ``other``, ``lock`` (for one that the waker held), `HAND_OVER`, `TIMEOUT`,
-    `ENDED`, `STOPPED` or `FSYNC`."""
+    `ENDED`, `FSYNC` or one of `HELD_BACK`."""
     waker: ThreadId
     ns: int
     times: int
@@ -78,11 +84,38 @@ class Asks(NamedTuple):
     server: int
 
 
+class Server(NamedTuple):
+    """A server of another host, as one of its clients sees it."""
+
+    address: str
+    """``address:port``."""
+    sent_bytes: int = 0
+    """Bytes that it acknowledged in the window, over connections that were there before."""
+    received_bytes: int = 0
+    """The same, of bytes that it sent."""
+    rtt_ns: int = 0
+    """Round-trip time of its fastest connection; 0 if it is not known."""
+
+
 class Servers(NamedTuple):
-    """Servers of other hosts to which a process is connected, as ``address:port``."""
+    """Servers of other hosts to which a process is connected, the one that sent most first."""
 
     pid: int
-    servers: tuple[str, ...]
+    servers: tuple[Server, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What is known of a process that was stopped in one of the ways of `HELD_BACK`."""
+
+    pid: int
+    kind: str
+    by: ThreadId = NOBODY
+    """Who stopped it, a process; `NOBODY` if that is not known."""
+    signal: str = ""
+    """The signal that did it, such as SIGSTOP, if it is known."""
+    still_ns: int = 0
+    """Time in the window for which a thread was stopped that has not gone on yet."""
 
 
 class Placed(NamedTuple):
@@ -123,6 +156,8 @@ class ThreadEvidence:
     """On which CPUs the threads with a record were."""
     interrupts: tuple[CpuInterrupts, ...] = ()
     """All CPUs, in windows in which interrupts had a noticeable part of one."""
+    stops: tuple[Stop, ...] = ()
+    """One for each process and way in which it was stopped."""
 
 
 def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
@@ -132,6 +167,7 @@ def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
         return parts[0]
     waits: dict[tuple[object, ...], ThreadWait] = {}
     works: dict[ThreadId, ThreadWork] = {}
+    stops: dict[tuple[int, str], Stop] = {}
     for part in parts:
         for wait in part.waits:
             key = (wait.thread, wait.layer, wait.operation, wait.part, wait.kind, wait.waker)
@@ -146,14 +182,19 @@ def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
                 startup_ns = before.startup_ns or work.startup_ns
                 work = replace(work, split_ns=split, startup_ns=startup_ns)
             works[work.thread] = work
+        for stop in part.stops:
+            earlier = stops.get((stop.pid, stop.kind))
+            still_ns = stop.still_ns + (earlier.still_ns if earlier is not None else 0)
+            stops[stop.pid, stop.kind] = replace(stop, still_ns=still_ns)
     return ThreadEvidence(
         tuple(waits.values()),
         tuple(works.values()),
         tuple(dict.fromkeys(each for part in parts for each in part.asks)),
-        tuple({each.pid: each for part in parts for each in part.servers}.values()),
+        _servers(parts),
         tuple(dict.fromkeys(pid for part in parts for pid in part.python)),
         _placed(placed for part in parts for placed in part.placed),
         _interrupts(one for part in parts for one in part.interrupts),
+        tuple(stops.values()),
     )
 
 
@@ -177,3 +218,16 @@ def _interrupts(parts: Iterable[CpuInterrupts]) -> tuple[CpuInterrupts, ...]:
             tuple(kinds.most_common()),
         )
     return tuple(sums.values())
+
+
+def _servers(parts: Iterable[ThreadEvidence]) -> tuple[Servers, ...]:
+    found: dict[int, dict[str, Server]] = {}
+    for each in (each for part in parts for each in part.servers):
+        known = found.setdefault(each.pid, {})
+        for server in each.servers:
+            before = known.get(server.address, Server(server.address))
+            known[server.address] = server._replace(
+                sent_bytes=before.sent_bytes + server.sent_bytes,
+                received_bytes=before.received_bytes + server.received_bytes,
+            )
+    return tuple(Servers(pid, tuple(servers.values())) for pid, servers in found.items())

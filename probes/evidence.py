@@ -185,7 +185,7 @@ class EvidenceReader:
             activity=told.activity,
             overlaps=told.overlaps,
             threads=replace(
-                self._threads.read(kernel.waits(), kernel.works()),
+                self._threads.read(kernel.waits(), kernel.works(), raw.stops),
                 placed=tuple(Placed(*placed) for placed in kernel.placed()),
                 interrupts=self._interrupts.look(),
             ),

@@ -603,11 +603,15 @@ class How(IntEnum):
     HELD = 1
     """Of LOCK: it waited for a lock that another thread held, not for something that it made."""
     STOPPED = 2
-    """Of OTHER: it was stopped by a signal or by a tracer."""
+    """Of OTHER: it was stopped by a signal."""
     ENDED = 3
     """It waited until the other thread had ended."""
     SYNC = 4
     """Of DISK: for what it had written, in fsync or a call like it."""
+    TRACED = 5
+    """Of OTHER: it was stopped by a debugger."""
+    FROZEN = 6
+    """Of OTHER: its cgroup was frozen."""
 
 
 class Size(IntEnum):

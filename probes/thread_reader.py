@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from stalltop.model.thread_evidence import (
     ENDED,
+    FROZEN,
     FSYNC,
     HAND_OVER,
+    HELD_BACK,
     NOBODY,
     STOPPED,
     TIMEOUT,
+    TRACED,
     Asks,
     Servers,
+    Stop,
     ThreadEvidence,
     ThreadId,
     ThreadWait,
@@ -27,6 +32,7 @@ from stalltop.model.thread_evidence import (
 from stalltop.model.window import SPLITS
 from stalltop.probes import operations
 from stalltop.probes.host.connections import Connections
+from stalltop.probes.host.events import RawStop
 from stalltop.probes.layout import NESTED, How
 from stalltop.probes.maps.raw import RawWait, RawWork
 from stalltop.probes.tenants.owners import Owners
@@ -44,7 +50,13 @@ _WAITS: Final = {
     ("lock", How.PLAIN): HAND_OVER,
     ("other", How.STOPPED): STOPPED,
     ("disk", How.SYNC): FSYNC,
+    ("other", How.TRACED): TRACED,
+    ("other", How.FROZEN): FROZEN,
 }
+_HELD: Final = {How.STOPPED: STOPPED, How.TRACED: TRACED, How.FROZEN: FROZEN}
+MOST_STOPPERS: Final = 1024
+"""Processes and cgroups of which is remembered who stopped them last: a stop may last for hours."""
+_TRACER: Final = re.compile(rb"^TracerPid:\s*(\d+)", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -65,12 +77,18 @@ class ThreadReader:
         self._connections = Connections(root)
         self._sample = 0
         self._processes: dict[int, _KnownProcess] = {}
+        self._stoppers: dict[tuple[int, int], tuple[ThreadId, str]] = {}
+        """By PID and cgroup id, one of them 0: who stopped it last, and by which signal."""
 
-    def read(self, waits: Iterable[RawWait], works: Iterable[RawWork]) -> ThreadEvidence:
+    def read(
+        self, waits: Iterable[RawWait], works: Iterable[RawWork], stops: Iterable[RawStop]
+    ) -> ThreadEvidence:
         """Returns the evidence of a window."""
+        waits, works = tuple(waits), tuple(works)
         self._sample += 1
         self._connections.begin()
         self._forget()
+        self._note(stops)
         made = tuple(map(self._wait, waits))
         ended_by_timers = {wait.thread.pid for wait in made if wait.kind == TIMEOUT}
         python = tuple(pid for pid in sorted(ended_by_timers) if self._runs_python(pid))
@@ -80,7 +98,54 @@ class ThreadReader:
             self._asks(made),
             self._servers(made),
             python,
+            stops=self._stops(zip(waits, made, strict=True), works),
         )
+
+    def _note(self, stops: Iterable[RawStop]) -> None:
+        for stop in stops:
+            by = NOBODY
+            if stop.by_tgid:
+                by = self._thread(stop.by_tgid, 0, stop.by_cgroup_id)
+                by = by._replace(process=stop.by or by.process)
+            name = signal.Signals(stop.signal).name if stop.signal else ""
+            key = (stop.tgid, stop.cgroup_id)
+            self._stoppers.pop(key, None)
+            self._stoppers[key] = by, name
+        for key in list(self._stoppers)[:-MOST_STOPPERS]:
+            del self._stoppers[key]
+
+    def _stops(
+        self, waits: Iterable[tuple[RawWait, ThreadWait]], works: Iterable[RawWork]
+    ) -> tuple[Stop, ...]:
+        """Returns which processes were stopped, and who did it as far as that is known."""
+        found: dict[tuple[int, str], Stop] = {}
+        for raw, wait in waits:
+            if wait.kind in HELD_BACK and (raw.tgid, wait.kind) not in found:
+                stop = self._stop(raw.tgid, raw.tid, raw.cgroup_id, wait.kind)
+                # A debugger that is gone by now is the one that let the thread go on.
+                by = wait.waker if wait.kind == TRACED and not stop.by.pid else stop.by
+                found[raw.tgid, wait.kind] = replace(stop, by=by)
+        for work in works:
+            if work.held:
+                kind = _HELD[How(work.held)]
+                stop = found.get((work.tgid, kind)) or self._stop(work.tgid, work.tid, work.cgroup_id, kind)
+                found[work.tgid, kind] = replace(stop, still_ns=max(stop.still_ns, work.held_ns))
+        return tuple(found.values())
+
+    def _stop(self, pid: int, tid: int, cgroup_id: int, kind: str) -> Stop:
+        if kind == TRACED:
+            tracer = self._tracer(pid, tid)
+            return Stop(pid, kind, self._thread(tracer, 0, 0) if tracer else NOBODY)
+        by, name = self._stoppers.get((pid, 0) if kind == STOPPED else (0, cgroup_id), (NOBODY, ""))
+        return Stop(pid, kind, by, name)
+
+    def _tracer(self, pid: int, tid: int) -> int:
+        """Returns the process that traces a thread; 0 if there is none any more."""
+        try:
+            found = _TRACER.search((self._proc / str(pid) / "task" / str(tid) / "status").read_bytes())
+        except OSError:
+            return 0
+        return int(found[1]) if found else 0
 
     def _asks(self, waits: Iterable[ThreadWait]) -> tuple[Asks, ...]:
         """Returns who is a client of whom, of the processes that waited long for data of another."""

@@ -161,6 +161,20 @@ def oom_kill(stage: Stage) -> Iterator[Truth]:
     hungry.change(f"@use:{stage.whole('wanted_mib', 200, 400) * _MIB}")
 
 
+@fault("remote_service", "service-elsewhere", healthy_seconds=6.0)
+def service_elsewhere(stage: Stage) -> Iterator[Truth]:
+    """Answers of a server beyond a network link come 30 to 100 ms late."""
+    victim = stage.tenant("victim")
+    server = stage.process(stage.tenant("server"), "server", own_network=True)
+    link = PrivateLink(server.pid)
+    stage.closing(link.close)
+    server.start(f"@serve:{link.peer}:7000")
+    stage.process(victim, "train.py", f"!1000 @ask:{link.peer}:7000:100 {step()}", latencies=latencies(5))
+    yield Truth(victim)
+    # An answer and its acknowledgement are two segments of 66 bytes and more.
+    link.delay(2 * 66 * 8 / stage.between("late_ms", 30, 100))
+
+
 @fault("lock_contention", common=True)
 def lock_contention(stage: Stage) -> Iterator[Truth]:
     """A process of the victim's own or of another tenant holds for long a lock that the victim takes in every

@@ -1,5 +1,5 @@
 """Makes a network of two: this host and a network namespace, joined by a link that can be made to lose
-segments, or to interrupt a CPU.
+segments, to deliver them late, or to interrupt a CPU.
 
 The namespace belongs to the process that serves in it, and is removed with that process, together with the
 link.
@@ -34,7 +34,7 @@ class PrivateLink:
         """The address at the other end."""
         self.here: Final = f"{net}.{low + 1}"
         self._name = link_name(os.getpid(), turn)
-        inside = ("nsenter", "--target", str(pid), "--net")
+        inside = self._inside = ("nsenter", "--target", str(pid), "--net")
         _run("ip", "link", "add", self._name, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
         _run(*inside, "ip", "address", "add", f"{self.peer}/30", "dev", "eth0")
         _run(*inside, "ip", "link", "set", "eth0", "up")
@@ -50,6 +50,12 @@ class PrivateLink:
     def steer(self, cpu: int) -> None:
         """Lets the softirqs of ``cpu`` handle the packets that arrive here (RPS)."""
         Path(f"/sys/class/net/{self._name}/queues/rx-0/rps_cpus").write_text(cpu_mask(cpu))
+
+    def delay(self, kbit: float) -> None:
+        """Limits what the other end sends to ``kbit`` kbit/s, without losing any: its segments come from a
+        timer of the Linux kernel, as late as those of a slow host."""
+        shape = ("tbf", "rate", f"{kbit}kbit", "burst", "1600", "limit", "1000000")
+        _run(*self._inside, "tc", "qdisc", "replace", "dev", "eth0", "root", *shape)
 
     def close(self) -> None:
         """Removes the link, if it still exists."""

@@ -4,6 +4,7 @@ device."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from stalltop.diagnosis.cause import Cause
@@ -28,19 +29,30 @@ MOST_OTHERS: Final = 3
 """Maximum number of tenants of a shared device that are named."""
 
 
-def gpu_bound(facts: Facts, usages: Sequence[Usage]) -> Iterator[Suspicion]:
+def gpu_bound(facts: Facts, usages: Sequence[Usage], faults: Sequence[Suspicion]) -> Iterator[Suspicion]:
     """Yields processes whose threads wait for the device most of the time, which is healthy if nobody else
-    uses it."""
-    bound = [usage for usage in usages if _is_bound(usage)]
+    uses it. ``faults`` are those of the device and its use: waits that they make longer do not count."""
+    lost = {usage.pid: _lost_ns(usage, faults) for usage in usages}
+    bound = [usage for usage in usages if _is_bound(usage, lost[usage.pid])]
     shared = [place for place in _places(facts) if place.shared] if bound else []
     for usage in bound:
         at = next((place for place in shared if _own(place, usage)), None)
-        yield _alone(usage) if at is None else _among_others(usage, at)
+        found = _alone(usage) if at is None else _among_others(usage, at)
+        yield replace(found, lost_ns_per_s=found.lost_ns_per_s - usage.per_second(lost[usage.pid]))
 
 
-def _is_bound(usage: Usage) -> bool:
+def _lost_ns(usage: Usage, faults: Sequence[Suspicion]) -> float:
+    """Returns by how much faults make the waits of a process for its device longer, ns."""
+    waits = {row.key for row in usage.of(Family.SYNC).rows}
+    lost = sum(fault.lost_ns_per_s for fault in faults if waits & {fault.effect, *fault.rows})
+    return lost * usage.facts.seconds
+
+
+def _is_bound(usage: Usage, lost_ns: float) -> bool:
     waits = added(usage.facts, usage.of(Family.SYNC).rows)
-    if waits.total_ns < BOUND_SHARE * usage.wall_ns or waits.waited_ns < WITHOUT_CAUSE * waits.total_ns:
+    if waits.total_ns - lost_ns < BOUND_SHARE * usage.wall_ns:
+        return False
+    if waits.waited_ns < WITHOUT_CAUSE * waits.total_ns:
         return False
     # A collective that waits for TCP may look like work of the device.
     return not loses_segments(usage.facts, usage.pid)
@@ -51,7 +63,7 @@ def _alone(usage: Usage) -> Suspicion:
     share = waits.total_ns / usage.wall_ns
     return usage.suspect(
         "gpu_bound",
-        f"{usage.who} waits for the work it gave the device, and for nothing else",
+        f"{usage.who} waits for the work it gave the device, {100 * share:.0f}% of its time",
         waits.waited_ns,
         confidence=share,
         links=(usage.step(f"waits of {duration(waits.mean_ns)}", waits, waits.total_ns),),

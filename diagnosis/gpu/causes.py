@@ -73,5 +73,4 @@ def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
     found += nccl.nccl_straggler(facts, {caller.pid: caller for caller in callers})
     found += hangs.nccl_hang(facts)
     yield from found
-    hit = {suspicion.pid for suspicion in found}
-    yield from bound.gpu_bound(facts, [caller for caller in callers if caller.pid not in hit])
+    yield from bound.gpu_bound(facts, callers, found)

@@ -24,9 +24,10 @@ from stalltop.diagnosis.host.sockets import loses_segments
 from stalltop.diagnosis.host.threads import Edge, ThreadGraph
 from stalltop.diagnosis.host.wording import INTERRUPTED
 from stalltop.model.devices.labels import UNKNOWN
-from stalltop.model.evidence import HOST_GAP, HOST_LAYER
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, ProcessUse
 from stalltop.model.families import Family, kind_of
-from stalltop.model.thread_evidence import ENDED, FSYNC, HAND_OVER, STOPPED, TIMEOUT, ThreadId
+from stalltop.model.row_key import RowKey
+from stalltop.model.thread_evidence import ENDED, FSYNC, HAND_OVER, HELD_BACK, TIMEOUT, Stop, ThreadId
 
 CHANGED_WORKER: Final = 0.2
 """Part of a worker's time on unusual things from which on these are why it is late."""
@@ -71,6 +72,8 @@ class Attribution:
         """Returns what each process that makes calls lost, by root cause. Called once."""
         for pid in self._facts.callers:
             self._follow(pid)
+        for stop in self._graph.stops:
+            self._still_stopped(stop)
         self._cpu_waits.settle()
         return list(self._losses)
 
@@ -86,6 +89,31 @@ class Attribution:
             for part in _WAITS:
                 if row.split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
                     self._wait(row, part, ns)
+
+    def _still_stopped(self, stop: Stop) -> None:
+        """Adds the time of a process that is stopped and has not gone on: its wait counts when it ends."""
+        stopped = self._facts.process(stop.pid)
+        if stopped is None or not stop.still_ns:
+            return
+        caller: ProcessUse = stopped
+        path: tuple[Who, ...] = ()
+        if stopped.link:
+            parent = self._facts.process(stopped.parent_pid)
+            if parent is None or parent.link or self._facts.rows_of(parent.pid):
+                return  # Nobody is known to wait for this worker.
+            caller, path = parent, (Who(stopped.tenant, stopped.pid, stopped.process),)
+        calls = (call.row for call in self._facts.window.open_calls if call.pid == caller.pid)
+        row = next(calls, (caller.tenant, caller.pid, caller.process, HOST_LAYER, HOST_GAP))
+        wait = Wait(RowKey(self._facts.window.host, *row), "other", path)
+        ns = stop.still_ns - self._losses.of(caller.pid, "stopped")
+        self._losses.add("stopped", wait, stop.kind, ns, self._stopper(stop.pid, stop.kind, ns))
+
+    def _stopper(self, pid: int, kind: str, ns: float, waker: Who | None = None) -> Mapping[Who, float]:
+        """Returns who is to blame for ``ns`` of a stop: who did it or, if that is not known, ``waker``, who
+        ended it."""
+        stop = self._graph.stop_of(pid, kind)
+        who = _who(stop.by) if stop is not None and stop.by.pid else waker
+        return {who: ns} if who is not None and who.pid else {}
 
     def _share(self, row: Row, part: str) -> float:
         """Returns the part of an operation's waits that belongs to ``row``, one of its rows by device."""
@@ -148,7 +176,7 @@ class Attribution:
                 left -= rest.ns
         if part == "network" and loses_segments(self._facts, row.key.pid):
             self._losses.add("tcp_retransmits", wait, part, left, {})
-        elif part == "network" and self._graph.servers_of(row.key.pid):
+        elif part == "network" and self._graph.asks_elsewhere(row.key.pid):
             elsewhere = sum(edge.ns for edge in scaled if not edge.waker.pid)
             self._losses.add("remote_service", wait, part, elsewhere, {})
         else:
@@ -167,8 +195,9 @@ class Attribution:
     def _explained(self, row: Row, wait: Wait, edge: Edge) -> bool:
         """Attributes a wait of a caller that ended in one way. Returns whether that explains it."""
         waker = _who(edge.waker)
-        if edge.kind == STOPPED:
-            self._losses.add("stopped", wait, "other", edge.ns, {waker: edge.ns})
+        if edge.kind in HELD_BACK:
+            by = self._stopper(self._victim.pid, edge.kind, edge.ns, waker)
+            self._losses.add("stopped", wait, edge.kind, edge.ns, by)
             return True
         if edge.kind == TIMEOUT:
             if not self._is_gil(self._victim.pid, edge):
@@ -251,9 +280,13 @@ class Attribution:
         busy: dict[str, float] = {}
         edges: dict[str, list[Edge]] = {}
         turns = 0.0
-        for part in ("running", "runqueue", "disk", "memory", "sleep", *WAKEABLE):
+        for part in ("running", "runqueue", "disk", "memory", "sleep", "other", *WAKEABLE):
             part_ns = work.split_ns.get(part, 0.0)
-            if part in WAKEABLE:
+            if part == "other":
+                found = scaled_edges(self._graph.waits_of(thread, part), part_ns)
+                edges[part] = [edge for edge in found if edge.kind in HELD_BACK]
+                part_ns = sum(edge.ns for edge in edges[part])
+            elif part in WAKEABLE:
                 found = scaled_edges(self._graph.waits_of(thread, part), part_ns)
                 in_turn = sum(edge.ns for edge in found if self._is_turn(wait, edge))
                 turns += in_turn
@@ -265,12 +298,15 @@ class Attribution:
         active = sum(busy.values())
         if active <= 0 or active < BUSY_WORKER * (work.total_ns - turns):
             return False
+        late = min(ns, active)
+        # A stop delays whatever the thread would have done, so it counts before that.
+        stopped = min(busy.pop("other", 0.0), late)
+        self._work_part(wait, worker, "other", stopped, edges["other"])
         weights = _late_by(self._facts.work_of(worker.pid), busy)
         total = sum(weights.values())
-        part_of = min(ns, active) / total
         for part, weight in weights.items():
             on = wait._replace(sure=wait.sure * weight / total)
-            self._work_part(on, worker, part, weight * part_of, edges.get(part, ()))
+            self._work_part(on, worker, part, weight * (late - stopped) / total, edges.get(part, ()))
         return True
 
     def _is_turn(self, wait: Wait, edge: Edge) -> bool:
@@ -285,12 +321,16 @@ class Attribution:
         if edge.kind == TIMEOUT:
             return self._is_gil(pid, edge)
         if edge.kind == "network" and not edge.waker.pid:
-            return bool(self._graph.servers_of(pid))
+            return self._graph.asks_elsewhere(pid)
         return bool(edge.waker.pid) and not self._is_turn(wait, edge)
 
     def _work_part(self, wait: Wait, worker: Who, part: str, ns: float, edges: Iterable[Edge]) -> None:
         """Attributes ``ns`` that the last thread of ``wait``, one of ``worker``, spent in ``part``."""
-        if part in WAKEABLE:
+        if part == "other":
+            for edge in scaled_edges(edges, ns):
+                by = self._stopper(worker.pid, edge.kind, edge.ns, _who(edge.waker))
+                self._losses.add("stopped", wait, edge.kind, edge.ns, by)
+        elif part in WAKEABLE:
             explained = sum(
                 edge.ns for edge in scaled_edges(edges, ns) if self._waits_too(wait, worker, edge)
             )

@@ -100,6 +100,21 @@ def limit_disk(facts: Facts, tenant: str, device: str, bytes_per_s: float, *, wr
     return _by_tool(found, option, f"'IO{'Write' if write else 'Read'}BandwidthMax=/dev/{device} {rate}'")
 
 
+def thaw(facts: Facts, tenant: str) -> str:
+    """Returns a command that lets a frozen tenant go on; '' if no command does that."""
+    found, use = facts.window.tenants.get(tenant), facts.use(tenant)
+    if found is None:
+        return ""
+    if _update(found):
+        return f"{found.runtime} unpause {shlex.quote(found.container_id[:12])}"
+    if unit := _unit(found, "thaw"):
+        return unit
+    folders = ((use.cpu_folder, use.cpu_version), (use.memory_folder, use.memory_version)) if use else ()
+    unified = next((folder for folder, version in folders if version == 2), "")
+    folder = _own(found, unified)
+    return f"echo 0 > {folder}/cgroup.freeze" if folder else ""
+
+
 _MEMORY_FILES: Final = {1: "memory.limit_in_bytes", 2: "memory.max"}
 _QUOTA_FILES: Final = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
 
@@ -131,7 +146,7 @@ def _by_tool(tenant: Tenant, options: str, setting: str) -> str:
     update = _update(tenant)
     if update and options:
         return f"{update} {options} {shlex.quote(tenant.container_id[:12])}"
-    unit = _unit(tenant)
+    unit = _unit(tenant, "set-property --runtime")
     return f"{unit} {setting}" if unit else ""
 
 
@@ -142,14 +157,14 @@ def _update(tenant: Tenant) -> str:
     return _UPDATE.get(tenant.runtime, "")
 
 
-def _unit(tenant: Tenant) -> str:
-    """Returns the command that changes the systemd unit of a tenant; '' for anything else."""
+def _unit(tenant: Tenant, verb: str) -> str:
+    """Returns the command by which systemd does ``verb`` to the unit of a tenant; '' for anything else."""
     name = tenant.cgroup_path.rpartition("/")[2]
     if tenant.kind != "unit" or not name.endswith((".service", ".scope")):
         return ""
     manager = _USER_MANAGER.search(tenant.cgroup_path)
     whose = f" --user -M {manager[1]}@" if manager else ""
-    return f"systemctl{whose} set-property --runtime {shlex.quote(name)}"
+    return f"systemctl{whose} {verb} {shlex.quote(name)}"
 
 
 def _own(tenant: Tenant, folder: str) -> str:

@@ -112,10 +112,13 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
 
 
 def hung_call(facts: Facts) -> Iterator[Suspicion]:
-    """Yields calls that do not return. Collectives have causes of their own."""
+    """Yields calls that do not return. Collectives have causes of their own, and stopped processes, too."""
     oldest: dict[str, OpenCall] = {}
+    stopped = {stop.pid for stop in facts.window.evidence.threads.stops if stop.still_ns}
     for call in facts.window.open_calls:
         if call.nested or call.ended or call.age_ns < HUNG_NS or waits_for_ranks(facts, call):
+            continue
+        if call.pid in stopped:
             continue
         known = oldest.get(call.tenant)
         if (known is None or call.age_ns > known.age_ns) and call.age_ns >= _hung_from_ns(facts, call):

@@ -33,7 +33,8 @@ class Loss:
     paths: dict[tuple[Who, ...], float] = field(default_factory=lambda: defaultdict(float))
     """Workers for which the process waited, the nearest one first; empty if it waited itself."""
     last_parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Parts of the split of the last of these workers, or else of the victim."""
+    """Parts of the split of the last of these workers, or else of the victim. Of time in which it was
+    stopped, the way, one of ``model.thread_evidence.HELD_BACK``."""
     culprits: dict[Who, float] = field(default_factory=lambda: defaultdict(float))
     """Culprits that took it, as far as they are known; in a chain that is followed, by what they took over
     time (`diagnosis.blame`)."""
@@ -52,6 +53,11 @@ class Loss:
     def path(self) -> tuple[Who, ...]:
         """Returns the workers through which most of it was lost."""
         return max(self.paths, key=lambda path: self.paths[path], default=())
+
+    @property
+    def last_part(self) -> str:
+        """Returns the largest of ``last_parts``."""
+        return max(self.last_parts, key=lambda part: self.last_parts[part])
 
     @property
     def last(self) -> Who:
@@ -98,9 +104,11 @@ class Losses:
         for who, lost in by.items():
             loss.culprits[who] += lost
 
-    def of(self, pid: int) -> float:
-        """Returns what a process lost by all causes, ns."""
-        return sum(loss.ns for (victim, _), loss in self._losses.items() if victim == pid)
+    def of(self, pid: int, cause: str = "") -> float:
+        """Returns what a process lost by ``cause``, or by all causes, ns."""
+        return sum(
+            loss.ns for (victim, of), loss in self._losses.items() if victim == pid and cause in ("", of)
+        )
 
     def __iter__(self) -> Iterator[Loss]:
         return iter(self._losses.values())

@@ -57,15 +57,17 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
     gaps = facts.gaps_of(usage.pid)
     gap = next(iter(gaps), None)
     name = facts.name(usage.tenant)
+    share = min(computing_ns / busy_ns, 1.0)
     unknown = ["what it computes: the program's code is not examined"]
     if percent is None:
         unknown.append("whether the device has nothing to do meanwhile: its utilisation is not known")
     yield Suspicion(
         cause="host_bound",
         tenant=usage.tenant,
-        summary=f"{usage.who} computes between its calls, and the device waits for it",
+        summary=f"{usage.who} computes between its calls, {100 * share:.0f}% of each step, and the device "
+        "waits for it",
         lost_ns_per_s=usage.per_second(computing_ns),
-        confidence=min(computing_ns / busy_ns, 1.0),
+        confidence=share,
         links=(
             link_of(
                 usage,
@@ -76,7 +78,10 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
                 depth=0,
             ),
             usage.own(
-                f"{usage.process} computes in the threads that call", share=1.0, ns=computing_ns, depth=1
+                f"{usage.process} computes in the threads that call, {100 * share:.0f}% of their time",
+                share=1.0,
+                ns=computing_ns,
+                depth=1,
             ),
         ),
         fixes=(

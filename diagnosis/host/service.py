@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.usage import duration, size
 from stalltop.diagnosis.host import commands
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.wording import WAITS, blamed, main_process, named, ranked
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix
+from stalltop.model.thread_evidence import Server
 
 SURE: Final = 0.9
 """Confidence that the server is the reason, before ``Loss.sure``: its threads are seen to end the waits."""
@@ -31,8 +34,7 @@ def slow(facts: Facts, loss: Loss) -> Description:
 def _here(facts: Facts, loss: Loss) -> Description:
     culprits = ranked(loss.culprits, loss.ns, loss.first)
     server = main_process(loss.culprits, culprits)
-    part = max(loss.last_parts, key=lambda name: loss.last_parts[name])
-    doing = "computes" if part == "running" else WAITS.get(part, "works")
+    doing = WAITS[loss.last_part]
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for answers of {named(facts, server)}, "
         f"which {doing}",
@@ -55,13 +57,17 @@ def _here(facts: Facts, loss: Loss) -> Description:
 
 def _elsewhere(facts: Facts, loss: Loss) -> Description:
     who = loss.last
-    servers = {each.pid: each.servers for each in facts.window.evidence.threads.servers}
-    where = " or ".join(servers.get(who.pid, ())) or "another host"
+    known = {each.pid: each.servers for each in facts.window.evidence.threads.servers}
+    servers = known.get(who.pid, ())
+    where = " or ".join(server.address for server in servers) or "another host"
+    depth = len(loss.path) + 2
+    texts = [f"{who.process} is connected to {_moved(facts, server)}" for server in servers]
+    links = [link_of(who, "factor", text, depth=depth) for text in texts]
+    if len(servers) == 1:  # Which of several it waits for is not known.
+        links = [replace(links[0], share=1.0, ns_per_s=facts.per_second(loss.ns))]
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for answers of {where}",
-        links=(
-            link_of(who, "factor", f"{who.process} has connections to {where}", depth=len(loss.path) + 2),
-        ),
+        links=tuple(links),
         fixes=(
             Fix(
                 "see round-trip times and what is not yet acknowledged on these connections",
@@ -73,6 +79,17 @@ def _elsewhere(facts: Facts, loss: Loss) -> Description:
         confidence=SURE_ELSEWHERE * loss.sure,
         unknown=("what the server does meanwhile: it is not on this host",),
     )
+
+
+def _moved(facts: Facts, server: Server) -> str:
+    """Returns the address of a server, with what it and its client sent each other."""
+    said = [server.address]
+    if server.received_bytes or server.sent_bytes:
+        received, sent = (size(facts.per_second(n)) for n in (server.received_bytes, server.sent_bytes))
+        said.append(f"{received}/s received, {sent}/s sent")
+    if server.rtt_ns:
+        said.append(f"round trip {duration(server.rtt_ns)}")
+    return ", ".join(said)
 
 
 CAUSES: Final = (

@@ -6,30 +6,82 @@ from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import commands
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss
-from stalltop.diagnosis.host.wording import blamed, main_process, named, ranked
+from stalltop.diagnosis.host.losses import Loss, Who
+from stalltop.diagnosis.host.wording import blamed, named, ranked
 from stalltop.model.chain import Fix
+from stalltop.model.thread_evidence import FROZEN, STOPPED, TRACED, Stop
 
 SURE: Final = 0.95
-"""Confidence: the scheduler says that the threads were stopped, and who let them go on."""
+"""Confidence: the scheduler says that the threads were stopped, and who stopped them or let them go on."""
+_WORDS: Final = {
+    STOPPED: ("is stopped", "stops it"),
+    TRACED: ("is stopped by a debugger", "traces it"),
+    FROZEN: ("is frozen", "freezes it"),
+}
+"""What happens to it and what the culprit does, by the way in which it is stopped."""
+_TERMINAL: Final = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
+"""Signals that a terminal sends: for Ctrl-Z, and to programs in the background that use it."""
 
 
-def by_signal(facts: Facts, loss: Loss) -> Description:
-    """Describes threads that a signal or a debugger stopped."""
-    culprits = ranked(loss.culprits, loss.ns, loss.first)
-    who = main_process(loss.culprits, culprits) if culprits else None
-    by = named(facts, who) if who is not None and who.pid else "a signal"
-    fixes = [Fix(f"let it run: kill -CONT {loss.victim.pid}", f"kill -CONT {loss.victim.pid}")]
-    if who is not None and who.pid:
-        fixes.insert(0, Fix(f"see why {who.process} stops it", f"ps -fp {who.pid}", look=True))
+def stopped(facts: Facts, loss: Loss) -> Description:
+    """Describes a program, or a worker of it, that something stopped for a while."""
+    kind, who = loss.last_part, loss.last
+    stop = _known(facts, who, kind)
+    sent = _sent(stop)
+    culprits = [(each, ns) for each, ns in ranked(loss.culprits, loss.ns, loss.first) if each.pid]
+    by = culprits[0][0] if culprits else None
+    doer = named(facts, by) if by else sent
+    did, verb = _WORDS[kind]
+    unknown: tuple[str, ...] = ()
+    if stop is None or not (stop.by.pid or sent):
+        unknown = ("who stopped it" + (": only who let it go on is known" if by else ""),)
+        verb = "lets it go on"
+        did += f", and {doer} {verb}" if doer else ""
+    else:
+        did += (", " if kind == TRACED else " by ") + doer
+        verb += f" by {sent}" if sent else ""
+    victim = facts.name(loss.victim.tenant)
+    if loss.path:
+        victim += f" waits for {named(facts, who)}, which"
     return Description(
-        summary=f"{facts.name(loss.victim.tenant)} is stopped and continued by {by}",
-        links=tuple(blamed(facts, loss, "lets it go on", culprits, 2)),
-        fixes=tuple(fixes),
-        confidence=SURE,
-        unknown=("who stopped it: only who let it go on is known",),
+        summary=f"{victim} {did}",
+        links=tuple(blamed(facts, loss, verb, culprits, len(loss.path) + 2)),
+        fixes=tuple(_fixes(facts, kind, who, by, sent)),
+        confidence=SURE * loss.sure,
+        unknown=unknown,
     )
+
+
+def _known(facts: Facts, who: Who, kind: str) -> Stop | None:
+    stops = facts.window.evidence.threads.stops
+    return next((stop for stop in stops if (stop.pid, stop.kind) == (who.pid, kind)), None)
+
+
+def _sent(stop: Stop | None) -> str:
+    """Returns the signal in words; '' if it is not known."""
+    if stop is None or not stop.signal:
+        return ""
+    return f"{stop.signal} of its terminal" if not stop.by.pid else stop.signal
+
+
+def _fixes(facts: Facts, kind: str, who: Who, by: Who | None, sent: str) -> list[Fix]:
+    fixes = []
+    if by is not None:
+        fixes.append(Fix(f"see what {by.process} is and who started it", f"ps -fp {by.pid}", look=True))
+    if kind == STOPPED:
+        fixes.append(Fix(f"let it run: kill -CONT {who.pid}", f"kill -CONT {who.pid}"))
+        if any(sent.startswith(name) for name in _TERMINAL):
+            fixes.append(Fix("start it without a terminal: as a service, or by setsid or nohup"))
+    elif kind == TRACED:
+        if by is not None:
+            fixes.append(Fix(f"end {by.process}: the program goes on then", f"kill {by.pid}"))
+        fixes.append(Fix("look without stopping it: py-spy --nonblocking, perf, or eBPF instead of ptrace"))
+    else:
+        thaw = commands.thaw(facts, who.tenant)
+        fixes.append(Fix(f"let {facts.name(who.tenant)} go on" + (f": {thaw}" if thaw else ""), thaw))
+    return fixes
 
 
 CAUSES: Final = (
@@ -37,9 +89,9 @@ CAUSES: Final = (
         Cause(
             "stopped",
             "stopped by a signal or a freezer",
-            "SIGSTOP, a debugger or the cgroup freezer stops threads of the tenant",
+            "a signal, a debugger or the cgroup freezer stops threads of the tenant, or its workers",
         ),
-        by_signal,
+        stopped,
         certain=True,
     ),
 )

@@ -15,6 +15,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.model.evidence import HOST_LAYER, HOST_WORK
 from stalltop.model.thread_evidence import (
     HAND_OVER,
+    Stop,
     ThreadEvidence,
     ThreadId,
     ThreadWait,
@@ -50,6 +51,7 @@ class ThreadGraph:
     def __init__(self, facts: Facts) -> None:
         self._seconds = facts.seconds
         evidence = facts.window.evidence.threads
+        self.stops: Final = evidence.stops
         if not evidence.waits and not evidence.works:
             evidence = _by_process(facts)
         self.evidence: Final = evidence
@@ -82,9 +84,13 @@ class ThreadGraph:
         """Returns whether a process has a connection to another one as a client to a server."""
         return (client, server) in self._asks
 
-    def servers_of(self, pid: int) -> tuple[str, ...]:
-        """Returns servers of other hosts that a process may wait for, as ``address:port``."""
-        return self._servers.get(pid, ())
+    def asks_elsewhere(self, pid: int) -> bool:
+        """Returns whether a process may wait for servers of other hosts."""
+        return bool(self._servers.get(pid))
+
+    def stop_of(self, pid: int, kind: str) -> Stop | None:
+        """Returns what is known of a process that was stopped in a way."""
+        return next((stop for stop in self.stops if (stop.pid, stop.kind) == (pid, kind)), None)
 
     def of_row(self, pid: int, layer: str, operation: str, part: str) -> list[Edge]:
         """Returns the waits of the threads of ``pid`` in one operation and one part of its split."""

@@ -13,6 +13,7 @@ from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import OTHERS, Link
 from stalltop.model.evidence import HOST_GAP
 from stalltop.model.row_key import RowKey
+from stalltop.model.thread_evidence import FROZEN, STOPPED, TRACED
 
 OUTSIDE: Final = "process:"
 """Prefix of the ids of tenants that group processes outside containers by their name."""
@@ -39,8 +40,11 @@ WAITS: Final = {
     "sleep": "sleeps",
     "other": "waits in the kernel",
     INTERRUPTED: "is interrupted on its CPU",
+    STOPPED: "is stopped by a signal",
+    TRACED: "is stopped by a debugger",
+    FROZEN: "is frozen with its cgroup",
 }
-"""What a thread does in a part of its split."""
+"""What a thread does in a part of its split, or in a way of being stopped."""
 
 
 _SINGULAR: Final = {OTHERS: "the rest"}
@@ -84,15 +88,13 @@ def effect(facts: Facts, loss: Loss) -> Link:
 
 def mechanisms(facts: Facts, loss: Loss) -> list[Link]:
     """Returns links that say where the time went: in the victim, then in each worker on the path."""
-    part = max(loss.parts, key=lambda name: loss.parts[name])
     before = loss.victim
     links = []
     for depth, worker in enumerate(loss.path, start=1):
         text = f"{before.process} waits for {named(facts, worker)}"
         links.append(_step(facts, loss, text, before, depth))
         before = worker
-    last = max(loss.last_parts, key=lambda name: loss.last_parts[name]) if loss.path else part
-    text = f"{before.process} {WAITS[last]}"
+    text = f"{before.process} {WAITS[loss.last_part]}"
     links.append(_step(facts, loss, text, before, len(loss.path) + 1))
     return links
 

@@ -11,10 +11,15 @@ from typing import Final
 
 import psutil
 
+from stalltop.model.thread_evidence import Server
+from stalltop.probes.host.tcp_info import TcpInfo, plain, tcp_info
+
 KEPT_SAMPLES: Final = 10
 """Number of samples after which the connections of a process are read again."""
 MOST_PEERS: Final = 3
 """Servers that are named for one process."""
+MOST_READ: Final = 64
+"""Connections of one process to servers elsewhere whose bytes are read for a window, some us each."""
 
 _Address = tuple[str, int]
 
@@ -26,8 +31,8 @@ class _Sockets:
     sample: int
     served: set[tuple[_Address, _Address]] = field(default_factory=set)
     """(own address, the client's) of connections to ports on which it listens."""
-    asked: set[tuple[_Address, _Address]] = field(default_factory=set)
-    """(own address, the server's) of all others."""
+    asked: dict[tuple[_Address, _Address], int] = field(default_factory=dict)
+    """Descriptors of all others, by (own address, the server's)."""
     paths: set[str] = field(default_factory=set)
     """Paths of its Unix sockets: of those on which it listens, and of connections to these."""
     unnamed: bool = False
@@ -41,10 +46,14 @@ class Connections:
         self._here = root == Path("/")
         self._sample = 0
         self._known: dict[int, _Sockets] = {}
+        self._moved: dict[int, dict[tuple[_Address, _Address], TcpInfo]] = {}
+        """By process, what was read in the last sample of connections to servers elsewhere."""
+        self._moved_before = self._moved
 
     def begin(self) -> None:
         """Begins a new sample."""
         self._sample += 1
+        self._moved_before, self._moved = self._moved, {}
         self._known = {
             pid: sockets
             for pid, sockets in self._known.items()
@@ -63,14 +72,29 @@ class Connections:
                 self._read_again(one, other)
         return found
 
-    def servers(self, pid: int) -> tuple[str, ...]:
-        """Returns addresses with ports of servers elsewhere to which a process is connected, in order; none
-        if it is a server itself, since a wait may then be for its own clients."""
+    def servers(self, pid: int) -> tuple[Server, ...]:
+        """Returns the servers elsewhere to which a process is connected, the one that sent most since the
+        previous sample first; none if it is a server itself, since a wait may then be for its own clients."""
         sockets = self._of(pid)
         if sockets.served:
             return ()
-        away = {remote for _, remote in sockets.asked if not ipaddress.ip_address(remote[0]).is_loopback}
-        return tuple(f"{host}:{port}" for host, port in sorted(away)[:MOST_PEERS])
+        away = [
+            (ends, fd)
+            for ends, fd in sockets.asked.items()
+            if not ipaddress.ip_address(ends[1][0]).is_loopback
+        ]
+        found = {ends[1]: Server(_text(ends[1])) for ends, _ in away}
+        before = self._moved_before.get(pid, {})
+        moved = self._moved.setdefault(pid, {})
+        for ends, fd in away[:MOST_READ]:
+            info = tcp_info(pid, fd, ends[1])
+            if info is None:
+                self._read_again(pid)
+                continue
+            moved[ends] = info
+            found[ends[1]] = _plus(found[ends[1]], info, before.get(ends, info))
+        ordered = sorted(found.values(), key=lambda server: (-server.received_bytes, server.address))
+        return tuple(ordered[:MOST_PEERS])
 
     def _asks(self, client: int, server: int) -> bool:
         asking, serving = self._of(client), self._of(server)
@@ -84,7 +108,8 @@ class Connections:
     def _read_again(self, *pids: int) -> None:
         """Has the connections of processes read anew soon: they may be about to connect."""
         for pid in pids:
-            if self._known[pid].sample < self._sample:
+            known = self._known.get(pid)
+            if known is not None and known.sample < self._sample:
                 del self._known[pid]
 
     def _of(self, pid: int) -> _Sockets:
@@ -104,8 +129,11 @@ class Connections:
         for each in internet:
             if not each.raddr:
                 continue
-            own, remote = _plain(each.laddr), _plain(each.raddr)
-            (made.served if own[1] in ports else made.asked).add((own, remote))
+            own, remote = plain(each.laddr), plain(each.raddr)
+            if own[1] in ports:
+                made.served.add((own, remote))
+            else:
+                made.asked[own, remote] = each.fd
         for each in local:
             if each.laddr:
                 made.paths.add(str(each.laddr))
@@ -114,9 +142,15 @@ class Connections:
         return made
 
 
-def _plain(address: _Address) -> _Address:
-    """Returns the address and the port; an IPv4 address that an IPv6 socket shows (``::ffff:…``) as IPv4."""
-    host = ipaddress.ip_address(address[0])
-    if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped:
-        host = host.ipv4_mapped
-    return str(host), address[1]
+def _text(address: _Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _plus(server: Server, now: TcpInfo, before: TcpInfo) -> Server:
+    """Returns ``server`` with what one more connection to it moved between two readings."""
+    return server._replace(
+        sent_bytes=server.sent_bytes + now.sent_bytes - before.sent_bytes,
+        received_bytes=server.received_bytes + now.received_bytes - before.received_bytes,
+        rtt_ns=min(filter(None, (server.rtt_ns, now.rtt_ns)), default=0),
+    )

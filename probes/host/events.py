@@ -1,5 +1,5 @@
 """Reads what the Linux kernel reports of the host: block I/O, reclaim, OOM kills, retransmits, forks and
-exits.
+exits, stops.
 
 Runs the programs of ``bpf/host.c``. Each part of them needs members of some kernel structs and some
 tracepoints; if the Linux kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says
@@ -89,6 +89,24 @@ class RawVictim(NamedTuple):
     """CLOCK_MONOTONIC, ns."""
 
 
+class RawStop(NamedTuple):
+    """What a process stopped: another process by a signal, or a cgroup by the freezer of v2."""
+
+    tgid: int
+    """The stopped process; 0 for a cgroup."""
+    cgroup_id: int
+    """The frozen cgroup; 0 for a process."""
+    time_ns: int
+    """CLOCK_MONOTONIC, ns."""
+    by_cgroup_id: int
+    by_tgid: int
+    """0: the Linux kernel, which sends the signals of a terminal."""
+    signal: int
+    """Its number; 0 for the freezer."""
+    by: str
+    """Name of the thread that did it."""
+
+
 class RawHostEvents(NamedTuple):
     """All events since the previous read."""
 
@@ -96,11 +114,13 @@ class RawHostEvents(NamedTuple):
     uses: list[RawUse]
     retransmits: list[RawRetransmits]
     victims: list[RawVictim]
+    stops: list[RawStop]
+    """The last one of each process and cgroup."""
     dropped: int
     """How often something could not be counted because a map was full."""
 
 
-NOTHING: Final = RawHostEvents([], [], [], [], 0)
+NOTHING: Final = RawHostEvents([], [], [], [], [], 0)
 
 
 class HostEvents:
@@ -158,6 +178,12 @@ class HostEvents:
             [
                 RawVictim(pid, clean(name), cgroup_id, time_ns)
                 for (pid, _), (time_ns, cgroup_id, name) in _elements(found, "victims")
+            ],
+            [
+                RawStop(tgid, cgroup_id, time_ns, by_cgroup_id, by_tgid, number, clean(name))
+                for (cgroup_id, tgid, _), (time_ns, by_cgroup_id, by_tgid, number, name) in _elements(
+                    found, "stops"
+                )
             ],
             dropped,
         )

@@ -80,3 +80,23 @@ VICTIM: Final = np.dtype(
     ]
 )
 """``struct victim``: What is known of it."""
+
+STOP_KEY: Final = np.dtype(
+    [
+        ("cgroup_id", "u8"),
+        ("tgid", "u4"),
+        ("reserved", "u4"),
+    ]
+)
+"""``struct stop_key``: What is stopped: a process by a signal, or a cgroup of v2 by its freezer."""
+
+STOP: Final = np.dtype(
+    [
+        ("time_ns", "u8"),
+        ("cgroup_id", "u8"),
+        ("tgid", "u4"),
+        ("signal", "u4"),
+        ("name", "S16"),
+    ]
+)
+"""``struct stop``: Who stopped it last."""

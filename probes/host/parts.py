@@ -90,6 +90,13 @@ PARTS: Final = (
         },
         _USES,
     ),
+    Part(
+        "who stops processes",
+        "WITH_STOPS",
+        {"task_struct": ("tgid", "flags"), **_TO_CGROUP_ID},
+        {"signal_sent": ("signal_generate",), "cgroup_frozen": ("cgroup_freeze",)},
+        {"stops": (host_layout.STOP_KEY, host_layout.STOP)},
+    ),
 )
 
 BLOCK_CGROUP: Final = {

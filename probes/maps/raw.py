@@ -59,6 +59,10 @@ class RawWork(NamedTuple):
     startup_ns: int
     """Time from the start of its process until it was followed, if both happened since the previous read
     while tracing; else 0."""
+    held: int = 0
+    """``layout.How`` of a wait that has not ended, if it is stopped, traced or frozen; else 0."""
+    held_ns: int = 0
+    """Time since the previous read for which it has been that."""
 
 
 class RawPlaced(NamedTuple):

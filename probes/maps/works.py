@@ -8,10 +8,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stalltop.probes.layout import How
 from stalltop.probes.maps.raw import RawPlaced, RawWork
 
 LEAST_NS: Final = 1_000_000
 """Time off the CPU below which nothing is reported of a thread that calls, ns: nobody waited for it."""
+_HELD: Final = (How.STOPPED, How.TRACED, How.FROZEN)
 
 
 class Works:
@@ -56,6 +58,7 @@ class Works:
             left_ns, part = int(thread["off_since_ns"]), int(thread["off_for"])
             if 0 < left_ns < now_ns and 0 < part < len(parts):
                 parts[part] += now_ns - left_ns
+            held = left_ns > 0 and not thread["woken_ns"] and int(thread["how"]) in _HELD
             before = self._seen.get(index)
             fresh = before is None or before[:2] != (tid, since_ns)
             if before is None or fresh:
@@ -66,6 +69,7 @@ class Works:
             if not fresh and int(spent[1:].sum()) < LEAST_NS and not thread["link"]:
                 continue
             born = fresh and born_ns > self._began_ns
+            held_ns = max(now_ns - max(left_ns, before[3]), 0) if held else 0
             found.append(
                 RawWork(
                     tgid=int(thread["tgid"]),
@@ -74,6 +78,8 @@ class Works:
                     link=int(thread["link"]),
                     split_ns=tuple(spent.tolist()),
                     startup_ns=max(since_ns - born_ns, 0) if born else 0,
+                    held=int(thread["how"]) if held else 0,
+                    held_ns=held_ns,
                 )
             )
         self._seen = seen

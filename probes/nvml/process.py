@@ -31,7 +31,7 @@ RETRY_SECONDS: Final = 15.0
 """Seconds between two searches for a driver that was missing."""
 
 
-class Server:
+class NvmlServer:
     """Answers requests. ``out`` receives the answers."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -88,7 +88,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # Output that a library prints must not mix with answers.
-    server = Server(answers)
+    server = NvmlServer(answers)
     for line in sys.stdin:
         try:
             server.answer(json.loads(line))

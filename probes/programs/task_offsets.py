@@ -64,6 +64,8 @@ class TaskOffsets:
     """Pointer to the first thread of its process (``group_leader``)."""
     start: int
     """When it started (``start_time``), CLOCK_MONOTONIC, 64 bits."""
+    jobctl: int
+    """Flags that say why it is held, of linux/sched/jobctl.h, 64 bits."""
 
     def values(self) -> dict[str, int]:
         """Returns the offsets by the names that the programs use."""
@@ -78,6 +80,7 @@ class TaskOffsets:
             "NODE_ID": self.node_id,
             "TASK_LEADER": self.leader,
             "TASK_START": self.start,
+            "TASK_JOBCTL": self.jobctl,
         }
 
 
@@ -87,7 +90,8 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
     try:
         found = [
             *types.offsets(
-                "task_struct", ("pid", "__state", "tgid", "flags", "cgroups", "group_leader", "start_time")
+                "task_struct",
+                ("pid", "__state", "tgid", "flags", "cgroups", "group_leader", "start_time", "jobctl"),
             ).items(),
             *types.offsets("css_set", ("dfl_cgrp",)).items(),
             *types.offsets("cgroup", ("kn",)).items(),
@@ -107,6 +111,7 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
         node_id=at["id"],
         leader=at["group_leader"],
         start=at["start_time"],
+        jobctl=at["jobctl"],
     )
 
 

@@ -132,6 +132,7 @@ def _host_part(report: Report, found: dict[str, object]) -> None:
         assert host.events.unknown == ()
         host_checks.count_lives(host)
         host_checks.count_retransmits(host)
+        host_checks.find_stops(host)
         host_checks.find_victim(host)
     finally:
         host.events.close()

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
-from stalltop.probes.host.events import HostEvents, RawVictim
+from stalltop.probes.host.events import HostEvents, RawStop, RawVictim
 
 CHILDREN = 7
 SECONDS = 60.0
@@ -36,6 +36,7 @@ class HostCounts:
         self.used = Counter[tuple[int, int, str]]()
         """Counts by PID, cgroup id and name."""
         self.victims: list[RawVictim] = []
+        self.stops: list[RawStop] = []
         self.retransmits = Counter[tuple[int, int]]()
         """Retransmitted segments by inode of the socket and address family."""
         self.events.begin()
@@ -46,6 +47,7 @@ class HostCounts:
         raw = self.events.read()
         assert not raw.dropped
         self.victims += raw.victims
+        self.stops += raw.stops
         for again in raw.retransmits:
             self.retransmits[again.inode, again.family] += again.segments
         for use in raw.uses:
@@ -90,6 +92,24 @@ def count_retransmits(host: HostCounts) -> None:
                 return host.retransmits[inode, 4] == _sent_again(sender)
 
             _wait_until(told, "as many retransmits as the kernel counts")
+
+
+def find_stops(host: HostCounts) -> None:
+    """Check who sent SIGSTOP to a process and who froze its cgroup."""
+    with Cgroups() as cgroups:
+        cgroup = cgroups.make(container_path("docker", container_id()))
+        child = subprocess.Popen(["/bin/sleep", str(SECONDS)])
+        (cgroup / "cgroup.procs").write_text(str(child.pid))
+        child.send_signal(signal.SIGSTOP)
+        (cgroup / "cgroup.freeze").write_text("1")
+        (cgroup / "cgroup.freeze").write_text("0")
+        child.kill()
+        child.wait(SECONDS)
+        host.read()
+        inode = cgroup.stat().st_ino
+    told = {(stop.tgid, stop.cgroup_id): (stop.by_tgid, stop.signal) for stop in host.stops}
+    assert told[child.pid, 0] == (os.getpid(), signal.SIGSTOP)
+    assert told[0, inode] == (os.getpid(), 0)
 
 
 def find_victim(host: HostCounts) -> None:

@@ -32,16 +32,41 @@ def python_lock(stage: Stage) -> Iterator[Truth]:
     program.change(stage.between("held_ms", 30, 80))
 
 
-@fault("stopped", "torch-stopped")
-def stopped(stage: Stage) -> Iterator[Truth]:
-    """A process of another tenant stops it by SIGSTOP for 0.2 to 0.5 s of each second."""
+def _stopped(stage: Stage, *how: str) -> Iterator[Truth]:
+    """Lets a process of another tenant stop a loader for 0.2 to 0.5 s of each second."""
     victim, operator = stage.tenant("victim"), stage.tenant("operator")
     program = RealProgram(
         stage, victim, "torch_loader.py", "--workers", "1", "--persistent", numbers=(QUICK_MS,)
     )
-    stopper = RealProgram(stage, operator, "stopper.py", "--pid", str(program.pid))
+    place = ("--cgroup", str(victim.cgroup)) if "freezer" in how else ()
+    stopper = RealProgram(stage, operator, "stopper.py", "--pid", str(program.pid), *place, "--by", *how)
     yield Truth(victim, operator)
     stopper.change(stage.between("stopped_seconds", 0.2, 0.5))
+
+
+@fault("stopped", "torch-stopped")
+def stopped(stage: Stage) -> Iterator[Truth]:
+    """A process of another tenant stops it by SIGSTOP for 0.2 to 0.5 s of each second."""
+    yield from _stopped(stage, "signal")
+
+
+@fault("stopped", "torch-worker-stopped")
+def worker_stopped(stage: Stage) -> Iterator[Truth]:
+    """A process of another tenant stops its worker by SIGSTOP for 0.2 to 0.5 s of each second."""
+    yield from _stopped(stage, "signal", "--worker")
+
+
+@fault("stopped", "torch-frozen")
+def frozen(stage: Stage) -> Iterator[Truth]:
+    """A process of another tenant freezes its cgroup for 0.2 to 0.5 s of each second, as `docker pause`
+    does."""
+    yield from _stopped(stage, "freezer")
+
+
+@fault("stopped", "torch-debugged")
+def debugged(stage: Stage) -> Iterator[Truth]:
+    """A debugger of another tenant attaches to its threads for 0.2 to 0.5 s of each second."""
+    yield from _stopped(stage, "debugger")
 
 
 @fault("remote_service", "http-asks")

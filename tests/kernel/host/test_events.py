@@ -317,7 +317,7 @@ def test_closing_the_events_while_they_load_leaves_nothing() -> None:
     events.begin()
     events.close()
     wait_until(lambda: events.loaded, what="the end of the loading")
-    assert events.read() == ([], [], [], [], 0)
+    assert events.read() == ([], [], [], [], [], 0)
     assert bpf_descriptors() == before
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from stalltop.diagnosis.engine import explain
 from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.bound import gpu_bound
 from stalltop.diagnosis.gpu.causes import gpu_causes
-from stalltop.diagnosis.gpu.usage import duration, figure, size
+from stalltop.diagnosis.gpu.usage import duration, figure, size, usages
+from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from tests.unit.diagnosis.gpu.programs import HEALTHY, ILL, MIB, UsageCase, found
 from tests.windows.evidence import SERVE, TRAIN, Spent, healthy_trainer, row, window
@@ -111,9 +116,26 @@ def test_waiting_for_a_cpu_is_not_waiting_for_the_device() -> None:
     assert list(gpu_causes(Facts(window(rows)))) == []
 
 
-def test_a_fault_replaces_gpu_bound() -> None:
-    rows = [*healthy_trainer(), row("cudaMalloc", 40, lock=90), row("cudaFree", 40, lock=90)]
-    assert [suspicion.cause for suspicion in gpu_causes(Facts(window(rows)))] == ["allocation_storm"]
+@pytest.mark.parametrize(("ms", "told"), [(90, ["gpu_bound"]), (800, [])])
+def test_gpu_bound_is_reported_beside_a_smaller_fault(ms: int, told: list[str]) -> None:
+    rows = [*healthy_trainer(), row("cudaMalloc", 40, lock=ms), row("cudaFree", 40, lock=ms)]
+    chains = explain(window(rows))
+    assert [chain.cause for chain in chains] == ["allocation_storm", *told], "a fault always comes first"
+
+
+def test_waits_that_a_fault_makes_longer_are_not_those_of_gpu_bound() -> None:
+    made = window(healthy_trainer())
+    (usage,) = usages(Facts(made))
+    waits = next(
+        row.key for row in usage.facts.rows_of(usage.pid) if row.key.operation.endswith("Synchronize")
+    )
+    clocks = Suspicion("gpu_power", TRAIN, "", 100e6, 1.0, effect=waits)
+    (bound,) = gpu_bound(usage.facts, [usage], [clocks])
+    assert bound.lost_ns_per_s == pytest.approx(610e6)
+    assert not list(gpu_bound(usage.facts, [usage], [replace(clocks, lost_ns_per_s=300e6)]))
+    elsewhere = replace(clocks, effect=waits._replace(operation="cudaMalloc"))
+    (bound,) = gpu_bound(usage.facts, [usage], [elsewhere])
+    assert bound.lost_ns_per_s == pytest.approx(710e6)
 
 
 def test_time_before_the_window_is_not_lost_in_it() -> None:

@@ -10,7 +10,8 @@ import pytest
 from stalltop.diagnosis.engine import Diagnosis, explain
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
-from stalltop.model.evidence import TenantUse
+from stalltop.model.evidence import ProcessUse, TenantUse
+from stalltop.model.thread_evidence import TRACED, Stop, ThreadEvidence, ThreadId
 from tests.unit.diagnosis.host.faults import (
     faults,
     hung_call,
@@ -21,6 +22,7 @@ from tests.unit.diagnosis.host.faults import (
 )
 from tests.windows.evidence import (
     BATCH,
+    TRAIN,
     window,
 )
 
@@ -30,6 +32,20 @@ def test_a_hung_call_has_no_culprit() -> None:
     assert (chain.cause, chain.severity, chain.operation) == ("hung_call", "high", "cuStreamSynchronize")
     assert not chain.culprits
     assert "/proc/100/task/104" in chain.fixes[0].command
+
+
+def test_a_call_of_a_stopped_process_does_not_hang() -> None:
+    gdb = ThreadId(BATCH, 900, "gdb", 0)
+    made = hung_call()
+    evidence = replace(
+        made.evidence,
+        threads=ThreadEvidence(stops=(Stop(100, TRACED, gdb, still_ns=1_000_000_000),)),
+        processes=(ProcessUse(TRAIN, 100, "train.py", link=0),),
+    )
+    made = replace(made, evidence=evidence)
+    (chain,) = faults(explain(made))
+    assert (chain.cause, chain.severity, chain.operation) == ("stopped", "critical", "cuStreamSynchronize")
+    assert [link.pid for link in chain.culprits] == [900]
 
 
 @pytest.mark.parametrize(

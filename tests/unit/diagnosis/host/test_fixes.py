@@ -228,3 +228,31 @@ def test_fixes_that_only_inspect_are_marked(name: str) -> None:
     looks = ("top ", "dmesg", "cat ", "nsenter")
     for fix in faults(explain(FAULTS[name][0]()))[0].fixes:
         assert fix.look is fix.command.startswith(looks), fix
+
+
+@pytest.mark.parametrize(
+    ("tenant", "use", "command"),
+    [
+        (Tenant("docker:ab", "x", "container", "docker", "ab"), {}, "docker unpause ab"),
+        (
+            Tenant("unit:cron", "cron", "unit", "systemd", cgroup_path="/system.slice/cron.service"),
+            {},
+            "systemctl thaw cron.service",
+        ),
+        (
+            Tenant("cgroup:job", "job", cgroup_path="/job"),
+            {"cpu_folder": "/sys/fs/cgroup/cpu/job", "cpu_version": 1},
+            "",
+        ),
+        (
+            Tenant("cgroup:job", "job", cgroup_path="/job"),
+            {"memory_folder": "/sys/fs/cgroup/job", "memory_version": 2},
+            "echo 0 > /sys/fs/cgroup/job/cgroup.freeze",
+        ),
+    ],
+)
+def test_a_frozen_tenant_is_let_go_by_the_tool_that_runs_it(
+    tenant: Tenant, use: dict[str, Any], command: str
+) -> None:
+    made = replace(window([], tenants=[TenantUse(tenant.id, **use)]), tenants={tenant.id: tenant})
+    assert commands.thaw(Facts(made), tenant.id) == command

@@ -214,9 +214,15 @@ def test_other_programs_are_not_host_bound(made: Window) -> None:
     assert "host_bound" not in losses(made)
 
 
-def test_host_bound_is_not_reported_beside_a_fault() -> None:
-    late = plus(window(computing(600)), window([row("cudaMalloc", 1, runqueue=200)]))
-    assert set(losses(late)) == {"cpu_contention"}
+@pytest.mark.parametrize(("late_ms", "told"), [(300, {"host_bound"}), (620, set())])
+def test_host_bound_is_reported_beside_a_smaller_fault(late_ms: int, told: set[str]) -> None:
+    late = plus(
+        window(computing(600, waits_ms=10)),
+        window([row("cudaMalloc", 1, runqueue=late_ms, pid=107, program="eval.py")]),
+    )
+    chains = explain(late)
+    assert [chain.cause for chain in chains] == ["cpu_contention", *told], "a fault always comes first"
+    assert not told or "60% of each step" in chains[-1].summary
 
 
 def learned(*rows: Spent, windows: int = KNOWN_WINDOWS) -> Normals:

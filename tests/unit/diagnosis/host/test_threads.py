@@ -10,16 +10,22 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.attribution import Attribution
 from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.waits import waits
-from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, TenantUse
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, ProcessUse, TenantUse
 from stalltop.model.thread_evidence import (
     ENDED,
+    FROZEN,
     FSYNC,
     HAND_OVER,
+    HELD_BACK,
     NOBODY,
     STOPPED,
     TIMEOUT,
+    TRACED,
     Asks,
+    Server,
     Servers,
+    Stop,
     ThreadEvidence,
     ThreadId,
     ThreadWait,
@@ -30,7 +36,9 @@ from stalltop.model.window import SPLITS, Window
 from tests.windows.evidence import BATCH, TRAIN, row, window
 
 MS = 1_000_000
-PARTS = {HAND_OVER: "lock", TIMEOUT: "lock", STOPPED: "other", ENDED: "network", FSYNC: "disk"}
+PARTS = {HAND_OVER: "lock", TIMEOUT: "lock", ENDED: "network", FSYNC: "disk"} | dict.fromkeys(
+    HELD_BACK, "other"
+)
 """Parts of the split by the kinds of waits that have another name."""
 CALLER = ThreadId(TRAIN, 100, "train.py", 100)
 PIN = ThreadId(TRAIN, 100, "train.py", 107)
@@ -57,11 +65,12 @@ def seen(
     asks: tuple[Asks, ...] = (),
     servers: tuple[Servers, ...] = (),
     python: tuple[int, ...] = (),
+    stops: tuple[Stop, ...] = (),
     exits: int = 0,
     **gap_ms: float,
 ) -> Window:
     """Returns one second of a caller whose host gap has these parts."""
-    evidence = ThreadEvidence(waited, works, asks, servers, python)
+    evidence = ThreadEvidence(waited, works, asks, servers, python, stops=stops)
     made = window(
         [row("cudaLaunchKernel", 1000, running=10), row(HOST_GAP, 40, gap_ms)],
         tenants=[TenantUse(TRAIN, exits=exits)],
@@ -151,11 +160,25 @@ def test_a_server_that_is_not_followed_is_named() -> None:
 
 def test_servers_of_other_hosts_are_named_by_address() -> None:
     made = seen(
-        wait(CALLER, "network", NOBODY, 700), servers=(Servers(100, ("10.1.2.3:9000",)),), network=700
+        wait(CALLER, "network", NOBODY, 700),
+        servers=(Servers(100, (Server("10.1.2.3:9000", 2048, 3 << 20, 400_000),)),),
+        network=700,
     )
     assert lost(made)["remote_service"].ns == pytest.approx(700 * MS)
     told = next(each for each in waits(Facts(made)) if each.cause == "remote_service")
     assert "10.1.2.3:9000" in told.summary
+    (link,) = [link for link in told.links if link.role == "factor"]
+    assert link.text.endswith("10.1.2.3:9000, 3 MiB/s received, 2 KiB/s sent, round trip 400 us")
+    assert link.ns_per_s == pytest.approx(700 * MS)
+
+
+def test_the_bytes_of_a_server_add_up_over_windows() -> None:
+    first = ThreadEvidence(servers=(Servers(1, (Server("a:1", 1, 10, 5), Server("b:1", 2, 1))),))
+    second = ThreadEvidence(servers=(Servers(1, (Server("a:1", 3, 30, 7),)), Servers(2, (Server("c:1"),))))
+    assert added([first, second]).servers == (
+        Servers(1, (Server("a:1", 4, 40, 7), Server("b:1", 2, 1))),
+        Servers(2, (Server("c:1"),)),
+    )
 
 
 def test_timed_waits_of_the_switch_interval_are_for_the_interpreter_lock() -> None:
@@ -200,11 +223,110 @@ def test_a_thread_that_saves_is_followed_to_its_fsync() -> None:
     assert "loader_disk" not in found
 
 
+OPERATOR = ThreadId(BATCH, 400, "operator", 400)
+SENDER = ThreadId(BATCH, 401, "sender", 0)
+
+
+def chain(of: Window) -> Suspicion:
+    (told,) = [each for each in waits(Facts(of)) if each.cause == "stopped"]
+    return told
+
+
 def test_a_stopped_thread_waits_for_who_let_it_go_on() -> None:
-    operator = ThreadId(BATCH, 400, "operator", 400)
-    found = lost(seen(wait(CALLER, STOPPED, operator, 300, 1), other=300))
+    made = seen(wait(CALLER, STOPPED, OPERATOR, 300, 1), other=300)
+    found = lost(made)
     assert set(found) == {"stopped"}
     assert culprits(found["stopped"]) == {400}
+    assert chain(made).summary.endswith("is stopped, and operator (pid 400) of batch-job lets it go on")
+    assert any("only who let it go on" in line for line in chain(made).unknown)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "words", "remedy"),
+    [
+        (STOPPED, "SIGSTOP", "is stopped by sender (pid 401)", "kill -CONT 100"),
+        (TRACED, "", "is stopped by a debugger, sender (pid 401)", "kill 401"),
+        (FROZEN, "", "is frozen by sender (pid 401)", "docker unpause abababababab"),
+    ],
+)
+def test_who_stops_a_program_is_to_blame_rather_than_who_lets_it_go_on(
+    kind: str, sent: str, words: str, remedy: str
+) -> None:
+    made = seen(wait(CALLER, kind, OPERATOR, 300, 1), stops=(Stop(100, kind, SENDER, sent),), other=300)
+    assert culprits(lost(made)["stopped"]) == {401}
+    told = chain(made)
+    assert words in told.summary
+    assert [link.tenant for link in told.links if link.role == "culprit"] == [BATCH]
+    assert remedy in {fix.command for fix in told.fixes}
+    assert not any("who stopped" in line for line in told.unknown)
+
+
+def test_the_key_of_a_terminal_stops_a_program() -> None:
+    made = seen(
+        wait(CALLER, STOPPED, NOBODY, 300, 1), stops=(Stop(100, STOPPED, signal="SIGTSTP"),), other=300
+    )
+    told = chain(made)
+    assert told.summary.endswith("is stopped by SIGTSTP of its terminal")
+    assert any("nohup" in fix.text for fix in told.fixes)
+
+
+@pytest.mark.parametrize("kind", HELD_BACK)
+def test_a_worker_that_is_stopped_delays_its_caller(kind: str) -> None:
+    made = seen(
+        wait(CALLER, "network", FEEDER, 600),
+        wait(FEEDER, HAND_OVER, WORKER, 700),
+        wait(WORKER, kind, OPERATOR, 700, 2),
+        works=(did(FEEDER, running=20, lock=960), did(WORKER, running=200, other=760)),
+        stops=(Stop(101, kind, SENDER),),
+        network=600,
+    )
+    found = lost(made)
+    assert max(found, key=lambda cause: found[cause].ns) == "stopped"
+    assert culprits(found["stopped"]) == {401}
+    assert found["stopped"].ns == pytest.approx(600 * MS, rel=0.05)
+    assert "waits for pt_data_worker (pid 101)" in chain(made).summary
+
+
+def test_other_waits_of_a_worker_are_not_stops() -> None:
+    made = seen(
+        wait(CALLER, "network", FEEDER, 600),
+        wait(FEEDER, "other", OPERATOR, 900),
+        works=(did(FEEDER, running=20, other=960),),
+        network=600,
+    )
+    assert "stopped" not in lost(made)
+
+
+def silent(stop: Stop, *processes: ProcessUse) -> Window:
+    """Returns a second in which nothing is counted."""
+    made = window([], processes=processes)
+    evidence = ThreadEvidence(stops=(stop,))
+    return replace(made, evidence=replace(made.evidence, threads=evidence))
+
+
+def test_a_program_that_is_still_stopped_is_told() -> None:
+    caller = ProcessUse(TRAIN, 100, "train.py", link=0)
+    worker = ProcessUse(TRAIN, 101, "pt_data_worker", link=1, parent_pid=100)
+    made = silent(Stop(100, FROZEN, SENDER, still_ns=900 * MS), caller)
+    assert lost(made)["stopped"].ns == pytest.approx(900 * MS)
+    assert culprits(lost(made)["stopped"]) == {401}
+    assert chain(made).share == pytest.approx(0.9)
+    through = silent(Stop(101, STOPPED, SENDER, "SIGSTOP", 900 * MS), caller, worker)
+    (loss,) = lost(through).values()
+    assert (loss.victim.pid, [who.pid for who in loss.path]) == (100, [101])
+    alone = silent(Stop(101, STOPPED, SENDER, "SIGSTOP", 900 * MS), worker)
+    assert not lost(alone)
+
+
+def test_a_stop_that_has_not_ended_counts_once() -> None:
+    made = seen(
+        wait(CALLER, STOPPED, OPERATOR, 300, 1),
+        stops=(Stop(100, STOPPED, SENDER, "SIGSTOP", still_ns=200 * MS),),
+        other=300,
+    )
+    caller = ProcessUse(TRAIN, 100, "train.py", link=0)
+    made = replace(made, evidence=replace(made.evidence, processes=(caller,)))
+    assert lost(made)["stopped"].ns == pytest.approx(300 * MS)
 
 
 def test_the_start_of_workers_counts_where_processes_come_and_go() -> None:
@@ -229,13 +351,17 @@ def test_a_worker_that_waits_for_its_caller_is_not_the_reason() -> None:
 
 def test_waits_and_works_of_several_windows_add_up() -> None:
     one = ThreadEvidence(
-        (wait(CALLER, HAND_OVER, PIN, 100, 2),), (did(PIN, sleep=100, startup_ms=5),), (Asks(1, 2),)
+        (wait(CALLER, HAND_OVER, PIN, 100, 2),),
+        (did(PIN, sleep=100, startup_ms=5),),
+        (Asks(1, 2),),
+        stops=(Stop(100, STOPPED, still_ns=7), Stop(100, FROZEN)),
     )
     other = ThreadEvidence(
         (wait(CALLER, HAND_OVER, PIN, 50, 1), wait(CALLER, "lock", PIN, 7, 1)),
         (did(PIN, sleep=30, running=1),),
         (Asks(1, 2), Asks(3, 4)),
         python=(100,),
+        stops=(Stop(100, STOPPED, SENDER, "SIGSTOP", 5),),
     )
     both = added([one, other])
     assert {(each.kind, each.ns, each.times) for each in both.waits} == {
@@ -243,4 +369,5 @@ def test_waits_and_works_of_several_windows_add_up() -> None:
         ("lock", 7 * MS, 1),
     }
     assert both.works == (did(PIN, sleep=130, running=1, startup_ms=5),)
+    assert both.stops == (Stop(100, STOPPED, SENDER, "SIGSTOP", 12), Stop(100, FROZEN))
     assert (both.asks, both.python) == ((Asks(1, 2), Asks(3, 4)), (100,))

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.model.thread_evidence import Server
+from stalltop.probes.host import connections
 from stalltop.probes.host.connections import Connections
+from stalltop.probes.host.tcp_info import TcpInfo, tcp_info
 
 CLIENT = """
 import socket, sys
@@ -79,10 +82,68 @@ def test_a_process_that_has_ended_has_no_connections() -> None:
     assert found.servers(process.pid) == ()
 
 
-@pytest.mark.parametrize(("address", "named"), [("192.0.2.7", True), ("127.0.0.9", False)])
-def test_servers_elsewhere_are_named(monkeypatch: pytest.MonkeyPatch, address: str, named: bool) -> None:
+@pytest.mark.parametrize(
+    ("address", "named"),
+    [("192.0.2.7", "192.0.2.7:443"), ("2001:db8::7", "[2001:db8::7]:443"), ("127.0.0.9", "")],
+)
+def test_servers_elsewhere_are_named(address: str, named: str) -> None:
     found = Connections()
     found.begin()
     sockets = found._of(os.getpid())
-    sockets.served, sockets.asked = set(), {(("192.0.2.1", 5000), (address, 443))}
-    assert found.servers(os.getpid()) == ((f"{address}:443",) if named else ())
+    sockets.served, sockets.asked = set(), {(("192.0.2.1", 5000), (address, 443)): -1}
+    assert [server.address for server in found.servers(os.getpid())] == ([named] if named else [])
+
+
+def test_what_a_connection_of_another_process_moved_is_read() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        with client_of(str(port)) as client, listening.accept()[0] as server:
+            found = Connections()
+            found.begin()
+            sockets = found._of(client)
+            (fd,) = sockets.asked.values()
+            before = tcp_info(client, fd, ("127.0.0.1", port))
+            server.sendall(bytes(5000))
+            after = tcp_info(client, fd, ("127.0.0.1", port))
+            assert before is not None
+            assert after is not None
+            assert (before.received_bytes, after.received_bytes) == (0, 5000)
+            assert after.sent_bytes <= 1, "the SYN counts as one byte"
+            assert after.rtt_ns > 0
+            assert tcp_info(client, fd, ("127.0.0.1", port + 1)) is None, "another connection has its place"
+            assert tcp_info(client, 0, ("127.0.0.1", port)) is None, "no socket"
+    assert tcp_info(client, fd, ("127.0.0.1", port)) is None, "the process has ended"
+
+
+def test_bytes_count_from_one_look_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = {3: [TcpInfo(10, 100, 9), TcpInfo(14, 130, 9)], 4: [TcpInfo(1, 1, 5), TcpInfo(2, 900, 5)]}
+    monkeypatch.setattr(connections, "tcp_info", lambda pid, fd, remote: readings[fd].pop(0))
+    near, far = ("192.0.2.7", 443), ("192.0.2.8", 443)
+    found = Connections()
+    found.begin()
+    sockets = found._of(os.getpid())
+    sockets.served = set()
+    sockets.asked = {(("192.0.2.1", 5000), near): 3, (("192.0.2.1", 5001), far): 4}
+    assert found.servers(os.getpid()) == (
+        Server("192.0.2.7:443", 0, 0, 9),
+        Server("192.0.2.8:443", 0, 0, 5),
+    )
+    found.begin()
+    assert found.servers(os.getpid()) == (
+        Server("192.0.2.8:443", 1, 899, 5),
+        Server("192.0.2.7:443", 4, 30, 9),
+    )
+
+
+def test_connections_that_were_closed_are_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "tcp_info", lambda pid, fd, remote: None)
+    found = Connections()
+    found.begin()
+    sockets = found._of(os.getpid())
+    sockets.served = set()
+    sockets.asked = {(("192.0.2.1", port), ("192.0.2.7", 443)): port for port in (3, 4)}
+    assert found.servers(os.getpid()) == (Server("192.0.2.7:443"),)
+    assert found._of(os.getpid()) is sockets, "just read"
+    found.begin()
+    assert found.servers(os.getpid()) == (Server("192.0.2.7:443"),)
+    assert found._of(os.getpid()) is not sockets

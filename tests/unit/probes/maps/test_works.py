@@ -78,3 +78,19 @@ def test_samples_say_on_which_cpu_threads_are() -> None:
     works.look()
     assert sorted(works.placed()) == [RawPlaced(10, 1, 3), RawPlaced(10, 3, 1)]
     assert works.placed() == []
+
+
+def test_a_thread_that_is_stopped_now_says_for_how_long() -> None:
+    off, threads = np.zeros(1, layout.OFF_CPU), np.zeros(1, layout.THREAD)
+    threads[0]["tid"], threads[0]["shown_tid"], threads[0]["tgid"] = 5, 5, 5
+    off[0]["since_ns"] = 100 * MS
+    threads[0]["off_since_ns"], threads[0]["off_for"] = 150 * MS, SPLITS.index("other")
+    threads[0]["how"] = layout.How.FROZEN
+    works = Works(off, threads, began_ns=0)
+    found = [works.read(at * MS)[0] for at in (200, 300)]
+    assert [(each.held, each.held_ns) for each in found] == [
+        (layout.How.FROZEN, 50 * MS),
+        (layout.How.FROZEN, 100 * MS),
+    ]
+    threads[0]["woken_ns"] = 310 * MS
+    assert works.read(320 * MS)[0].held == 0

@@ -44,7 +44,7 @@ def btf(types: list[tuple[str, int, int, list[Member]]], *, bit_fields: bool = F
 
 TASK: list[Member] = [
     *(("thread_info", 0), ("__state", 192), ("flags", 256), ("pid", 10112), ("tgid", 10144)),
-    *(("group_leader", 10240), ("start_time", 12800)),
+    *(("jobctl", 9600), ("group_leader", 10240), ("start_time", 12800)),
     ("cgroups", 16000),
 ]
 CGROUP: list[tuple[str, int, int, list[Member]]] = [
@@ -72,7 +72,7 @@ def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
     found = task_offsets(file)
     assert (found.pid, found.state, found.tgid, found.flags) == (1264, 24, 1268, 32)
     assert (found.cgroups, found.default_cgroup, found.node, found.node_id) == (2000, 120, 216, 80)
-    assert (found.leader, found.start) == (1280, 1600)
+    assert (found.leader, found.start, found.jobctl) == (1280, 1600, 1200)
     assert found.values()["TASK_STATE"] == 24
 
 

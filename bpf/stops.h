@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Notes who stops a process by a signal, and who freezes a cgroup of v2. The freezer of v1 has no tracepoint.
+ * What a debugger stops needs none: it is also who lets the threads go on.
+ */
+#ifndef STALLTOP_STOPS_H
+#define STALLTOP_STOPS_H
+
+#ifdef WITH_STOPS
+
+/* The signals that stop a process have numbers in a row, on both machines (asm-generic/signal.h). */
+#define FIRST_STOP 19 /* SIGSTOP */
+#define LAST_STOP 22  /* SIGTTOU */
+
+BPF_F_TABLE("hash", struct stop_key, struct stop, stops, 1024, 0);
+
+INLINE void note_stop(const struct stop_key *key, u32 signal)
+{
+	struct stop stop = {.time_ns = bpf_ktime_get_ns(), .signal = signal};
+	u32 flags = 0;
+
+	/* A terminal sends its signals from a thread of the Linux kernel. */
+	READ(flags, bpf_get_current_task(), TASK_STRUCT_FLAGS);
+	if (!(flags & PF_KTHREAD)) {
+		stop.tgid = own_tgid();
+		stop.cgroup_id = bpf_get_current_cgroup_id();
+		bpf_get_current_comm(stop.name, sizeof(stop.name)); /* such as runc, it may end at once */
+	}
+	if (stops.update(key, &stop))
+		drop();
+}
+
+/* Raw tracepoint signal_generate(signal, info, task, group, result): runs in the thread that sends it. */
+int signal_sent(struct bpf_raw_tracepoint_args *ctx)
+{
+#ifndef PID_NAMESPACE /* the PID of the task is that of the initial namespace */
+	struct stop_key key = {};
+	u32 signal = ctx->args[0];
+
+	if (signal < FIRST_STOP || signal > LAST_STOP || (u32)ctx->args[4])
+		return 0; /* another signal, or one that is ignored or sent already */
+	READ(key.tgid, ctx->args[2], TASK_STRUCT_TGID);
+	if (key.tgid)
+		note_stop(&key, signal);
+#endif
+	return 0;
+}
+
+/* Raw tracepoint cgroup_freeze(cgroup, path), of each cgroup that is frozen: runs in the thread that does it. */
+int cgroup_frozen(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct stop_key key = {};
+	void *at = NULL;
+
+	READ(at, ctx->args[0], CGROUP_KN);
+	if (at && !READ(key.cgroup_id, at, KERNFS_NODE_ID))
+		note_stop(&key, 0);
+	return 0;
+}
+
+#endif
+#endif
