@@ -125,7 +125,7 @@ def told(server, out, **request):
     return found
 
 out = io.BytesIO()
-server = nvml_process.Server(out)
+server = nvml_process.NvmlServer(out)
 """
 )
 
