@@ -15,4 +15,4 @@ def saves(stage: Stage) -> Iterator[Truth]:
     victim, writer = stage.tenant("victim"), stage.tenant("writer")
     RealProgram(stage, victim, "checkpoint.py", str(stage.folder))
     yield Truth(victim, writer)
-    stage.process(writer, "backup", "@write:load:1048576", threads=stage.whole("writers", 8, 24))
+    stage.process(writer, "backup", "@write:load:1048576", threads=stage.whole("writers", 32, 64))

@@ -255,6 +255,23 @@ def test_processes_on_one_cpu_wait_for_each_other(waiters: Waiters) -> None:
             assert 0.9 * waited <= split["runqueue"] <= 1.1 * waited  # two clocks, read at different places
 
 
+def test_samples_say_on_which_cpu_a_thread_is(waiters: Waiters) -> None:
+    for cpu in os.sched_getaffinity(0):
+        with waiters.start() as program:
+            os.sched_setaffinity(program.pid, {cpu})
+            program("run 1 1")
+            waiters.kernel.works()
+            waiters.kernel.placed()
+            program.send("run 20 25")
+            for _ in range(10):
+                time.sleep(0.02)
+                waiters.kernel.look()
+            program._answer()
+            placed = [(each.cpu, each.times) for each in waiters.kernel.placed() if each.tgid == program.pid]
+        assert [where for where, _ in placed] == [cpu]
+        assert 0 < placed[0][1] <= 10
+
+
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text()
 
