@@ -35,7 +35,7 @@ NOBODY: Final = ThreadId("", 0, "kernel", 0)
 
 @dataclass(frozen=True, slots=True)
 class ThreadWait:
-    """Waits of one thread, in one operation, that one other thread ended."""
+    """Waits of one thread, in one operation, that one other thread or `NOBODY` ended."""
 
     thread: ThreadId
     layer: str
@@ -44,8 +44,8 @@ class ThreadWait:
     part: str
     """Part of the split in which they are counted, a name of ``model.window.SPLITS``."""
     kind: str
-    """``network``, ``process``, ``other``, ``lock`` (for one that the waker held), `HAND_OVER`, `TIMEOUT`,
-    `ENDED` or `STOPPED`."""
+    """``network``, ``process``, ``other``, ``lock`` (for one that the waker held), ``sleep``, `HAND_OVER`,
+    `TIMEOUT`, `ENDED` or `STOPPED`."""
     waker: ThreadId
     ns: int
     times: int

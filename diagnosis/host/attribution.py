@@ -5,6 +5,9 @@ late: its own work, or waits of its own, which are followed in turn, through pip
 locks, also into other processes, for a few steps. A thread that itself waits for the caller, or whose waits
 have no known end, is not the cause of the delay.
 
+A caller that sleeps briefly again and again, while a child process computes, polls for the result of that
+child.
+
 A wait that no known thread ends is reported only of a program whose baseline shows that it is always at work,
 because a wait for new work looks the same.
 """
@@ -43,6 +46,11 @@ _HANDED_OVER: Final = (Family.SYNC, Family.COLLECTIVE)
 GIL_INTERVAL_NS: Final = (4_900_000, 8_000_000)
 """Mean length of the timed waits of a thread that waits for Python's global interpreter lock: its switch
 interval is 5 ms (sys.getswitchinterval), and timers are late by up to some ms on a busy host."""
+LONGEST_NAP_NS: Final = 20_000_000
+"""Mean length of sleeps up to which a caller polls: joblib's interval is 10 ms, others are shorter."""
+SURE_OF_POLLING: Final = 0.8
+"""Part that is sure of a sleep beside children that compute: for which of them, if any, it waits is not
+seen."""
 
 
 class Attribution:
@@ -82,6 +90,33 @@ class Attribution:
             for part in _WAITS:
                 if row.split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
                     self._wait(row, part, ns)
+            if row.key.operation == HOST_GAP and row.split_ns.get("sleep"):
+                self._polls(row)
+
+    def _polls(self, row: Row) -> None:
+        """Attributes short sleeps of a caller between its calls to its children that compute meanwhile."""
+        key = row.key
+        naps = self._graph.of_row(key.pid, key.layer, key.operation, "sleep")
+        times = sum(nap.times for nap in naps)
+        if not times or sum(nap.ns for nap in naps) > LONGEST_NAP_NS * times:
+            return
+        busy = {
+            Who(child.tenant, child.pid, child.process): share
+            for child in self._facts.children_of(key.pid)
+            if (share := self._facts.per_second(child.cpu_ns) / 1e9) >= BUSY_WORKER
+        }
+        if not busy:
+            return
+        busiest = max(busy, key=lambda who: busy[who])
+        ns = row.beyond_usual("sleep") * self._facts.within(row)
+        sure = SURE_OF_POLLING * min(busy[busiest], 1.0)
+        self._losses.add(
+            "loader_cpu",
+            Wait(key, "sleep", path=(busiest,), sure=sure),
+            "running",
+            ns,
+            {who: ns * share / sum(busy.values()) for who, share in busy.items()},
+        )
 
     def _share(self, row: Row, part: str) -> float:
         """Returns the part of an operation's waits that belongs to ``row``, one of its rows by device."""

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stalltop.model.window import SPLITS
 from stalltop.probes import layout
 from stalltop.probes.maps.charge_folding import LEAST_NS, fold, part_of
 from stalltop.probes.maps.raw import RawCharge, RawWait
@@ -24,6 +25,8 @@ KEEP_SECONDS: Final = 10.0
 """Time for which an unchanged element is kept, s."""
 MOST_WAITS: Final = 2048
 """Pairs of threads whose waits are reported by one read: the longest."""
+SLEEP: Final = SPLITS.index("sleep")
+"""Part of the split that nobody is charged with: only its waits are reported."""
 _GRACE_SECONDS: Final = 0.1
 """Time from being retired to being free, s: a BPF program that has found an element is done with it long
 before."""
@@ -70,7 +73,8 @@ class Charges:
         ns = self._charges["ns"][changed]
         keys = self._charges["key"][changed]
         more_ns, more_times = ns - self._ns[changed], times[changed] - self._times[changed]
-        found = fold(keys, more_ns, more_times)
+        by_others = part_of(keys) != SLEEP
+        found = fold(keys[by_others], more_ns[by_others], more_times[by_others])
         self._waits = _waits(keys, more_ns, more_times)
         self._times = times
         self._ns[changed] = ns

@@ -10,7 +10,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.attribution import Attribution
 from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.host.waits import waits
-from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, TenantUse
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, ProcessUse, TenantUse
 from stalltop.model.thread_evidence import (
     ENDED,
     HAND_OVER,
@@ -224,3 +224,30 @@ def test_waits_and_works_of_several_windows_add_up() -> None:
     }
     assert both.works == (did(PIN, sleep=130, running=1, startup_ms=5),)
     assert (both.asks, both.python) == ((Asks(1, 2), Asks(3, 4)), (100,))
+
+
+def polling(nap_ms: float, naps: int, *children: ProcessUse) -> Window:
+    """Returns one second of a caller that sleeps ``naps`` times for ``nap_ms`` between its calls."""
+    made = seen(wait(CALLER, "sleep", NOBODY, nap_ms * naps, naps), sleep=nap_ms * naps)
+    return replace(made, evidence=replace(made.evidence, processes=children))
+
+
+def test_short_sleeps_beside_a_child_that_computes_are_waits_for_it() -> None:
+    busy = ProcessUse(TRAIN, 201, "loky", cpu_ns=900 * MS, parent_pid=100)
+    less = ProcessUse(TRAIN, 202, "loky", cpu_ns=800 * MS, parent_pid=100)
+    idle = ProcessUse(TRAIN, 203, "tracker", cpu_ns=5 * MS, parent_pid=100)
+    stranger = ProcessUse(TRAIN, 204, "other", cpu_ns=950 * MS, parent_pid=1)
+    found = lost(polling(10, 60, less, busy, idle, stranger))
+    assert set(found) == {"loader_cpu"}
+    assert found["loader_cpu"].ns == pytest.approx(600 * MS)
+    assert culprits(found["loader_cpu"]) == {201, 202}
+    assert found["loader_cpu"].last.pid == 201
+    assert found["loader_cpu"].sure < 1
+
+
+def test_sleeps_have_no_reason_if_they_are_long_or_no_child_computes() -> None:
+    busy = ProcessUse(TRAIN, 201, "loky", cpu_ns=900 * MS, parent_pid=100)
+    assert not lost(polling(60, 10, busy))
+    assert not lost(polling(10, 60, replace(busy, cpu_ns=100 * MS)))
+    assert not lost(polling(10, 60, replace(busy, parent_pid=1)))
+    assert not lost(polling(10, 60))
