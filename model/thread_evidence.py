@@ -80,6 +80,14 @@ class Servers(NamedTuple):
     servers: tuple[str, ...]
 
 
+class Command(NamedTuple):
+    """What a process runs."""
+
+    pid: int
+    line: bytes
+    """Its command line without the numbers: that of the ranks of a job is the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class ThreadEvidence:
     """What is known of the threads of a window."""
@@ -91,6 +99,8 @@ class ThreadEvidence:
     servers: tuple[Servers, ...] = ()
     """Servers elsewhere to which processes are connected that waited for data which no process of this host
     sent. Processes that are servers themselves are left out."""
+    commands: tuple[Command, ...] = ()
+    """What processes run that waited long for data of another one, and what those others run."""
     python: tuple[int, ...] = ()
     """Processes that run a Python interpreter, of those with waits of kind `TIMEOUT`."""
 
@@ -121,5 +131,6 @@ def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
         tuple(works.values()),
         tuple(dict.fromkeys(each for part in parts for each in part.asks)),
         tuple({each.pid: each for part in parts for each in part.servers}.values()),
+        tuple({each.pid: each for part in parts for each in part.commands}.values()),
         tuple(dict.fromkeys(pid for part in parts for pid in part.python)),
     )

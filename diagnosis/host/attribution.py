@@ -5,6 +5,9 @@ late: its own work, or waits of its own, which are followed in turn, through pip
 locks, also into other processes, for a few steps. A thread that itself waits for the caller, or whose waits
 have no known end, is not the cause of the delay.
 
+A process that runs the same command as the caller, and makes calls too, is another rank of its job. To the
+caller, that it is late is the cause: why it is late is in what is found about that process.
+
 A caller that sleeps briefly again and again, while a child process computes, polls for the result of that
 child.
 
@@ -19,9 +22,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts, Row
-from stalltop.diagnosis.host import block, memory
+from stalltop.diagnosis.host import block, memory, polling
 from stalltop.diagnosis.host.cpu_waits import CpuWaits, Late
 from stalltop.diagnosis.host.losses import Loss, Losses, Wait, Who
+from stalltop.diagnosis.host.rank_waits import RankWaits
 from stalltop.diagnosis.host.sockets import loses_segments
 from stalltop.diagnosis.host.threads import Edge, ThreadGraph
 from stalltop.model.devices.labels import UNKNOWN
@@ -46,11 +50,6 @@ _HANDED_OVER: Final = (Family.SYNC, Family.COLLECTIVE)
 GIL_INTERVAL_NS: Final = (4_900_000, 8_000_000)
 """Mean length of the timed waits of a thread that waits for Python's global interpreter lock: its switch
 interval is 5 ms (sys.getswitchinterval), and timers are late by up to some ms on a busy host."""
-LONGEST_NAP_NS: Final = 20_000_000
-"""Mean length of sleeps up to which a caller polls: joblib's interval is 10 ms, others are shorter."""
-SURE_OF_POLLING: Final = 0.8
-"""Part that is sure of a sleep beside children that compute: for which of them, if any, it waits is not
-seen."""
 
 
 class Attribution:
@@ -71,11 +70,13 @@ class Attribution:
         self._cpu_waits = CpuWaits(facts, self._losses)
         self._victim = Who("", 0, "")
         """The process whose waits are being followed."""
+        self._rank_waits = RankWaits(self._losses)
 
     def losses(self) -> list[Loss]:
         """Returns what each process that makes calls lost, by root cause. Called once."""
         for pid in self._facts.callers:
             self._follow(pid)
+        self._rank_waits.settle()
         self._cpu_waits.settle()
         return list(self._losses)
 
@@ -96,23 +97,17 @@ class Attribution:
     def _polls(self, row: Row) -> None:
         """Attributes short sleeps of a caller between its calls to its children that compute meanwhile."""
         key = row.key
-        naps = self._graph.of_row(key.pid, key.layer, key.operation, "sleep")
-        times = sum(nap.times for nap in naps)
-        if not times or sum(nap.ns for nap in naps) > LONGEST_NAP_NS * times:
-            return
-        busy = {
-            Who(child.tenant, child.pid, child.process): share
-            for child in self._facts.children_of(key.pid)
-            if (share := self._facts.per_second(child.cpu_ns) / 1e9) >= BUSY_WORKER
-        }
+        busy = polling.children(
+            self._facts, key.pid, self._graph.of_row(key.pid, key.layer, key.operation, "sleep")
+        )
         if not busy:
             return
-        busiest = max(busy, key=lambda who: busy[who])
         ns = row.beyond_usual("sleep") * self._facts.within(row)
-        sure = SURE_OF_POLLING * min(busy[busiest], 1.0)
+        busiest = max(busy, key=lambda who: busy[who])
+        wait = Wait(key, "sleep", path=(busiest,), sure=polling.SURE * busy[busiest])
         self._losses.add(
             "loader_cpu",
-            Wait(key, "sleep", path=(busiest,), sure=sure),
+            wait,
             "running",
             ns,
             {who: ns * share / sum(busy.values()) for who, share in busy.items()},
@@ -230,6 +225,8 @@ class Attribution:
         """Attributes a wait of ``who`` for data from the thread of an edge, which may belong to another
         tenant. Returns whether that explains it."""
         waker = _who(edge.waker)
+        if self._graph.are_ranks(who.pid, waker.pid):
+            return self._work(wait, edge.waker, edge.ns)
         asks = self._graph.asks(who.pid, waker.pid)
         if not asks and not self._works_for(waker):
             return False  # It may as well be who gives ``who`` its work.
@@ -271,7 +268,16 @@ class Attribution:
         busy: dict[str, float] = {}
         edges: dict[str, list[Edge]] = {}
         turns = 0.0
-        for part in ("running", "runqueue", "disk", "memory", "sleep", *WAKEABLE):
+        rank = self._graph.are_ranks(self._victim.pid, worker.pid)
+        for part in (
+            "running",
+            "runqueue",
+            "disk",
+            "memory",
+            "sleep",
+            *(("gpu",) if rank else ()),
+            *WAKEABLE,
+        ):
             part_ns = work.split_ns.get(part, 0.0)
             if part in WAKEABLE:
                 found = scaled_edges(self._graph.waits_of(thread, part), part_ns)
@@ -316,6 +322,8 @@ class Attribution:
             )
             if part == "network" and loses_segments(self._facts, worker.pid):
                 self._losses.add("tcp_retransmits", wait, part, ns - explained, {})
+        elif self._graph.are_ranks(self._victim.pid, worker.pid):
+            self._rank_waits.add(wait, part, ns)
         elif not self._works_for(worker):
             self._losses.add("remote_service", wait, part, ns, {worker: ns})
         elif part == "running":

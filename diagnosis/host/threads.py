@@ -48,7 +48,9 @@ class ThreadGraph:
     """Threads of one window: what they did, and for which others they waited."""
 
     def __init__(self, facts: Facts) -> None:
+        self._facts = facts
         self._seconds = facts.seconds
+        self._calling = frozenset(facts.callers)
         evidence = facts.window.evidence.threads
         if not evidence.waits and not evidence.works:
             evidence = _by_process(facts)
@@ -64,6 +66,7 @@ class ThreadGraph:
         self._callers = callers
         self._asks = frozenset((each.client, each.server) for each in evidence.asks)
         self._servers = {each.pid: each.servers for each in evidence.servers}
+        self._commands = {each.pid: each.line for each in evidence.commands if each.line}
         self._works = {(work.thread.pid, work.thread.tid): work for work in evidence.works}
 
     def startups(self) -> dict[int, int]:
@@ -81,6 +84,17 @@ class ThreadGraph:
     def asks(self, client: int, server: int) -> bool:
         """Returns whether a process has a connection to another one as a client to a server."""
         return (client, server) in self._asks
+
+    def are_ranks(self, one: int, other: int) -> bool:
+        """Returns whether two processes are ranks of one job: they run the same command and make calls. A
+        worker may do so, too, but is a child of the other."""
+        line = self._commands.get(one)
+        if line is None or line != self._commands.get(other):
+            return False
+        if one == other or not {one, other} <= self._calling:
+            return False
+        uses = self._facts.process(one), self._facts.process(other)
+        return not {one, other} & {use.parent_pid for use in uses if use is not None}
 
     def servers_of(self, pid: int) -> tuple[str, ...]:
         """Returns servers of other hosts that a process may wait for, as ``address:port``."""

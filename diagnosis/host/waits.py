@@ -6,7 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import cpu, disk, faults, loader, locks, network, service, stopped, unexplained
+from stalltop.diagnosis.host import (
+    cpu,
+    disk,
+    faults,
+    loader,
+    locks,
+    network,
+    ranks,
+    service,
+    stopped,
+    unexplained,
+)
 from stalltop.diagnosis.host.attribution import Attribution
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.losses import Loss
@@ -25,7 +36,7 @@ SLOW: Final = 3.0
 SLOW_CALLS: Final = 100
 """Number of calls from which on a p99 is more than the longest one of them."""
 
-_MODULES: Final = (cpu, loader, service, disk, faults, locks, stopped, network, unexplained)
+_MODULES: Final = (cpu, loader, service, ranks, disk, faults, locks, stopped, network, unexplained)
 HOST_CAUSES: Final[Mapping[str, HostCause]] = {
     each.cause.id: each for module in _MODULES for each in module.CAUSES
 }

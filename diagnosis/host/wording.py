@@ -31,6 +31,7 @@ WAITS: Final = {
     "network": "waits for the network",
     "process": "waits for another process",
     "sleep": "sleeps",
+    "gpu": "waits for its device",
     "other": "waits in the kernel",
 }
 """What a thread does in a part of its split."""

@@ -8,9 +8,11 @@ import pytest
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.attribution import Attribution
-from stalltop.diagnosis.host.losses import Loss
+from stalltop.diagnosis.host.losses import Loss, Losses, Wait, Who
+from stalltop.diagnosis.host.rank_waits import RankWaits
 from stalltop.diagnosis.host.waits import waits
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, ProcessUse, TenantUse
+from stalltop.model.row_key import RowKey
 from stalltop.model.thread_evidence import (
     ENDED,
     HAND_OVER,
@@ -18,6 +20,7 @@ from stalltop.model.thread_evidence import (
     STOPPED,
     TIMEOUT,
     Asks,
+    Command,
     Servers,
     ThreadEvidence,
     ThreadId,
@@ -55,12 +58,13 @@ def seen(
     works: tuple[ThreadWork, ...] = (),
     asks: tuple[Asks, ...] = (),
     servers: tuple[Servers, ...] = (),
+    commands: tuple[Command, ...] = (),
     python: tuple[int, ...] = (),
     exits: int = 0,
     **gap_ms: float,
 ) -> Window:
     """Returns one second of a caller whose host gap has these parts."""
-    evidence = ThreadEvidence(waited, works, asks, servers, python)
+    evidence = ThreadEvidence(waited, works, asks, servers, commands, python)
     made = window(
         [row("cudaLaunchKernel", 1000, running=10), row(HOST_GAP, 40, gap_ms)],
         tenants=[TenantUse(TRAIN, exits=exits)],
@@ -251,3 +255,70 @@ def test_sleeps_have_no_reason_if_they_are_long_or_no_child_computes() -> None:
     assert not lost(polling(10, 60, replace(busy, cpu_ns=100 * MS)))
     assert not lost(polling(10, 60, replace(busy, parent_pid=1)))
     assert not lost(polling(10, 60))
+
+
+OTHER = ThreadId(BATCH, 500, "python", 500)
+LOOP = ThreadId(TRAIN, 100, "train.py", 108)
+OTHER_LOOP = ThreadId(BATCH, 500, "python", 508)
+SAME = b"python\0train.py\0--rank\0\0"
+
+
+def ranks(*commands: Command, part: str = "running", parent: int = 1, calls: bool = True) -> Window:
+    """Returns a second of a rank that waits for another one, of another tenant, which spends its time in
+    ``part``."""
+    made = seen(
+        wait(CALLER, HAND_OVER, LOOP, 600),
+        wait(LOOP, "network", OTHER_LOOP, 640),
+        wait(OTHER_LOOP, HAND_OVER, OTHER, 950),
+        wait(OTHER, HAND_OVER, OTHER_LOOP, 20),
+        wait(OTHER_LOOP, "network", LOOP, 20),
+        works=(
+            did(CALLER, running=300, lock=600),
+            did(LOOP, network=980),
+            did(OTHER_LOOP, lock=980),
+            ThreadWork(OTHER, "python", 0, tuple(900 * MS * (name == part) for name in SPLITS)),
+        ),
+        asks=(Asks(500, 100),),
+        commands=commands,
+        lock=600,
+    )
+    rows = [row("cudaLaunchKernel", 1000, running=10), row(HOST_GAP, 40, lock=600)]
+    if calls:
+        rows.append(row("cudaLaunchKernel", 500, running=5, tenant=BATCH, pid=500, program="python"))
+    processes = (ProcessUse(BATCH, 500, "python", parent_pid=parent),)
+    return replace(made, rows=window(rows).rows, evidence=replace(made.evidence, processes=processes))
+
+
+@pytest.mark.parametrize("part", ["running", "gpu", "runqueue", "disk"])
+def test_a_late_rank_is_named_whatever_it_does_and_whoever_connected(part: str) -> None:
+    made = ranks(Command(100, SAME), Command(500, SAME), part=part)
+    found = lost(made)
+    assert set(found) == {"late_rank"}
+    assert culprits(found["late_rank"]) == {500}
+    assert found["late_rank"].ns == pytest.approx(600 * MS, rel=0.05)
+    told = next(each for each in waits(Facts(made)) if each.cause == "late_rank")
+    assert "another rank of its job" in told.summary
+
+
+def test_only_processes_that_call_and_run_the_same_command_are_ranks() -> None:
+    assert "late_rank" not in lost(ranks(Command(100, SAME), Command(500, b"server")))
+    assert "late_rank" not in lost(ranks())
+    assert "late_rank" not in lost(ranks(Command(100, SAME), Command(500, SAME), calls=False))
+    assert "late_rank" not in lost(ranks(Command(100, SAME), Command(500, SAME), parent=100))
+
+
+def test_ranks_that_wait_for_each_other_for_as_long_are_not_late() -> None:
+    losses = Losses()
+    mutual = RankWaits(losses)
+    one, other = Who(TRAIN, 100, "python"), Who(BATCH, 500, "python")
+
+    def waits_for(who: Who, late: Who) -> Wait:
+        key = RowKey("host", who.tenant, who.pid, who.process, HOST_LAYER, HOST_GAP)
+        return Wait(key, "lock", path=(late,))
+
+    mutual.add(waits_for(one, other), "running", 100.0)
+    mutual.add(waits_for(other, one), "running", 90.0)
+    mutual.settle()
+    (loss,) = losses
+    assert loss.victim == one
+    assert loss.ns == pytest.approx(10.0)

@@ -32,9 +32,9 @@ def _ranks(stage: Stage, *places: Place) -> list[RealProgram]:
     return ranks
 
 
-@fault("loader_cpu", "gloo-late-rank")
+@fault("late_rank", "gloo-late-rank")
 def late_rank(stage: Stage) -> Iterator[Truth]:
-    """One of two ranks (torch.distributed, gloo) in one container computes 25 to 60 ms longer in each step."""
+    """One of two ranks (torch.distributed, gloo) of one container computes for 25 to 60 ms in each step."""
     victim = stage.tenant("victim")
     late = stage.whole("late", 0, 1)
     ranks = _ranks(stage, victim, victim)
@@ -42,7 +42,7 @@ def late_rank(stage: Stage) -> Iterator[Truth]:
     ranks[late].change(stage.between("ms", 25, 60))
 
 
-@fault("remote_service", "gloo-late-container")
+@fault("late_rank", "gloo-late-container")
 def late_container(stage: Stage) -> Iterator[Truth]:
     """The same with each rank in a container of its own."""
     places = [stage.tenant("rank 0"), stage.tenant("rank 1")]
@@ -59,8 +59,8 @@ def _thread_pool(stage: Stage, place: Place) -> RealProgram:
 
 @fault("cpu_contention", "threads-beside-hog")
 def threads_beside_a_hog(stage: Stage) -> Iterator[Truth]:
-    """Another tenant computes on all CPUs beside a program that prepares batches by PyTorch's or ONNX Runtime's
-    pool of threads."""
+    """Another tenant computes on all CPUs beside a program that prepares batches in a pool of threads, of
+    PyTorch or of ONNX Runtime."""
     victim = stage.tenant("victim")
     _thread_pool(stage, victim)
     hog = stage.tenant("hog")
@@ -71,7 +71,7 @@ def threads_beside_a_hog(stage: Stage) -> Iterator[Truth]:
 
 @fault("own_threads", "threads-too-many")
 def too_many_threads(stage: Stage) -> Iterator[Truth]:
-    """PyTorch's or ONNX Runtime's pool gets four to eight threads for each CPU."""
+    """A pool of threads, of PyTorch or of ONNX Runtime, gets four to eight threads for each CPU."""
     victim = stage.tenant("victim")
     program = _thread_pool(stage, victim)
     yield Truth(victim)

@@ -1,5 +1,5 @@
-"""One rank of a job of `torch.distributed` (gloo): computes, makes a step on the device, and adds its gradient
-to those of the other ranks. Number 0 of the control file is how long it computes, ms."""
+"""One rank of a job of `torch.distributed` (gloo): computes, makes a step on the device, and adds its
+gradients to those of the others. Number 0 of the control file is how long it computes, ms."""
 
 import argparse
 import os
