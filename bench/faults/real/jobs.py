@@ -44,7 +44,7 @@ def late_rank(stage: Stage) -> Iterator[Truth]:
 
 @fault("late_rank", "gloo-late-container")
 def late_container(stage: Stage) -> Iterator[Truth]:
-    """One of two ranks (torch.distributed, gloo), each in a container of its own, computes for 25 to 60 ms."""
+    """One of two ranks (torch.distributed, gloo), each in its own container, computes for 25 to 60 ms."""
     places = [stage.tenant("rank 0"), stage.tenant("rank 1")]
     late = stage.whole("late", 0, 1)
     ranks = _ranks(stage, *places)
