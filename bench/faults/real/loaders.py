@@ -87,9 +87,18 @@ def beside_a_hog(stage: Stage) -> Iterator[Truth]:
 
 @fault("loader_cpu", "pool-computes")
 def pool(stage: Stage) -> Iterator[Truth]:
-    """Batches come from a pool of multiprocessing or joblib, by shared memory, and take 25 to 60 ms each."""
+    """Batches come from a pool of multiprocessing, by shared memory, and take 25 to 60 ms each."""
+    return _pool(stage, "multiprocessing")
+
+
+@fault("loader_cpu", "joblib-computes")
+def joblib(stage: Stage) -> Iterator[Truth]:
+    """Batches come from a pool of joblib (loky), which the caller polls, and take 25 to 60 ms each."""
+    return _pool(stage, "joblib")
+
+
+def _pool(stage: Stage, kind: str) -> Iterator[Truth]:
     victim = stage.tenant("victim")
-    kind = stage.one_of("kind", ("multiprocessing", "joblib"))
     program = RealProgram(stage, victim, "pool.py", "--kind", kind, numbers=(POOL_MS,))
     yield Truth(victim)
     program.change(stage.between("ms", 25, 60))
