@@ -103,6 +103,9 @@ class ThreadEvidence:
     """What processes run that waited long for data of another one, and what those others run."""
     python: tuple[int, ...] = ()
     """Processes that run a Python interpreter, of those with waits of kind `TIMEOUT`."""
+    local: tuple[int, ...] = ()
+    """Processes that waited long for data that no process of this host sent, though they are connected to
+    this host only: a timer ended these waits."""
 
 
 def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
@@ -133,4 +136,5 @@ def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
         tuple({each.pid: each for part in parts for each in part.servers}.values()),
         tuple({each.pid: each for part in parts for each in part.commands}.values()),
         tuple(dict.fromkeys(pid for part in parts for pid in part.python)),
+        tuple(dict.fromkeys(pid for part in parts for pid in part.local)),
     )

@@ -77,27 +77,18 @@ class ThreadReader:
         made = tuple(map(self._wait, waits))
         ended_by_timers = {wait.thread.pid for wait in made if wait.kind == TIMEOUT}
         python = tuple(pid for pid in sorted(ended_by_timers) if self._runs_python(pid))
-        pairs = _waited_long(made)
+        pairs, unsent = _waited_long(made), _waited_unsent(made)
         return ThreadEvidence(
             made,
             tuple(self._work(raw, named=raw.tgid in python) for raw in works),
             tuple(dict.fromkeys(Asks(*pair) for pair in self._connections.clients(pairs))),
-            self._servers(made),
+            tuple(Servers(pid, found) for pid in unsent if (found := self._connections.servers(pid))),
             tuple(
                 Command(pid, self._command(pid)) for pid in sorted({pid for pair in pairs for pid in pair})
             ),
             python,
+            tuple(pid for pid in unsent if self._connections.local(pid)),
         )
-
-    def _servers(self, waits: Iterable[ThreadWait]) -> tuple[Servers, ...]:
-        """Returns servers elsewhere of the processes that waited long for data that no process sent."""
-        waited = Counter[int]()
-        for wait in waits:
-            if wait.kind == "network" and not wait.waker.pid:
-                waited[wait.thread.pid] += wait.ns
-        long = [pid for pid, ns in waited.most_common(MOST_PAIRS) if ns >= LEAST_ASKED_NS]
-        found = (Servers(pid, self._connections.servers(pid)) for pid in long)
-        return tuple(each for each in found if each.servers)
 
     def _wait(self, raw: RawWait) -> ThreadWait:
         operation = operations.operation(raw.operation & (NESTED - 1))
@@ -187,3 +178,12 @@ def _waited_long(waits: Iterable[ThreadWait]) -> list[tuple[int, int]]:
         if wait.kind in ("network", "process") and wait.waker.pid not in (0, wait.thread.pid):
             waited[wait.thread.pid, wait.waker.pid] += wait.ns
     return [pair for pair, ns in waited.most_common(MOST_PAIRS) if ns >= LEAST_ASKED_NS]
+
+
+def _waited_unsent(waits: Iterable[ThreadWait]) -> list[int]:
+    """Returns processes that waited long for data that no process of this host sent."""
+    waited = Counter[int]()
+    for wait in waits:
+        if wait.kind == "network" and not wait.waker.pid:
+            waited[wait.thread.pid] += wait.ns
+    return [pid for pid, ns in waited.most_common(MOST_PAIRS) if ns >= LEAST_ASKED_NS]

@@ -24,6 +24,7 @@ from typing import Final
 from stalltop.diagnosis.facts import Facts, Row
 from stalltop.diagnosis.host import block, memory, polling
 from stalltop.diagnosis.host.cpu_waits import CpuWaits, Late
+from stalltop.diagnosis.host.locks import PASSES_ON
 from stalltop.diagnosis.host.losses import Loss, Losses, Wait, Who
 from stalltop.diagnosis.host.rank_waits import RankWaits
 from stalltop.diagnosis.host.sockets import loses_segments
@@ -37,6 +38,9 @@ CHANGED_WORKER: Final = 0.2
 """Part of a worker's time on unusual things from which on these are why it is late."""
 MOST_LINKS: Final = 6
 """Maximum number of threads followed in a row: as many as the kernel side follows."""
+LEAST_FOLLOWED: Final = 0.001
+"""Least part of the window that a wait is followed for: threads of a pool wake each other in so many ways
+that following all of them would take hours."""
 BUSY_WORKER: Final = 0.5
 """Part of a worker's time spent on work, or on waits with a known reason, below which the worker itself waits
 for work."""
@@ -47,9 +51,6 @@ SELDOM_WAITS: Final = 0.2
 always at work. A server with capacity to spare waits for work for longer."""
 _WAITS: Final = ("disk", "memory", *WAKEABLE, "other")
 _HANDED_OVER: Final = (Family.SYNC, Family.COLLECTIVE)
-GIL_INTERVAL_NS: Final = (4_900_000, 8_000_000)
-"""Mean length of the timed waits of a thread that waits for Python's global interpreter lock: its switch
-interval is 5 ms (sys.getswitchinterval), and timers are late by up to some ms on a busy host."""
 
 
 class Attribution:
@@ -153,7 +154,8 @@ class Attribution:
                 self._unexplained(row, wait, ns)
             return
         share = self._share(row, part)
-        edges = self._graph.of_row(row.key.pid, row.key.layer, row.key.operation, part)
+        most_ns = row.split_ns[part] / share if share else 0.0
+        edges = self._graph.of_row(row.key.pid, row.key.layer, row.key.operation, part, most_ns)
         left = ns
         scaled = scaled_edges(edges, ns, share)
         for edge in scaled:
@@ -186,15 +188,14 @@ class Attribution:
             self._losses.add("stopped", wait, "other", edge.ns, {waker: edge.ns})
             return True
         if edge.kind == TIMEOUT:
-            if not self._is_gil(self._victim.pid, edge):
+            if not self._graph.is_gil(self._victim.pid, edge):
                 return False
             self._losses.add("gil", wait, "lock", edge.ns, {self._victim: edge.ns})
             return True
         if not waker.pid or edge.kind in ("other", ENDED):
             return False
         if edge.kind == "lock":
-            self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
-            return True
+            return self._locked(wait, self._victim, edge)
         if edge.kind == HAND_OVER:
             # Threads of a driver, of an autograd engine and of NCCL hand results over inside such calls.
             inside = row.key.layer != HOST_LAYER
@@ -240,14 +241,6 @@ class Attribution:
             return True
         return False
 
-    def _is_gil(self, pid: int, edge: Edge) -> bool:
-        """Returns whether timed waits of a process are those for Python's interpreter lock."""
-        return (
-            pid in self._graph.evidence.python
-            and edge.times > 0
-            and GIL_INTERVAL_NS[0] <= edge.ns / edge.times < GIL_INTERVAL_NS[1]
-        )
-
     def _is_child(self, who: Who) -> bool:
         worker = self._facts.process(who.pid)
         return worker is not None and worker.parent_pid == self._victim.pid
@@ -260,6 +253,8 @@ class Attribution:
         False if its own time does not show why."""
         work = self._graph.work_of(thread)
         if work is None or thread in wait.threads or len(wait.threads) >= MOST_LINKS:
+            return False
+        if ns < LEAST_FOLLOWED * self._facts.seconds * 1e9:
             return False
         worker = _who(thread)
         known = wait.path[-1:] == (worker,) or worker.pid == self._victim.pid
@@ -309,7 +304,7 @@ class Attribution:
     def _leads_on(self, wait: Wait, edge: Edge) -> bool:
         pid = wait.threads[-1].pid
         if edge.kind == TIMEOUT:
-            return self._is_gil(pid, edge)
+            return self._graph.is_gil(pid, edge)
         if edge.kind == "network" and not edge.waker.pid:
             return bool(self._graph.servers_of(pid))
         return bool(edge.waker.pid) and not self._is_turn(wait, edge)
@@ -348,11 +343,22 @@ class Attribution:
             self._losses.add("remote_service", wait, edge.kind, edge.ns, {})
             return True
         if edge.kind == "lock":
-            cause = "loader_lock" if self._works_for(worker) else "remote_service"
-            by = waker if self._works_for(worker) else worker
-            self._losses.add(cause, wait, "lock", edge.ns, {by: edge.ns})
-            return True
+            return self._locked(wait, worker, edge)
         return self._answered(wait, worker, edge)
+
+    def _locked(self, wait: Wait, who: Who, edge: Edge) -> bool:
+        """Attributes a wait of ``who``, the caller or a worker, for a lock that the thread of an edge held. A
+        thread that itself waits at locks for most of its time only passed it on. Returns whether that
+        explains it."""
+        work = self._graph.work_of(edge.waker)
+        if work is not None and work.split_ns["lock"] >= PASSES_ON * work.total_ns:
+            return self._work(wait, edge.waker, edge.ns)
+        cause = "loader_lock" if wait.path else "lock_contention"
+        holder = _who(edge.waker)
+        if not self._works_for(who):
+            cause, holder = "remote_service", who
+        self._losses.add(cause, wait, "lock", edge.ns, {holder: edge.ns})
+        return True
 
     def _held_up(self, wait: Wait, who: Who, part: str, ns: float, by: Mapping[Who, float]) -> bool:
         """Attributes a wait of ``who``, the caller or a worker, for something that no other process has to

@@ -72,6 +72,14 @@ class Connections:
         away = {remote for _, remote in sockets.asked if not ipaddress.ip_address(remote[0]).is_loopback}
         return tuple(f"{host}:{port}" for host, port in sorted(away)[:MOST_PEERS])
 
+    def local(self, pid: int) -> bool:
+        """Returns whether all connections of a process are to this host."""
+        sockets = self._of(pid)
+        return all(
+            own[0] == remote[0] or ipaddress.ip_address(remote[0]).is_loopback
+            for own, remote in sockets.asked | sockets.served
+        )
+
     def _asks(self, client: int, server: int) -> bool:
         asking, serving = self._of(client), self._of(server)
         if any((remote, own) in serving.served for own, remote in asking.asked):

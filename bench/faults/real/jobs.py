@@ -52,9 +52,9 @@ def late_container(stage: Stage) -> Iterator[Truth]:
     ranks[late].change(stage.between("ms", 25, 60))
 
 
-def _thread_pool(stage: Stage, place: Place) -> RealProgram:
+def _thread_pool(stage: Stage, place: Place, threads: int) -> RealProgram:
     pool = stage.one_of("pool", ("torch", "onnx"))
-    return RealProgram(stage, place, "thread_pool.py", "--pool", pool, numbers=(float(CPUS),))
+    return RealProgram(stage, place, "thread_pool.py", "--pool", pool, numbers=(float(threads),))
 
 
 @fault("cpu_contention", "threads-beside-hog")
@@ -62,7 +62,7 @@ def threads_beside_a_hog(stage: Stage) -> Iterator[Truth]:
     """Another tenant computes on all CPUs beside a program that prepares batches in a pool of threads, of
     PyTorch or of ONNX Runtime."""
     victim = stage.tenant("victim")
-    _thread_pool(stage, victim)
+    _thread_pool(stage, victim, CPUS)
     hog = stage.tenant("hog")
     hogs = stage.whole("hogs_per_cpu", 2, 4)
     yield Truth(victim, hog)
@@ -73,6 +73,6 @@ def threads_beside_a_hog(stage: Stage) -> Iterator[Truth]:
 def too_many_threads(stage: Stage) -> Iterator[Truth]:
     """A pool of threads, of PyTorch or of ONNX Runtime, gets four to eight threads for each CPU."""
     victim = stage.tenant("victim")
-    program = _thread_pool(stage, victim)
+    program = _thread_pool(stage, victim, 1)
     yield Truth(victim)
     program.change(float(CPUS * stage.whole("threads_per_cpu", 4, 8)))
