@@ -143,8 +143,8 @@ class ThreadGraph:
         ]
 
     def _without_limits(self, pid: int, edges: list[Edge]) -> list[Edge]:
-        """Returns the waits of one thread, with those that ran into a time limit added to the others: it waited
-        again, until a thread ended that. A wait for data that nobody ended ran into one if no data come from
+        """Returns the waits of one thread, with those that ran into a time limit added to the others: it then
+        waited again, until a thread ended that. A wait for data that nobody ended is such a one if none come from
         other hosts."""
         limits: list[Edge] = []
         others: list[Edge] = []
