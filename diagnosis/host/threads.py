@@ -144,8 +144,8 @@ class ThreadGraph:
 
     def _without_limits(self, pid: int, edges: list[Edge]) -> list[Edge]:
         """Returns the waits of one thread, with those that ran into a time limit added to the others: it then
-        waited again, until a thread ended that. A wait for data that nobody ended is such a one if none come from
-        other hosts."""
+        waited again, until a thread ended that. A wait for data that nobody ended is one of these if no data
+        come from other hosts."""
         limits: list[Edge] = []
         others: list[Edge] = []
         for edge in edges:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -60,11 +61,12 @@ def seen(
     servers: tuple[Servers, ...] = (),
     commands: tuple[Command, ...] = (),
     python: tuple[int, ...] = (),
+    local: tuple[int, ...] = (),
     exits: int = 0,
     **gap_ms: float,
 ) -> Window:
     """Returns one second of a caller whose host gap has these parts."""
-    evidence = ThreadEvidence(waited, works, asks, servers, commands, python)
+    evidence = ThreadEvidence(waited, works, asks, servers, commands, python, local)
     made = window(
         [row("cudaLaunchKernel", 1000, running=10), row(HOST_GAP, 40, gap_ms)],
         tenants=[TenantUse(TRAIN, exits=exits)],
@@ -322,3 +324,53 @@ def test_ranks_that_wait_for_each_other_for_as_long_are_not_late() -> None:
     (loss,) = losses
     assert loss.victim == one
     assert loss.ns == pytest.approx(10.0)
+
+
+def test_a_wait_that_ran_into_its_time_limit_was_for_who_ended_the_next() -> None:
+    limited = (
+        wait(CALLER, HAND_OVER, LOOP, 700),
+        wait(LOOP, "network", NOBODY, 720, 72),
+        wait(LOOP, "network", WORKER, 80),
+        wait(LOOP, TIMEOUT, NOBODY, 100, 1),
+    )
+    works = (did(LOOP, network=800, lock=100), did(WORKER, running=980))
+    found = lost(seen(*limited, works=works, local=(100,), lock=700))
+    assert culprits(found["loader_cpu"]) == {101}
+    assert found["loader_cpu"].ns == pytest.approx(700 * MS, rel=0.02)
+    assert not lost(seen(*limited, works=works, lock=700)), "data of other hosts may have ended the waits"
+
+
+def test_a_thread_that_waits_for_the_lock_itself_does_not_hold_it() -> None:
+    waited = (wait(CALLER, "lock", PIN, 700), wait(PIN, "lock", LOOP, 800))
+    works = (did(PIN, running=20, lock=950), did(LOOP, sleep=900))
+    found = lost(seen(*waited, works=works, lock=700))
+    assert found["lock_contention"].ns == pytest.approx(700 * MS, rel=0.05)
+    idle = (wait(CALLER, "lock", PIN, 700), wait(PIN, "network", NOBODY, 20))
+    assert not lost(seen(*idle, works=(did(PIN, lock=950, network=20),), lock=700))
+
+
+def test_calling_threads_are_told_apart() -> None:
+    main = ThreadId(TRAIN, 100, "train.py", 110)
+    asleep = ThreadWait(main, HOST_LAYER, HOST_GAP, "lock", TIMEOUT, NOBODY, 990 * MS, 10)
+    timed = wait(CALLER, TIMEOUT, NOBODY, 600, 120)
+    found = lost(seen(timed, asleep, python=(100,), lock=650))
+    assert found["gil"].ns == pytest.approx(600 * MS)
+
+
+def test_many_threads_that_wake_each_other_are_followed_in_time() -> None:
+    pool = [ThreadId(TRAIN, 100, "train.py", 200 + number) for number in range(40)]
+    waited = [wait(one, HAND_OVER, other, 25) for one in pool for other in pool if one != other]
+    waited += [wait(CALLER, HAND_OVER, one, 22) for one in pool]
+    works = tuple(did(one, running=10, lock=980) for one in pool)
+    counted = 0
+    graph = Attribution(Facts(seen(*waited, works=works, lock=880)))
+    follow = graph._work
+
+    def counting(*arguments: Any) -> bool:
+        nonlocal counted
+        counted += 1
+        return follow(*arguments)
+
+    graph._work = counting  # type: ignore[assignment,method-assign]
+    graph.losses()
+    assert 40 <= counted < 40 * 40 * 10
