@@ -30,6 +30,8 @@ class _Sockets:
     """(own address, the server's) of all others."""
     paths: set[str] = field(default_factory=set)
     """Paths of its Unix sockets: of those on which it listens, and of connections to these."""
+    local: bool = False
+    """Whether all its connections are to this host, and no datagrams can come from others."""
     unnamed: bool = False
     """Whether it has Unix sockets without a path, as clients have."""
 
@@ -73,12 +75,8 @@ class Connections:
         return tuple(f"{host}:{port}" for host, port in sorted(away)[:MOST_PEERS])
 
     def local(self, pid: int) -> bool:
-        """Returns whether all connections of a process are to this host."""
-        sockets = self._of(pid)
-        return all(
-            own[0] == remote[0] or ipaddress.ip_address(remote[0]).is_loopback
-            for own, remote in sockets.asked | sockets.served
-        )
+        """Returns whether a process receives data of this host only; False if that is not known."""
+        return self._of(pid).local
 
     def _asks(self, client: int, server: int) -> bool:
         asking, serving = self._of(client), self._of(server)
@@ -106,6 +104,7 @@ class Connections:
         try:
             process = psutil.Process(pid)
             internet, local = process.net_connections("tcp"), process.net_connections("unix")
+            datagrams = process.net_connections("udp")
         except (psutil.Error, OSError):
             return made
         ports = {each.laddr.port for each in internet if each.status == psutil.CONN_LISTEN}
@@ -114,12 +113,20 @@ class Connections:
                 continue
             own, remote = _plain(each.laddr), _plain(each.raddr)
             (made.served if own[1] in ports else made.asked).add((own, remote))
+        made.local = all(_is_here(*ends) for ends in made.served | made.asked) and all(
+            each.laddr and ipaddress.ip_address(each.laddr.ip).is_loopback for each in datagrams
+        )
         for each in local:
             if each.laddr:
                 made.paths.add(str(each.laddr))
             else:
                 made.unnamed = True
         return made
+
+
+def _is_here(own: _Address, remote: _Address) -> bool:
+    """Returns whether the far end of a connection is on this host, too."""
+    return own[0] == remote[0] or ipaddress.ip_address(remote[0]).is_loopback
 
 
 def _plain(address: _Address) -> _Address:

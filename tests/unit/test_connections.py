@@ -86,3 +86,19 @@ def test_servers_elsewhere_are_named(monkeypatch: pytest.MonkeyPatch, address: s
     sockets = found._of(os.getpid())
     sockets.served, sockets.asked = set(), {(("192.0.2.1", 5000), (address, 443))}
     assert found.servers(os.getpid()) == ((f"{address}:443",) if named else ())
+
+
+def test_a_process_receives_data_of_this_host_only_if_all_its_peers_are_here() -> None:
+    found = Connections()
+    found.begin()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+        with client_of(port) as client, listening.accept()[0]:
+            assert found.local(client)
+    found = Connections()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anyone:
+        anyone.bind(("0.0.0.0", 0))
+        assert not found.local(os.getpid())
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    assert not Connections().local(process.pid)
