@@ -108,7 +108,8 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 	u32 operation, flags = 0, how = thread->how;
 	int wakes;
 
-	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER &&
+	/* Nobody ends a sleep. It is charged so that short ones can be told from long ones. */
+	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER && part != SLEEP &&
 	    !(part == DISK && how == HOW_SYNC))
 		return;
 	wakes = current_wakes(part, &flags, &call) || current_resumes(now);

@@ -219,8 +219,8 @@ enum how {
 #define HOW_SHIFT 8             /* bits of charge_key.part below its enum how */
 
 /*
- * Whose off-CPU time it is, and which process caused it. No padding: it is a key. Threads are given only for
- * waits that another thread ends.
+ * Whose off-CPU time it is, and which process caused it. No padding: it is a key. Threads are given for all
+ * waits but those for a CPU.
  */
 struct charge_key {
 	__u64 cgroup_id;

@@ -94,6 +94,7 @@ class Facts:
         self._charges_of = _by_pid(evidence.charges, lambda charge: charge.pid)
         self._io_of = _by_pid(evidence.block_io, lambda io: io.pid)
         self._process = {use.pid: use for use in evidence.processes}
+        self._children_of = _by_pid(evidence.processes, lambda use: use.parent_pid)
         self._tenant = {use.tenant: use for use in evidence.tenants}
         self._wall_ns: dict[int, float] = {}
         self.normal = normal or {}
@@ -146,6 +147,10 @@ class Facts:
     def process(self, pid: int) -> ProcessUse | None:
         """Returns what a process used."""
         return self._process.get(pid)
+
+    def children_of(self, pid: int) -> Sequence[ProcessUse]:
+        """Returns what the children of a process used, as far as they are known."""
+        return self._children_of.get(pid, ())
 
     def use(self, tenant: str) -> TenantUse | None:
         """Returns what a tenant used."""

@@ -135,7 +135,8 @@ class TenantUse:
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """Resources of one process that makes traced calls, is followed, or is charged with time of others."""
+    """Resources of one process that makes traced calls, is followed, is charged with time of others, or is a
+    child of one that sleeps between its calls."""
 
     tenant: str
     pid: int

@@ -46,7 +46,7 @@ NOBODY: Final = ThreadId("", 0, "kernel", 0)
 
 @dataclass(frozen=True, slots=True)
 class ThreadWait:
-    """Waits of one thread, in one operation, that one other thread ended."""
+    """Waits of one thread, in one operation, that one other thread or `NOBODY` ended."""
 
     thread: ThreadId
     layer: str
@@ -55,8 +55,8 @@ class ThreadWait:
     part: str
     """Part of the split in which they are counted, a name of ``model.window.SPLITS``."""
     kind: str
-    """``network``, ``process``, ``other``, ``lock`` (for one that the waker held), `HAND_OVER`, `TIMEOUT`,
-    `ENDED`, `FSYNC` or one of `HELD_BACK`."""
+    """``network``, ``process``, ``other``, ``lock`` (for one that the waker held), ``sleep``, `HAND_OVER`,
+    `TIMEOUT`, `ENDED`, `FSYNC` or one of `HELD_BACK`."""
     waker: ThreadId
     ns: int
     times: int
@@ -139,6 +139,14 @@ class CpuInterrupts(NamedTuple):
     known."""
 
 
+class Command(NamedTuple):
+    """What a process runs."""
+
+    pid: int
+    line: bytes
+    """Its command line without the numbers: that of the ranks of a job is the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class ThreadEvidence:
     """What is known of the threads of a window."""
@@ -150,8 +158,13 @@ class ThreadEvidence:
     servers: tuple[Servers, ...] = ()
     """Servers elsewhere to which processes are connected that waited for data which no process of this host
     sent. Processes that are servers themselves are left out."""
+    commands: tuple[Command, ...] = ()
+    """What processes run that waited long for data of another one, and what those others run."""
     python: tuple[int, ...] = ()
     """Processes that run a Python interpreter, of those with waits of kind `TIMEOUT`."""
+    local: tuple[int, ...] = ()
+    """Processes that waited long for data that no process of this host sent, though they are connected to
+    this host only: a timer ended these waits."""
     placed: tuple[Placed, ...] = ()
     """On which CPUs the threads with a record were."""
     interrupts: tuple[CpuInterrupts, ...] = ()
@@ -191,7 +204,9 @@ def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
         tuple(works.values()),
         tuple(dict.fromkeys(each for part in parts for each in part.asks)),
         _servers(parts),
+        tuple({each.pid: each for part in parts for each in part.commands}.values()),
         tuple(dict.fromkeys(pid for part in parts for pid in part.python)),
+        tuple(dict.fromkeys(pid for part in parts for pid in part.local)),
         _placed(placed for part in parts for placed in part.placed),
         _interrupts(one for part in parts for one in part.interrupts),
         tuple(stops.values()),

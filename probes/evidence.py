@@ -18,9 +18,9 @@ from stalltop.probes.host.block_io import BlockIoNames
 from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
 from stalltop.probes.host.events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
 from stalltop.probes.host.interrupts import InterruptReader
-from stalltop.probes.host.process_use import ProcessUses, SwapReader, Use
+from stalltop.probes.host.process_use import ProcessUses, SwapReader, Use, children
 from stalltop.probes.host.socket_owners import SocketOwners
-from stalltop.probes.layout import DEVICE_SHIFT, HOST_WORK, NESTED
+from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED
 from stalltop.probes.maps.activity import TICK_NS
 from stalltop.probes.maps.raw import (
     OTHERS,
@@ -42,6 +42,10 @@ MOST_CULPRITS: Final = 64
 most."""
 CULPRIT_LOOKS: Final = 10
 """Number of samples for which a culprit is still followed after it last took time from others."""
+MOST_SLEEPERS: Final = 16
+"""Processes whose children are sampled because they sleep between their calls: those that sleep longest."""
+LEAST_SLEPT_NS: Final = 20_000_000
+"""Time that such a process sleeps at least, in ns of the window."""
 KERNEL: Final = "kernel"
 """Name under which time that the Linux kernel itself took (such as an interrupt) is charged."""
 SEVERAL: Final = "others"
@@ -164,10 +168,12 @@ class EvidenceReader:
         unknown += _unknown_activity(activities, told)
         self.without_overlaps = sum(told.left_out.values())
         culprits = self._followed_culprits(charges, links)
-        uses = self._uses.look(links.keys() | culprits)
+        waits = kernel.waits()
+        helpers = _children_of_sleepers(waits)
+        uses = self._uses.look(links.keys() | culprits | helpers)
         # A culprit that has ended is reported once more: in the window in which it was charged.
         charged = {charge.culprit_tgid for charge in charges}
-        watched = links.keys() | {pid for pid in culprits if pid in uses or pid in charged}
+        watched = links.keys() | {pid for pid in culprits | helpers if pid in uses or pid in charged}
         owners = {pid: self._owners.of(pid) for pid in sorted(watched)}
         events = tuple(self._event(victim, wall, clock) for victim in raw.victims)
         pressed = self._pressed(owners.values())
@@ -185,7 +191,7 @@ class EvidenceReader:
             activity=told.activity,
             overlaps=told.overlaps,
             threads=replace(
-                self._threads.read(kernel.waits(), kernel.works(), raw.stops),
+                self._threads.read(waits, kernel.works(), raw.stops),
                 placed=tuple(Placed(*placed) for placed in kernel.placed()),
                 interrupts=self._interrupts.look(),
             ),
@@ -344,6 +350,17 @@ class EvidenceReader:
             pid=owner.pid,
             process=owner.process,
         )
+
+
+def _children_of_sleepers(waits: Iterable[RawWait]) -> set[int]:
+    """Returns the children of the processes that slept longest between their calls: they may sleep until a
+    child has done something."""
+    slept = Counter[int]()
+    for wait in waits:
+        if SPLITS[wait.part] == "sleep" and wait.operation & (NESTED - 1) == HOST_GAP:
+            slept[wait.tgid] += wait.ns
+    parents = [pid for pid, ns in slept.most_common(MOST_SLEEPERS) if ns >= LEAST_SLEPT_NS]
+    return {child for pid in parents for child in children(pid)}
 
 
 def _unknown_activity(raw: RawActivities, told: ToldActivity) -> tuple[str, ...]:

@@ -338,7 +338,7 @@ CHARGE_KEY: Final = np.dtype(
     ]
 )
 """``struct charge_key``: Whose off-CPU time it is, and which process caused it. No padding: it is a
-key. Threads are given only for waits that another thread ends."""
+key. Threads are given for all waits but those for a CPU."""
 
 CHARGE: Final = np.dtype(
     [

@@ -22,6 +22,7 @@ from stalltop.model.thread_evidence import (
     TIMEOUT,
     TRACED,
     Asks,
+    Command,
     Servers,
     Stop,
     ThreadEvidence,
@@ -40,11 +41,13 @@ from stalltop.probes.tenants.owners import Owners
 KEPT_SAMPLES: Final = 10
 """Number of samples after which a process is read again, because it may run another program by then."""
 MOST_PAIRS: Final = 32
-"""Pairs of processes whose connections are looked at for a window: those that waited longest."""
+"""Pairs of processes whose connections and commands are read for a window: those that waited longest."""
 LEAST_ASKED_NS: Final = 20_000_000
-"""Shortest wait of a pair whose connections are looked at, in ns of the window."""
+"""Shortest wait of such a pair, in ns of the window."""
 _PYTHON: Final = re.compile(r"python[\d.]*[a-z]?$")
 _MOST_MAPS_BYTES: Final = 1 << 20
+_NUMBER: Final = re.compile(rb"\d+")
+_MOST_COMMAND_BYTES: Final = 4096
 _WAITS: Final = {
     ("lock", How.HELD): "lock",
     ("lock", How.PLAIN): HAND_OVER,
@@ -65,6 +68,8 @@ class _KnownProcess:
 
     sample: int
     python: bool | None = None
+    """None: not asked yet."""
+    command: bytes | None = None
     """None: not asked yet."""
 
 
@@ -92,12 +97,17 @@ class ThreadReader:
         made = tuple(map(self._wait, waits))
         ended_by_timers = {wait.thread.pid for wait in made if wait.kind == TIMEOUT}
         python = tuple(pid for pid in sorted(ended_by_timers) if self._runs_python(pid))
+        pairs, unsent = _waited_long(made), _waited_unsent(made)
         return ThreadEvidence(
             made,
             tuple(self._work(raw, named=raw.tgid in python) for raw in works),
-            self._asks(made),
-            self._servers(made),
+            tuple(dict.fromkeys(Asks(*pair) for pair in self._connections.clients(pairs))),
+            tuple(Servers(pid, found) for pid in unsent if (found := self._connections.servers(pid))),
+            tuple(
+                Command(pid, self._command(pid)) for pid in sorted({pid for pair in pairs for pid in pair})
+            ),
             python,
+            tuple(pid for pid in unsent if self._connections.local(pid)),
             stops=self._stops(zip(waits, made, strict=True), works),
         )
 
@@ -147,25 +157,6 @@ class ThreadReader:
             return 0
         return int(found[1]) if found else 0
 
-    def _asks(self, waits: Iterable[ThreadWait]) -> tuple[Asks, ...]:
-        """Returns who is a client of whom, of the processes that waited long for data of another."""
-        waited = Counter[tuple[int, int]]()
-        for wait in waits:
-            if wait.kind in ("network", "process") and wait.waker.pid not in (0, wait.thread.pid):
-                waited[wait.thread.pid, wait.waker.pid] += wait.ns
-        pairs = [pair for pair, ns in waited.most_common(MOST_PAIRS) if ns >= LEAST_ASKED_NS]
-        return tuple(dict.fromkeys(Asks(*pair) for pair in self._connections.clients(pairs)))
-
-    def _servers(self, waits: Iterable[ThreadWait]) -> tuple[Servers, ...]:
-        """Returns servers elsewhere of the processes that waited long for data that no process sent."""
-        waited = Counter[int]()
-        for wait in waits:
-            if wait.kind == "network" and not wait.waker.pid:
-                waited[wait.thread.pid] += wait.ns
-        long = [pid for pid, ns in waited.most_common(MOST_PAIRS) if ns >= LEAST_ASKED_NS]
-        found = (Servers(pid, self._connections.servers(pid)) for pid in long)
-        return tuple(each for each in found if each.servers)
-
     def _wait(self, raw: RawWait) -> ThreadWait:
         operation = operations.operation(raw.operation & (NESTED - 1))
         part = SPLITS[raw.part]
@@ -213,6 +204,18 @@ class ThreadReader:
             return ""
         return raw.decode(errors="replace").rstrip("\n")
 
+    def _command(self, pid: int) -> bytes:
+        """Returns the command line of a process without its numbers; b'' if it is gone."""
+        process = self._process(pid)
+        if process.command is None:
+            try:
+                with (self._proc / str(pid) / "cmdline").open("rb") as file:
+                    line = file.read(_MOST_COMMAND_BYTES)
+            except OSError:
+                line = b""
+            process.command = _NUMBER.sub(b"", line)
+        return process.command
+
     def _runs_python(self, pid: int) -> bool:
         process = self._process(pid)
         if process.python is None:
@@ -233,3 +236,21 @@ class ThreadReader:
         old = [pid for pid, known in self._processes.items() if self._sample - known.sample > KEPT_SAMPLES]
         for pid in old:
             del self._processes[pid]
+
+
+def _waited_long(waits: Iterable[ThreadWait]) -> list[tuple[int, int]]:
+    """Returns pairs of processes of which the first waited long for data of the second."""
+    waited = Counter[tuple[int, int]]()
+    for wait in waits:
+        if wait.kind in ("network", "process") and wait.waker.pid not in (0, wait.thread.pid):
+            waited[wait.thread.pid, wait.waker.pid] += wait.ns
+    return [pair for pair, ns in waited.most_common(MOST_PAIRS) if ns >= LEAST_ASKED_NS]
+
+
+def _waited_unsent(waits: Iterable[ThreadWait]) -> list[int]:
+    """Returns processes that waited long for data that no process of this host sent."""
+    waited = Counter[int]()
+    for wait in waits:
+        if wait.kind == "network" and not wait.waker.pid:
+            waited[wait.thread.pid] += wait.ns
+    return [pid for pid, ns in waited.most_common(MOST_PAIRS) if ns >= LEAST_ASKED_NS]

@@ -6,7 +6,7 @@ from typing import Final
 
 from bench.faults import cuda, devices, host, loaders, ranks
 from bench.faults.fault import FAULTS
-from bench.faults.real import checkpoints, interpreters
+from bench.faults.real import checkpoints, interpreters, jobs, servers
 from bench.faults.real import loaders as real_loaders
 
 GROUPS: Final = {
@@ -15,7 +15,13 @@ GROUPS: Final = {
         "host": (host.__name__, loaders.__name__),
         "programs": (cuda.__name__, ranks.__name__),
         "devices": (devices.__name__,),
-        "real": (real_loaders.__name__, interpreters.__name__, checkpoints.__name__),
+        "real": (
+            real_loaders.__name__,
+            interpreters.__name__,
+            checkpoints.__name__,
+            servers.__name__,
+            jobs.__name__,
+        ),
     }.items()
 }
 """Causes by the place of the fault."""

@@ -5,6 +5,12 @@ late: its own work, or waits of its own, which are followed in turn, through pip
 locks, also into other processes, for a few steps. A thread that itself waits for the caller, or whose waits
 have no known end, is not the cause of the delay.
 
+A process that runs the same command as the caller, and makes calls too, is another rank of its job. To the
+caller, that it is late is the cause: why it is late is in what is found about that process.
+
+A caller that sleeps briefly again and again, while a child process computes, polls for the result of that
+child.
+
 A wait that no known thread ends is reported only of a program whose baseline shows that it is always at work,
 because a wait for new work looks the same.
 """
@@ -16,10 +22,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from stalltop.diagnosis.facts import Facts, Row
-from stalltop.diagnosis.host import block, memory
+from stalltop.diagnosis.host import block, memory, polling
 from stalltop.diagnosis.host.cpu_waits import CpuWaits, Late
 from stalltop.diagnosis.host.interrupts import Interrupts
+from stalltop.diagnosis.host.locks import PASSES_ON
 from stalltop.diagnosis.host.losses import Loss, Losses, Wait, Who
+from stalltop.diagnosis.host.rank_waits import RankWaits
 from stalltop.diagnosis.host.sockets import loses_segments
 from stalltop.diagnosis.host.threads import Edge, ThreadGraph
 from stalltop.diagnosis.host.wording import INTERRUPTED
@@ -33,6 +41,9 @@ CHANGED_WORKER: Final = 0.2
 """Part of a worker's time on unusual things from which on these are why it is late."""
 MOST_LINKS: Final = 6
 """Maximum number of threads followed in a row: as many as the kernel side follows."""
+LEAST_FOLLOWED: Final = 0.001
+"""Least part of the window that a wait is followed for: threads of a pool wake each other in so many ways
+that following all of them would take hours."""
 BUSY_WORKER: Final = 0.5
 """Part of a worker's time spent on work, or on waits with a known reason, below which the worker itself waits
 for work."""
@@ -43,9 +54,6 @@ SELDOM_WAITS: Final = 0.2
 always at work. A server with capacity to spare waits for work for longer."""
 _WAITS: Final = ("disk", "memory", *WAKEABLE, "other")
 _HANDED_OVER: Final = (Family.SYNC, Family.COLLECTIVE)
-GIL_INTERVAL_NS: Final = (4_900_000, 8_000_000)
-"""Mean length of the timed waits of a thread that waits for Python's global interpreter lock: its switch
-interval is 5 ms (sys.getswitchinterval), and timers are late by up to some ms on a busy host."""
 
 
 class Attribution:
@@ -67,6 +75,7 @@ class Attribution:
         self._interrupts = Interrupts(facts)
         self._victim = Who("", 0, "")
         """The process whose waits are being followed."""
+        self._rank_waits = RankWaits(self._losses)
 
     def losses(self) -> list[Loss]:
         """Returns what each process that makes calls lost, by root cause. Called once."""
@@ -74,6 +83,7 @@ class Attribution:
             self._follow(pid)
         for stop in self._graph.stops:
             self._still_stopped(stop)
+        self._rank_waits.settle()
         self._cpu_waits.settle()
         return list(self._losses)
 
@@ -89,6 +99,27 @@ class Attribution:
             for part in _WAITS:
                 if row.split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
                     self._wait(row, part, ns)
+            if row.key.operation == HOST_GAP and row.split_ns.get("sleep"):
+                self._polls(row)
+
+    def _polls(self, row: Row) -> None:
+        """Attributes short sleeps of a caller between its calls to its children that compute meanwhile."""
+        key = row.key
+        busy = polling.children(
+            self._facts, key.pid, self._graph.of_row(key.pid, key.layer, key.operation, "sleep")
+        )
+        if not busy:
+            return
+        ns = row.beyond_usual("sleep") * self._facts.within(row)
+        busiest = max(busy, key=lambda who: busy[who])
+        wait = Wait(key, "sleep", path=(busiest,), sure=polling.SURE * busy[busiest])
+        self._losses.add(
+            "loader_cpu",
+            wait,
+            "running",
+            ns,
+            {who: ns * share / sum(busy.values()) for who, share in busy.items()},
+        )
 
     def _still_stopped(self, stop: Stop) -> None:
         """Adds the time of a process that is stopped and has not gone on: its wait counts when it ends."""
@@ -166,7 +197,8 @@ class Attribution:
                 self._unexplained(row, wait, ns)
             return
         share = self._share(row, part)
-        edges = self._graph.of_row(row.key.pid, row.key.layer, row.key.operation, part)
+        most_ns = row.split_ns[part] / share if share else 0.0
+        edges = self._graph.of_row(row.key.pid, row.key.layer, row.key.operation, part, most_ns)
         left = ns
         scaled = scaled_edges(edges, ns, share)
         for edge in scaled:
@@ -200,15 +232,14 @@ class Attribution:
             self._losses.add("stopped", wait, edge.kind, edge.ns, by)
             return True
         if edge.kind == TIMEOUT:
-            if not self._is_gil(self._victim.pid, edge):
+            if not self._graph.is_gil(self._victim.pid, edge):
                 return False
             self._losses.add("gil", wait, "lock", edge.ns, {self._victim: edge.ns})
             return True
         if not waker.pid or edge.kind in ("other", ENDED):
             return False
         if edge.kind == "lock":
-            self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
-            return True
+            return self._locked(wait, self._victim, edge)
         if edge.kind == HAND_OVER:
             # Threads of a driver, of an autograd engine and of NCCL hand results over inside such calls.
             inside = row.key.layer != HOST_LAYER
@@ -239,6 +270,8 @@ class Attribution:
         """Attributes a wait of ``who`` for data from the thread of an edge, which may belong to another
         tenant. Returns whether that explains it."""
         waker = _who(edge.waker)
+        if self._graph.are_ranks(who.pid, waker.pid):
+            return self._work(wait, edge.waker, edge.ns)
         asks = self._graph.asks(who.pid, waker.pid)
         if not asks and not self._works_for(waker):
             return False  # It may as well be who gives ``who`` its work.
@@ -251,14 +284,6 @@ class Attribution:
             self._losses.add("remote_service", on, edge.kind, edge.ns, {waker: edge.ns})
             return True
         return False
-
-    def _is_gil(self, pid: int, edge: Edge) -> bool:
-        """Returns whether timed waits of a process are those for Python's interpreter lock."""
-        return (
-            pid in self._graph.evidence.python
-            and edge.times > 0
-            and GIL_INTERVAL_NS[0] <= edge.ns / edge.times < GIL_INTERVAL_NS[1]
-        )
 
     def _is_child(self, who: Who) -> bool:
         worker = self._facts.process(who.pid)
@@ -273,6 +298,8 @@ class Attribution:
         work = self._graph.work_of(thread)
         if work is None or thread in wait.threads or len(wait.threads) >= MOST_LINKS:
             return False
+        if ns < LEAST_FOLLOWED * self._facts.seconds * 1e9:
+            return False
         worker = _who(thread)
         known = wait.path[-1:] == (worker,) or worker.pid == self._victim.pid
         path = wait.path if known else (*wait.path, worker)
@@ -280,7 +307,17 @@ class Attribution:
         busy: dict[str, float] = {}
         edges: dict[str, list[Edge]] = {}
         turns = 0.0
-        for part in ("running", "runqueue", "disk", "memory", "sleep", "other", *WAKEABLE):
+        ranks = self._graph.are_ranks(self._victim.pid, worker.pid)
+        for part in (
+            "running",
+            "runqueue",
+            "disk",
+            "memory",
+            "sleep",
+            "other",
+            *(("gpu",) if ranks else ()),
+            *WAKEABLE,
+        ):
             part_ns = work.split_ns.get(part, 0.0)
             if part == "other":
                 found = scaled_edges(self._graph.waits_of(thread, part), part_ns)
@@ -319,7 +356,7 @@ class Attribution:
     def _leads_on(self, wait: Wait, edge: Edge) -> bool:
         pid = wait.threads[-1].pid
         if edge.kind == TIMEOUT:
-            return self._is_gil(pid, edge)
+            return self._graph.is_gil(pid, edge)
         if edge.kind == "network" and not edge.waker.pid:
             return self._graph.asks_elsewhere(pid)
         return bool(edge.waker.pid) and not self._is_turn(wait, edge)
@@ -336,6 +373,8 @@ class Attribution:
             )
             if part == "network" and loses_segments(self._facts, worker.pid):
                 self._losses.add("tcp_retransmits", wait, part, ns - explained, {})
+        elif self._graph.are_ranks(self._victim.pid, worker.pid):
+            self._rank_waits.add(wait, part, ns)
         elif not self._works_for(worker):
             self._losses.add("remote_service", wait, part, ns, {worker: ns})
         elif part == "running":
@@ -362,11 +401,22 @@ class Attribution:
             self._losses.add("remote_service", wait, edge.kind, edge.ns, {})
             return True
         if edge.kind == "lock":
-            cause = "loader_lock" if self._works_for(worker) else "remote_service"
-            by = waker if self._works_for(worker) else worker
-            self._losses.add(cause, wait, "lock", edge.ns, {by: edge.ns})
-            return True
+            return self._locked(wait, worker, edge)
         return self._answered(wait, worker, edge)
+
+    def _locked(self, wait: Wait, who: Who, edge: Edge) -> bool:
+        """Attributes a wait of ``who``, the caller or a worker, for a lock that the thread of an edge held. A
+        thread that itself waits at locks for most of its time only passed it on. Returns whether that
+        explains it."""
+        work = self._graph.work_of(edge.waker)
+        if work is not None and work.split_ns["lock"] >= PASSES_ON * work.total_ns:
+            return self._work(wait, edge.waker, edge.ns)
+        cause = "loader_lock" if wait.path else "lock_contention"
+        holder = _who(edge.waker)
+        if not self._works_for(who):
+            cause, holder = "remote_service", who
+        self._losses.add(cause, wait, "lock", edge.ns, {holder: edge.ns})
+        return True
 
     def _held_up(self, wait: Wait, who: Who, part: str, ns: float, by: Mapping[Who, float]) -> bool:
         """Attributes a wait of ``who``, the caller or a worker, for something that no other process has to

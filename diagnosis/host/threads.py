@@ -6,6 +6,7 @@ thread.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.model.evidence import HOST_LAYER, HOST_WORK
 from stalltop.model.thread_evidence import (
     HAND_OVER,
+    TIMEOUT,
     Stop,
     ThreadEvidence,
     ThreadId,
@@ -25,10 +27,13 @@ from stalltop.model.window import SPLITS
 
 _FOLLOWED: Final = ("lock", "network", "process", "other")
 """Parts of the split that another thread may end."""
+GIL_INTERVAL_NS: Final = (4_900_000, 8_000_000)
+"""Mean length of the timed waits of a thread that waits for Python's global interpreter lock: its switch
+interval is 5 ms (sys.getswitchinterval), and timers are late by up to some ms on a busy host."""
 
 
 class Edge(NamedTuple):
-    """Waits of one thread, or of the threads of a row, that one thread ended."""
+    """Waits of one thread that one thread ended."""
 
     kind: str
     """What it waited for, as in ``ThreadWait``."""
@@ -49,7 +54,9 @@ class ThreadGraph:
     """Threads of one window: what they did, and for which others they waited."""
 
     def __init__(self, facts: Facts) -> None:
+        self._facts = facts
         self._seconds = facts.seconds
+        self._calling = frozenset(facts.callers)
         evidence = facts.window.evidence.threads
         self.stops: Final = evidence.stops
         if not evidence.waits and not evidence.works:
@@ -66,6 +73,8 @@ class ThreadGraph:
         self._callers = callers
         self._asks = frozenset((each.client, each.server) for each in evidence.asks)
         self._servers = {each.pid: each.servers for each in evidence.servers}
+        self._local = frozenset(evidence.local)
+        self._commands = {each.pid: each.line for each in evidence.commands if each.line}
         self._works = {(work.thread.pid, work.thread.tid): work for work in evidence.works}
 
     def startups(self) -> dict[int, int]:
@@ -92,13 +101,68 @@ class ThreadGraph:
         """Returns what is known of a process that was stopped in a way."""
         return next((stop for stop in self.stops if (stop.pid, stop.kind) == (pid, kind)), None)
 
-    def of_row(self, pid: int, layer: str, operation: str, part: str) -> list[Edge]:
-        """Returns the waits of the threads of ``pid`` in one operation and one part of its split."""
-        return _edges(self._of_row.get((pid, layer, operation), ()), part)
+    def are_ranks(self, one: int, other: int) -> bool:
+        """Returns whether two processes are ranks of one job: they run the same command and make calls. A
+        worker may do so, too, but is a child of the other."""
+        line = self._commands.get(one)
+        if line is None or line != self._commands.get(other):
+            return False
+        if one == other or not {one, other} <= self._calling:
+            return False
+        uses = self._facts.process(one), self._facts.process(other)
+        return not {one, other} & {use.parent_pid for use in uses if use is not None}
+
+    def of_row(
+        self, pid: int, layer: str, operation: str, part: str, most_ns: float = math.inf
+    ) -> list[Edge]:
+        """Returns the waits of the threads of ``pid`` in one operation and one part of its split. Leaves out
+        threads that waited for longer than ``most_ns``, which the row has of all: their gap is still open."""
+        threads = self._edges(self._of_row.get((pid, layer, operation), ()), part)
+        fit = [edges for edges in threads if sum(edge.ns for edge in edges) <= most_ns]
+        return [edge for edges in fit or threads for edge in edges]
 
     def waits_of(self, thread: ThreadId, part: str) -> list[Edge]:
         """Returns all waits of a thread in one part of its split."""
-        return _edges(self._of_thread.get((thread.pid, thread.tid), ()), part)
+        threads = self._edges(self._of_thread.get((thread.pid, thread.tid), ()), part)
+        return [edge for edges in threads for edge in edges]
+
+    def is_gil(self, pid: int, edge: Edge) -> bool:
+        """Returns whether timed waits of a process are those for Python's interpreter lock."""
+        return (
+            edge.kind == TIMEOUT
+            and pid in self.evidence.python
+            and edge.times > 0
+            and GIL_INTERVAL_NS[0] <= edge.ns / edge.times < GIL_INTERVAL_NS[1]
+        )
+
+    def _edges(self, waits: Iterable[ThreadWait], part: str) -> list[list[Edge]]:
+        """Returns the waits in one part of the split by thread, and by who ended them."""
+        sums: defaultdict[ThreadId, dict[tuple[str, ThreadId], tuple[int, int]]] = defaultdict(dict)
+        for wait in waits:
+            if wait.part == part:
+                of_thread, key = sums[wait.thread], (wait.kind, wait.waker)
+                ns, times = of_thread.get(key, (0, 0))
+                of_thread[key] = ns + wait.ns, times + wait.times
+        return [
+            self._without_limits(thread.pid, [Edge(*key, *figures) for key, figures in of_thread.items()])
+            for thread, of_thread in sums.items()
+        ]
+
+    def _without_limits(self, pid: int, edges: list[Edge]) -> list[Edge]:
+        """Returns the waits of one thread, with those that ran into a time limit added to the others: it then
+        waited again, until a thread ended that. A wait for data that nobody ended is one of these if no data
+        come from other hosts."""
+        limits: list[Edge] = []
+        others: list[Edge] = []
+        for edge in edges:
+            unsent = edge.kind == "network" and not edge.waker.pid and pid in self._local
+            timed = edge.kind == TIMEOUT and not self.is_gil(pid, edge)
+            (limits if unsent or timed else others).append(edge)
+        ended_ns = sum(edge.ns for edge in others if edge.waker.pid)
+        if not limits or not ended_ns:
+            return edges
+        factor = 1.0 + sum(edge.ns for edge in limits) / ended_ns
+        return [edge._replace(ns=edge.ns * factor) if edge.waker.pid else edge for edge in others]
 
     def work_of(self, thread: ThreadId) -> Work | None:
         """Returns what a thread did, at most for the length of the window; None if it is not followed."""
@@ -109,15 +173,6 @@ class ThreadGraph:
         within = min(self._seconds * 1e9 / total_ns, 1.0)
         split = {part: ns * within for part, ns in zip(SPLITS, work.split_ns, strict=True)}
         return Work(split, total_ns * within)
-
-
-def _edges(waits: Iterable[ThreadWait], part: str) -> list[Edge]:
-    sums: dict[tuple[str, ThreadId], tuple[int, int]] = {}
-    for wait in waits:
-        if wait.part == part:
-            ns, times = sums.get((wait.kind, wait.waker), (0, 0))
-            sums[wait.kind, wait.waker] = ns + wait.ns, times + wait.times
-    return [Edge(*key, *figures) for key, figures in sums.items()]
 
 
 def _by_process(facts: Facts) -> ThreadEvidence:

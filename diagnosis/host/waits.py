@@ -15,6 +15,7 @@ from stalltop.diagnosis.host import (
     loader,
     locks,
     network,
+    ranks,
     service,
     stopped,
     unexplained,
@@ -37,7 +38,19 @@ SLOW: Final = 3.0
 SLOW_CALLS: Final = 100
 """Number of calls from which on a p99 is more than the longest one of them."""
 
-_MODULES: Final = (cpu, interrupts, loader, service, disk, faults, locks, stopped, network, unexplained)
+_MODULES: Final = (
+    cpu,
+    interrupts,
+    loader,
+    service,
+    ranks,
+    disk,
+    faults,
+    locks,
+    stopped,
+    network,
+    unexplained,
+)
 HOST_CAUSES: Final[Mapping[str, HostCause]] = {
     each.cause.id: each for module in _MODULES for each in module.CAUSES
 }

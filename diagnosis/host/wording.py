@@ -38,6 +38,7 @@ WAITS: Final = {
     "network": "waits for the network",
     "process": "waits for another process",
     "sleep": "sleeps",
+    "gpu": "waits for its device",
     "other": "waits in the kernel",
     INTERRUPTED: "is interrupted on its CPU",
     STOPPED: "is stopped by a signal",

@@ -35,6 +35,8 @@ class _Sockets:
     """Descriptors of all others, by (own address, the server's)."""
     paths: set[str] = field(default_factory=set)
     """Paths of its Unix sockets: of those on which it listens, and of connections to these."""
+    local: bool = False
+    """Whether all its connections are to this host, and no datagrams can come from others."""
     unnamed: bool = False
     """Whether it has Unix sockets without a path, as clients have."""
 
@@ -96,6 +98,10 @@ class Connections:
         ordered = sorted(found.values(), key=lambda server: (-server.received_bytes, server.address))
         return tuple(ordered[:MOST_PEERS])
 
+    def local(self, pid: int) -> bool:
+        """Returns whether a process receives data of this host only; False if that is not known."""
+        return self._of(pid).local
+
     def _asks(self, client: int, server: int) -> bool:
         asking, serving = self._of(client), self._of(server)
         if any((remote, own) in serving.served for own, remote in asking.asked):
@@ -123,6 +129,7 @@ class Connections:
         try:
             process = psutil.Process(pid)
             internet, local = process.net_connections("tcp"), process.net_connections("unix")
+            datagrams = process.net_connections("udp")
         except (psutil.Error, OSError):
             return made
         ports = {each.laddr.port for each in internet if each.status == psutil.CONN_LISTEN}
@@ -134,6 +141,10 @@ class Connections:
                 made.served.add((own, remote))
             else:
                 made.asked[own, remote] = each.fd
+        ends = (*made.served, *made.asked)
+        made.local = all(_is_here(*each) for each in ends) and all(
+            each.laddr and ipaddress.ip_address(each.laddr.ip).is_loopback for each in datagrams
+        )
         for each in local:
             if each.laddr:
                 made.paths.add(str(each.laddr))
@@ -154,3 +165,8 @@ def _plus(server: Server, now: TcpInfo, before: TcpInfo) -> Server:
         received_bytes=server.received_bytes + now.received_bytes - before.received_bytes,
         rtt_ns=min(filter(None, (server.rtt_ns, now.rtt_ns)), default=0),
     )
+
+
+def _is_here(own: _Address, remote: _Address) -> bool:
+    """Returns whether the far end of a connection is on this host, too."""
+    return own[0] == remote[0] or ipaddress.ip_address(remote[0]).is_loopback

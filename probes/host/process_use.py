@@ -172,6 +172,15 @@ def _stat(fd: int) -> _Stat | None:
         return None
 
 
+def children(pid: int, root: Path = Path("/")) -> set[int]:
+    """Returns the child processes of a process; none if the Linux kernel does not list them."""
+    found: set[int] = set()
+    for listed in (root / "proc" / str(pid) / "task").glob("*/children"):
+        with suppress(OSError):
+            found.update(map(int, listed.read_bytes().split()))
+    return found
+
+
 class Swapped(NamedTuple):
     """Bytes that the host moved to and from swap since the previous sample."""
 

@@ -25,8 +25,8 @@ KEEP_SECONDS: Final = 10.0
 """Time for which an unchanged element is kept, s."""
 MOST_WAITS: Final = 2048
 """Pairs of threads whose waits are reported by one read: the longest."""
-_DISK: Final = SPLITS.index("disk")
-"""Part of waits in fsync: no process ends them, so only `Charges.waits` reports them."""
+_BY_NOBODY: Final = (SPLITS.index("disk"), SPLITS.index("sleep"))
+"""Parts of waits in fsync and of sleeps: no process ends them, so only `Charges.waits` reports them."""
 _GRACE_SECONDS: Final = 0.1
 """Time from being retired to being free, s: a BPF program that has found an element is done with it long
 before."""
@@ -73,8 +73,8 @@ class Charges:
         ns = self._charges["ns"][changed]
         keys = self._charges["key"][changed]
         more_ns, more_times = ns - self._ns[changed], times[changed] - self._times[changed]
-        ended = part_of(keys) != _DISK
-        found = fold(keys[ended], more_ns[ended], more_times[ended])
+        by_others = ~np.isin(part_of(keys), _BY_NOBODY)
+        found = fold(keys[by_others], more_ns[by_others], more_times[by_others])
         self._waits = _waits(keys, more_ns, more_times)
         self._times = times
         self._ns[changed] = ns

@@ -39,7 +39,7 @@ class RawWait(NamedTuple):
     how: int
     """``layout.How``."""
     waker_tgid: int
-    """0: an interrupt ended them, such as a timer or a packet of another host."""
+    """0: an interrupt ended them, such as a timer (any sleep) or a packet of another host."""
     waker_tid: int
     waker_cgroup_id: int
     ns: int

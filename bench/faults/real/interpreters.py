@@ -1,17 +1,13 @@
-"""Faults of Python programs and servers: the interpreter's lock, locks, stops, slow services."""
+"""Faults of single Python programs: the interpreter's lock, locks, stops."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from bench.faults.fault import Truth, fault
 from bench.faults.real.loaders import QUICK_MS
-from bench.faults.real.running import RealProgram, free_port
+from bench.faults.real.running import RealProgram
 from bench.faults.stage import Stage
-
-REQUESTS: Final = 40.0
-"""Requests a second of a load generator."""
 
 
 @fault("gil", "python-gil")
@@ -67,15 +63,3 @@ def frozen(stage: Stage) -> Iterator[Truth]:
 def debugged(stage: Stage) -> Iterator[Truth]:
     """A debugger of another tenant attaches to its threads for 0.2 to 0.5 s of each second."""
     yield from _stopped(stage, "debugger")
-
-
-@fault("remote_service", "http-asks")
-def server(stage: Stage) -> Iterator[Truth]:
-    """An inference server (aiohttp, dynamic batches) waits for a feature server in another container."""
-    victim, features, clients = stage.tenant("victim"), stage.tenant("features"), stage.tenant("clients")
-    port, own = free_port(), free_port()
-    asked = RealProgram(stage, features, "http_features.py", "--port", str(port), numbers=(QUICK_MS,))
-    RealProgram(stage, victim, "http_server.py", "--port", str(own), "--features", str(port))
-    RealProgram(stage, clients, "http_load.py", "--port", str(own), numbers=(REQUESTS,))
-    yield Truth(victim, features)
-    asked.change(stage.between("ms", 30, 60))

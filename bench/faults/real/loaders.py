@@ -13,6 +13,8 @@ QUICK_MS = 1.0
 """Time of an item while all is well."""
 POOL_MS = 12.0
 """The same in pools, which may run ahead without bound: two workers are then about as fast as the device."""
+POLLED_MS = 4.0
+"""The same in joblib's pool, which is given a limited number of items at a time."""
 
 
 def _loader(
@@ -87,9 +89,18 @@ def beside_a_hog(stage: Stage) -> Iterator[Truth]:
 
 @fault("loader_cpu", "pool-computes")
 def pool(stage: Stage) -> Iterator[Truth]:
-    """Batches come from a pool of multiprocessing or joblib, by shared memory, and take 25 to 60 ms each."""
+    """Batches come from a pool of multiprocessing, by shared memory, and take 25 to 60 ms each."""
+    return _pool(stage, "multiprocessing", POOL_MS)
+
+
+@fault("loader_cpu", "joblib-computes")
+def joblib(stage: Stage) -> Iterator[Truth]:
+    """Batches come from a pool of joblib (loky), which the caller polls, and take 25 to 60 ms each."""
+    return _pool(stage, "joblib", POLLED_MS)
+
+
+def _pool(stage: Stage, kind: str, healthy_ms: float) -> Iterator[Truth]:
     victim = stage.tenant("victim")
-    kind = stage.one_of("kind", ("multiprocessing", "joblib"))
-    program = RealProgram(stage, victim, "pool.py", "--kind", kind, numbers=(POOL_MS,))
+    program = RealProgram(stage, victim, "pool.py", "--kind", kind, numbers=(healthy_ms,))
     yield Truth(victim)
     program.change(stage.between("ms", 25, 60))

@@ -29,9 +29,17 @@ class RealProgram:
     """A running program. It ends with its stage."""
 
     def __init__(
-        self, stage: Stage, place: Place, program: str, *options: str, numbers: Sequence[float] = (0.0,)
+        self,
+        stage: Stage,
+        place: Place,
+        program: str,
+        *options: str,
+        numbers: Sequence[float] = (0.0,),
+        wait: bool = True,
     ) -> None:
-        """Starts ``program`` in ``place``; returns when it is in its loop. Raises StalltopError."""
+        """Starts ``program`` in ``place``; returns when it is in its loop, or at once without ``wait``, which
+        programs need that wait for each other. Raises StalltopError."""
+        self._program = program
         self._control = stage.folder / f"control-{stage.chance.randrange(1 << 30)}"
         self._control.write_bytes(struct.pack(f"{_NUMBERS}d", *numbers, *[0.0] * (_NUMBERS - len(numbers))))
         table = write_table(latencies(6.0), stage.folder / "table-real")
@@ -61,7 +69,8 @@ class RealProgram:
             start_new_session=True,
         )
         stage.closing(self._end)
-        self._wait_until_ready(program)
+        if wait:
+            self.wait_until_ready()
 
     @property
     def pid(self) -> int:
@@ -74,7 +83,8 @@ class RealProgram:
             file.seek(8 * place)
             file.write(struct.pack("d", value))
 
-    def _wait_until_ready(self, program: str) -> None:
+    def wait_until_ready(self) -> None:
+        """Waits until it is in its loop. Raises StalltopError."""
         output = self._process.stdout
         assert output is not None
         deadline = time.monotonic() + START_SECONDS
@@ -83,7 +93,9 @@ class RealProgram:
                 if output.readline() == b"ready\n":
                     return
                 break
-        raise StalltopError(f"{program} did not start: run it by hand to see why", f"{python()} {program}")
+        raise StalltopError(
+            f"{self._program} did not start: run it by hand to see why", f"{python()} {self._program}"
+        )
 
     def _end(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stalltop.model.evidence import HOST_GAP, HOST_WORK
+from stalltop.model.window import SPLITS
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.relays import Relay, RelayTotals
 from tests.kernel.traced_program import lost
@@ -38,6 +39,10 @@ def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay:
     assert TIMES - 3 <= rest.calls <= TIMES - 1
     assert rest.parts["sleep"] >= rest.calls * REST_NS
     assert told.charged(source, "sleep") == {}
+    (slept,) = [wait for wait in kernel.waits() if wait.tgid == source and SPLITS[wait.part] == "sleep"]
+    assert slept.waker_tgid == 0
+    assert rest.calls - 1 <= slept.times <= TIMES
+    assert slept.ns >= slept.times * REST_NS
     assert told.charged(source, "process", HOST_WORK)[caller.pid] >= 0.95 * rest.parts["process"]
     assert not lost(kernel)
 

@@ -34,7 +34,7 @@ from stalltop.probes.tenants.tenants import Tenants
 
 OWN = os.getpid()
 LAUNCH = next(function.operation for function in FUNCTIONS if function.symbol == "cuLaunchKernel")
-RUNQUEUE, LOCK = 1, 4
+RUNQUEUE, LOCK, SLEEP = 1, 4, 8
 MS = 1_000_000
 
 
@@ -43,6 +43,7 @@ class FakePrograms:
     """Stands for the BPF programs and returns the given records; charges only once."""
 
     charged: list[RawCharge] = field(default_factory=list)
+    waited: list[RawWait] = field(default_factory=list)
     linked: dict[int, int] = field(default_factory=dict)
     memory: list[RawHeld] = field(default_factory=list)
     places: list[RawRank] = field(default_factory=list)
@@ -55,7 +56,7 @@ class FakePrograms:
         return told
 
     def waits(self) -> list[RawWait]:
-        return []
+        return self.waited
 
     def works(self) -> list[RawWork]:
         return []
@@ -223,6 +224,18 @@ def test_a_culprit_without_new_charges_is_no_longer_watched(reading: EvidenceSet
     for _ in range(10):
         last = reading.read()
     assert {use.pid for use in last.processes} == {OWN}
+
+
+def test_children_of_a_process_that_sleeps_between_its_calls_are_listed(
+    reading: EvidenceSetup, other: int
+) -> None:
+    slept = RawWait(OWN, OWN, 1, layout.HOST_GAP, SLEEP, layout.How.PLAIN, 0, 0, 0, 100 * MS, 10)
+    reading.kernel.waited = [slept]
+    assert {use.pid: use.parent_pid for use in reading.read().processes}[other] == OWN
+    reading.kernel.waited = [slept._replace(ns=MS)]
+    assert other not in {use.pid for use in reading.read().processes}
+    reading.kernel.waited = [slept._replace(operation=LAUNCH)]
+    assert other not in {use.pid for use in reading.read().processes}
 
 
 def test_a_linked_process_is_listed_with_its_link(reading: EvidenceSetup, other: int) -> None:

@@ -11,6 +11,7 @@ import gpu
 import numpy
 
 _SIZE = 1 << 16
+_CHUNK = 60
 
 
 def prepare(name: str) -> int:
@@ -35,7 +36,7 @@ def batches(kind: str, name: str):
 
         with Parallel(n_jobs=2, return_as="generator", pre_dispatch=4, batch_size=1) as parallel:
             while True:
-                yield from parallel(delayed(prepare)(name) for _ in range(10_000))
+                yield from parallel(delayed(prepare)(name) for _ in range(_CHUNK))
     with Pool(2) as pool:
         ahead = deque(pool.apply_async(prepare, (name,)) for _ in range(4))
         while True:

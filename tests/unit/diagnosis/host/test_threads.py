@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.attribution import Attribution
-from stalltop.diagnosis.host.losses import Loss
+from stalltop.diagnosis.host.losses import Loss, Losses, Wait, Who
+from stalltop.diagnosis.host.rank_waits import RankWaits
 from stalltop.diagnosis.host.waits import waits
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, ProcessUse, TenantUse
+from stalltop.model.row_key import RowKey
 from stalltop.model.thread_evidence import (
     ENDED,
     FROZEN,
@@ -23,6 +26,7 @@ from stalltop.model.thread_evidence import (
     TIMEOUT,
     TRACED,
     Asks,
+    Command,
     Server,
     Servers,
     Stop,
@@ -64,13 +68,15 @@ def seen(
     works: tuple[ThreadWork, ...] = (),
     asks: tuple[Asks, ...] = (),
     servers: tuple[Servers, ...] = (),
+    commands: tuple[Command, ...] = (),
     python: tuple[int, ...] = (),
+    local: tuple[int, ...] = (),
     stops: tuple[Stop, ...] = (),
     exits: int = 0,
     **gap_ms: float,
 ) -> Window:
     """Returns one second of a caller whose host gap has these parts."""
-    evidence = ThreadEvidence(waited, works, asks, servers, python, stops=stops)
+    evidence = ThreadEvidence(waited, works, asks, servers, commands, python, local, stops=stops)
     made = window(
         [row("cudaLaunchKernel", 1000, running=10), row(HOST_GAP, 40, gap_ms)],
         tenants=[TenantUse(TRAIN, exits=exits)],
@@ -371,3 +377,147 @@ def test_waits_and_works_of_several_windows_add_up() -> None:
     assert both.works == (did(PIN, sleep=130, running=1, startup_ms=5),)
     assert both.stops == (Stop(100, STOPPED, SENDER, "SIGSTOP", 12), Stop(100, FROZEN))
     assert (both.asks, both.python) == ((Asks(1, 2), Asks(3, 4)), (100,))
+
+
+def polling(nap_ms: float, naps: int, *children: ProcessUse) -> Window:
+    """Returns one second of a caller that sleeps ``naps`` times for ``nap_ms`` between its calls."""
+    made = seen(wait(CALLER, "sleep", NOBODY, nap_ms * naps, naps), sleep=nap_ms * naps)
+    return replace(made, evidence=replace(made.evidence, processes=children))
+
+
+def test_short_sleeps_beside_a_child_that_computes_are_waits_for_it() -> None:
+    busy = ProcessUse(TRAIN, 201, "loky", cpu_ns=900 * MS, parent_pid=100)
+    less = ProcessUse(TRAIN, 202, "loky", cpu_ns=800 * MS, parent_pid=100)
+    idle = ProcessUse(TRAIN, 203, "tracker", cpu_ns=5 * MS, parent_pid=100)
+    stranger = ProcessUse(TRAIN, 204, "other", cpu_ns=950 * MS, parent_pid=1)
+    found = lost(polling(10, 60, less, busy, idle, stranger))
+    assert set(found) == {"loader_cpu"}
+    assert found["loader_cpu"].ns == pytest.approx(600 * MS)
+    assert culprits(found["loader_cpu"]) == {201, 202}
+    assert found["loader_cpu"].last.pid == 201
+    assert found["loader_cpu"].sure < 1
+
+
+def test_sleeps_have_no_reason_if_they_are_long_or_no_child_computes() -> None:
+    busy = ProcessUse(TRAIN, 201, "loky", cpu_ns=900 * MS, parent_pid=100)
+    assert not lost(polling(60, 10, busy))
+    assert not lost(polling(10, 60, replace(busy, cpu_ns=100 * MS)))
+    assert not lost(polling(10, 60, replace(busy, parent_pid=1)))
+    assert not lost(polling(10, 60))
+
+
+OTHER = ThreadId(BATCH, 500, "python", 500)
+LOOP = ThreadId(TRAIN, 100, "train.py", 108)
+OTHER_LOOP = ThreadId(BATCH, 500, "python", 508)
+SAME = b"python\0train.py\0--rank\0\0"
+
+
+def ranks(*commands: Command, part: str = "running", parent: int = 1, calls: bool = True) -> Window:
+    """Returns a second of a rank that waits for another one, of another tenant, which spends its time in
+    ``part``."""
+    made = seen(
+        wait(CALLER, HAND_OVER, LOOP, 600),
+        wait(LOOP, "network", OTHER_LOOP, 640),
+        wait(OTHER_LOOP, HAND_OVER, OTHER, 950),
+        wait(OTHER, HAND_OVER, OTHER_LOOP, 20),
+        wait(OTHER_LOOP, "network", LOOP, 20),
+        works=(
+            did(CALLER, running=300, lock=600),
+            did(LOOP, network=980),
+            did(OTHER_LOOP, lock=980),
+            ThreadWork(OTHER, "python", 0, tuple(900 * MS * (name == part) for name in SPLITS)),
+        ),
+        asks=(Asks(500, 100),),
+        commands=commands,
+        lock=600,
+    )
+    rows = [row("cudaLaunchKernel", 1000, running=10), row(HOST_GAP, 40, lock=600)]
+    if calls:
+        rows.append(row("cudaLaunchKernel", 500, running=5, tenant=BATCH, pid=500, program="python"))
+    processes = (ProcessUse(BATCH, 500, "python", parent_pid=parent),)
+    return replace(made, rows=window(rows).rows, evidence=replace(made.evidence, processes=processes))
+
+
+@pytest.mark.parametrize("part", ["running", "gpu", "runqueue", "disk"])
+def test_a_late_rank_is_named_whatever_it_does_and_whoever_connected(part: str) -> None:
+    made = ranks(Command(100, SAME), Command(500, SAME), part=part)
+    found = lost(made)
+    assert set(found) == {"late_rank"}
+    assert culprits(found["late_rank"]) == {500}
+    assert found["late_rank"].ns == pytest.approx(600 * MS, rel=0.05)
+    told = next(each for each in waits(Facts(made)) if each.cause == "late_rank")
+    assert "another rank of its job" in told.summary
+
+
+def test_only_processes_that_call_and_run_the_same_command_are_ranks() -> None:
+    assert "late_rank" not in lost(ranks(Command(100, SAME), Command(500, b"server")))
+    assert "late_rank" not in lost(ranks())
+    assert "late_rank" not in lost(ranks(Command(100, SAME), Command(500, SAME), calls=False))
+    assert "late_rank" not in lost(ranks(Command(100, SAME), Command(500, SAME), parent=100))
+
+
+def test_ranks_that_wait_for_each_other_for_as_long_are_not_late() -> None:
+    losses = Losses()
+    mutual = RankWaits(losses)
+    one, other = Who(TRAIN, 100, "python"), Who(BATCH, 500, "python")
+
+    def waits_for(who: Who, late: Who) -> Wait:
+        key = RowKey("host", who.tenant, who.pid, who.process, HOST_LAYER, HOST_GAP)
+        return Wait(key, "lock", path=(late,))
+
+    mutual.add(waits_for(one, other), "running", 100.0)
+    mutual.add(waits_for(other, one), "running", 90.0)
+    mutual.settle()
+    (loss,) = losses
+    assert loss.victim == one
+    assert loss.ns == pytest.approx(10.0)
+
+
+def test_a_wait_that_ran_into_its_time_limit_was_for_who_ended_the_next() -> None:
+    limited = (
+        wait(CALLER, HAND_OVER, LOOP, 700),
+        wait(LOOP, "network", NOBODY, 720, 72),
+        wait(LOOP, "network", WORKER, 80),
+        wait(LOOP, TIMEOUT, NOBODY, 100, 1),
+    )
+    works = (did(LOOP, network=800, lock=100), did(WORKER, running=980))
+    found = lost(seen(*limited, works=works, local=(100,), lock=700))
+    assert culprits(found["loader_cpu"]) == {101}
+    assert found["loader_cpu"].ns == pytest.approx(700 * MS, rel=0.02)
+    assert not lost(seen(*limited, works=works, lock=700)), "data of other hosts may have ended the waits"
+
+
+def test_a_thread_that_waits_for_the_lock_itself_does_not_hold_it() -> None:
+    waited = (wait(CALLER, "lock", PIN, 700), wait(PIN, "lock", LOOP, 800))
+    works = (did(PIN, running=20, lock=950), did(LOOP, sleep=900))
+    found = lost(seen(*waited, works=works, lock=700))
+    assert found["lock_contention"].ns == pytest.approx(700 * MS, rel=0.05)
+    idle = (wait(CALLER, "lock", PIN, 700), wait(PIN, "network", NOBODY, 20))
+    assert not lost(seen(*idle, works=(did(PIN, lock=950, network=20),), lock=700))
+
+
+def test_calling_threads_are_told_apart() -> None:
+    main = ThreadId(TRAIN, 100, "train.py", 110)
+    asleep = ThreadWait(main, HOST_LAYER, HOST_GAP, "lock", TIMEOUT, NOBODY, 990 * MS, 10)
+    timed = wait(CALLER, TIMEOUT, NOBODY, 600, 120)
+    found = lost(seen(timed, asleep, python=(100,), lock=650))
+    assert found["gil"].ns == pytest.approx(600 * MS)
+
+
+def test_many_threads_that_wake_each_other_are_followed_in_time() -> None:
+    pool = [ThreadId(TRAIN, 100, "train.py", 200 + number) for number in range(40)]
+    waited = [wait(one, HAND_OVER, other, 25) for one in pool for other in pool if one != other]
+    waited += [wait(CALLER, HAND_OVER, one, 22) for one in pool]
+    works = tuple(did(one, running=10, lock=980) for one in pool)
+    counted = 0
+    graph = Attribution(Facts(seen(*waited, works=works, lock=880)))
+    follow = graph._work
+
+    def counting(*arguments: Any) -> bool:
+        nonlocal counted
+        counted += 1
+        return follow(*arguments)
+
+    graph._work = counting  # type: ignore[assignment,method-assign]
+    graph.losses()
+    assert 40 <= counted < 40 * 40 * 10

@@ -147,3 +147,19 @@ def test_connections_that_were_closed_are_looked_for_again(monkeypatch: pytest.M
     found.begin()
     assert found.servers(os.getpid()) == (Server("192.0.2.7:443"),)
     assert found._of(os.getpid()) is not sockets
+
+
+def test_a_process_receives_data_of_this_host_only_if_all_its_peers_are_here() -> None:
+    found = Connections()
+    found.begin()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+        with client_of(port) as client, listening.accept()[0]:
+            assert found.local(client)
+    found = Connections()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anyone:
+        anyone.bind(("0.0.0.0", 0))
+        assert not found.local(os.getpid())
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    assert not Connections().local(process.pid)

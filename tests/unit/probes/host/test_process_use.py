@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from stalltop.probes.host.process_use import ProcessUses, SwapReader
+from stalltop.probes.host.process_use import ProcessUses, SwapReader, children
 
 DEADLINE_SECONDS = 60.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -45,6 +45,15 @@ def test_a_computing_process_uses_cpu_time() -> None:
     assert last.parent_pid == os.getpid()
     assert last.rss_bytes > PAGE
     uses.close()
+
+
+def test_children_of_all_threads_are_found(tmp_path: Path) -> None:
+    for tid, listed in (("7", "8 9 "), ("10", ""), ("11", "12 ")):
+        task = tmp_path / "proc/7/task" / tid
+        task.mkdir(parents=True)
+        (task / "children").write_text(listed)
+    assert children(7, tmp_path) == {8, 9, 12}
+    assert children(13, tmp_path) == set()
 
 
 def test_page_faults_are_counted() -> None:

@@ -1,0 +1,46 @@
+"""One rank of a job of `torch.distributed` (gloo): computes, makes a step on the device, and adds its
+gradients to those of the others. Number 0 of the control file is how long it computes, ms."""
+
+import argparse
+import os
+import time
+
+import control
+import gpu
+import torch
+import torch.distributed as dist
+
+_ELEMENTS = 1 << 16
+
+
+def main() -> None:
+    """Trains until it is killed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://127.0.0.1:{chosen.port}",
+        rank=chosen.rank,
+        world_size=chosen.ranks,
+    )
+    gradient = torch.ones(_ELEMENTS)
+    steps = 0
+    while True:
+        until = time.thread_time() + control.number() / 1e3
+        while time.thread_time() < until:
+            torch.sin(torch.rand(1000))
+        gpu.step()
+        dist.all_reduce(gradient)
+        gradient /= chosen.ranks
+        steps += 1
+        if steps == 20:
+            control.ready()
+
+
+if __name__ == "__main__":
+    main()

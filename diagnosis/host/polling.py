@@ -1,0 +1,32 @@
+"""Finds the children that a caller polls: it sleeps briefly, looks whether they are done, sleeps again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host.losses import Who
+from stalltop.diagnosis.host.threads import Edge
+
+LONGEST_NAP_NS: Final = 20_000_000
+"""Mean length of sleeps up to which a caller polls: joblib's interval is 10 ms, others are shorter."""
+BUSY_CHILD: Final = 0.5
+"""Part of its time from which on a child computes, on a host where it has to share CPUs."""
+SURE: Final = 0.8
+"""Part that is sure of sleeps beside a child that computes all the time: that the caller waits for it is not
+seen."""
+
+
+def children(facts: Facts, pid: int, sleeps: Iterable[Edge]) -> dict[Who, float]:
+    """Returns the children that a process polls, with the part of their time that they compute, 0 to 1;
+    ``sleeps`` are those of its calling threads. Returns none if the sleeps are long."""
+    slept = [(sleep.ns, sleep.times) for sleep in sleeps]
+    times = sum(times for _, times in slept)
+    if not times or sum(ns for ns, _ in slept) > LONGEST_NAP_NS * times:
+        return {}
+    shares = {
+        Who(child.tenant, child.pid, child.process): min(facts.per_second(child.cpu_ns) / 1e9, 1.0)
+        for child in facts.children_of(pid)
+    }
+    return {who: share for who, share in shares.items() if share >= BUSY_CHILD}

@@ -1,0 +1,56 @@
+"""Describes waits for another rank of a job, which exchanges data with this one by the CPU (gloo, MPI)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stalltop.diagnosis.cause import Cause
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host.description import Description, HostCause
+from stalltop.diagnosis.host.losses import Loss
+from stalltop.diagnosis.host.rank_waits import CAUSE
+from stalltop.diagnosis.host.wording import WAITS, blamed, named, ranked
+from stalltop.model.chain import Fix
+
+SURE: Final = 0.9
+"""Confidence before ``Loss.sure``: threads of the other rank are seen to end the waits."""
+
+
+def late(facts: Facts, loss: Loss) -> Description:
+    """Describes a rank that waits for another one."""
+    culprits = ranked(loss.culprits, loss.ns)
+    other = max(loss.culprits, key=lambda who: loss.culprits[who])
+    part = max(loss.last_parts, key=lambda name: loss.last_parts[name])
+    doing = WAITS.get(part, "works")
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits for {named(facts, other)}, another rank of its job, "
+        f"which {doing}",
+        links=tuple(blamed(facts, loss, f"comes late; meanwhile it {doing}", culprits, len(loss.path) + 2)),
+        fixes=(
+            Fix(
+                f"see the problems of {other.process} (pid {other.pid}) itself: what holds it up holds up all"
+            ),
+            Fix(
+                "give all ranks the same work: equal shards, batch sizes and lengths (DistributedSampler, "
+                "bucketing by length)"
+            ),
+            Fix(
+                f"see what {other.process} does (perf top -p for what is no Python)",
+                f"py-spy top --pid {other.pid}",
+                look=True,
+            ),
+        ),
+        confidence=SURE * loss.sure,
+    )
+
+
+CAUSES: Final = (
+    HostCause(
+        Cause(
+            CAUSE,
+            "another rank comes late",
+            "the program exchanges data with another rank of its job, and waits for it",
+        ),
+        late,
+    ),
+)
