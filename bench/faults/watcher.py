@@ -45,6 +45,8 @@ class Watcher:
         self._normals = normals
         self._diagnosis = Diagnosis(own_pid=os.getpid())
         self._seen: list[Seen] = []
+        self._from = 0.0
+        """Unix time before which windows belong to an earlier trial of the same containers."""
         self._failure: BaseException | None = None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look, name="watcher", daemon=True)
@@ -67,6 +69,7 @@ class Watcher:
         with self._lock:
             self._diagnosis = Diagnosis(own_pid=os.getpid(), normals=self._normals)
             self._seen = []
+            self._from = time.time() if self.learns else 0.0
 
     def end(self) -> None:
         """Ends a trial: nothing is learned while its tenants end and those of the next one start."""
@@ -102,8 +105,9 @@ class Watcher:
             try:
                 window = self._monitor.read()
                 with self._lock:
-                    window = self._diagnosis.add(window)
-                    self._seen.append(Seen(time.monotonic(), window))
+                    if window.start >= self._from:
+                        window = self._diagnosis.add(window)
+                        self._seen.append(Seen(time.monotonic(), window))
             except Exception as error:
                 self._failure = error
                 return

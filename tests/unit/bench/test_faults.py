@@ -455,11 +455,12 @@ class SteadyMonitor:
     cannot_trace = None
 
     def __init__(self, _: object) -> None:
-        self.read_at = 1_000.0
+        self.age = 0.0
 
     def read(self) -> Window:
-        self.read_at += 1.0
-        return replace(HEALTHY, start=self.read_at)
+        """Returns by turns a window of an earlier trial and a present one."""
+        self.age = 60.0 - self.age
+        return replace(HEALTHY, start=time.time() - self.age)
 
     def close(self) -> None:
         pass
@@ -473,14 +474,16 @@ def test_trials_share_baselines_only_if_they_are_kept(kept: bool, monkeypatch: p
     before = normals.to_plain()
     with Watcher({}, normals if kept else None) as watcher:
         assert watcher.learns == kept
+        began = time.time() - 30.0
         watcher.begin()
-        while not (seen := watcher.seen()):
+        while len(seen := watcher.seen()) < 2:
             time.sleep(0.01)
         watcher.end()
         after = normals.to_plain()
         count = len(watcher.seen())
         while len(watcher.seen()) < count + 3:
             time.sleep(0.01)
+    assert all(look.window.start > began for look in seen) == kept
     assert set(seen[0].window.normals) == ({key()} if kept else set())
     assert (after != before) == kept
     # Nothing is learned between two trials.
