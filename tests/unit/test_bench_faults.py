@@ -14,7 +14,7 @@ from bench.document import END
 from bench.faults import command
 from bench.faults.catalogue import GROUPS
 from bench.faults.fault import FAULTS, Truth, fault
-from bench.faults.judging import Outcome, early_alarms, judge
+from bench.faults.judging import Outcome, alarms_in, judge
 from bench.faults.results import BEGIN, PLACES, Results
 from bench.faults.score import Healthy, false_alarms, table
 from bench.faults.stage import Place, Stage
@@ -216,9 +216,9 @@ def test_information_counts_as_no_diagnosis() -> None:
     assert (outcome.found, outcome.detected_seconds) == ("", None)
 
 
-def test_early_alarms_are_separated_by_whom_they_blame() -> None:
+def test_alarms_in_are_separated_by_whom_they_blame() -> None:
     blame = chain("cpu_contention", blames=OTHER)
-    early, disturbed = early_alarms(
+    early, disturbed = alarms_in(
         [
             second_until(1.0, chain("reclaim"), chain("slow_disk", "low"), blame, used=1.0),
             second_until(2.0, chain("reclaim"), used=1.0),
@@ -229,7 +229,7 @@ def test_early_alarms_are_separated_by_whom_they_blame() -> None:
     assert early == ("reclaim (high, 100 ms/s): about reclaim",) * 2  # it opened twice
     assert disturbed == ("cpu_contention (high, 100 ms/s): about cpu_contention",)
     # Without use by the outsider the chain counts, whatever follows.
-    early, disturbed = early_alarms([second_until(1.0, blame), second_until(2.0, blame, used=1.0)], TRIAL)
+    early, disturbed = alarms_in([second_until(1.0, blame), second_until(2.0, blame, used=1.0)], TRIAL)
     assert (len(early), disturbed) == (1, ())
 
 
@@ -360,12 +360,13 @@ def test_trials_alternate_and_their_length_is_known() -> None:
     options = command.parser().parse_args(["--group", "devices", "--cause", "oom_kill", "--trials", "2"])
     trials, minutes = command.planned(options)
     causes = ["oom_kill", *GROUPS["devices"]]
-    assert (trials, minutes) == ([(cause,) for cause in causes * 2], 0.0)
+    assert [tuple(fault.name for fault in trial) for trial in trials] == [(cause,) for cause in causes * 2]
+    assert minutes == 0.0
     assert {cause for group in GROUPS.values() for cause in group} == set(FAULTS)
     trials, minutes = command.planned(command.parser().parse_args(["--quick"]))
     assert (len(trials), minutes) == (len(FAULTS) + 1, 1.0)
     fault = FAULTS["oom_kill"]
-    assert command.trial_seconds(("oom_kill",)) > fault.healthy_seconds + fault.watch_seconds
+    assert command.trial_seconds((fault,)) > fault.healthy_seconds + fault.watch_seconds
 
 
 def test_the_document_lists_every_injected_fault() -> None:
