@@ -233,6 +233,18 @@ def test_alarms_in_are_separated_by_whom_they_blame() -> None:
     assert (len(early), disturbed) == (1, ())
 
 
+def test_alarms_of_other_causes_during_a_fault_are_wrong() -> None:
+    right = chain("cpu_contention", blames=HOG)
+    told = judged(
+        Truth(VICTIM, HOG),
+        second_until(9.5, chain("slow_disk", since=5.0)),
+        second_until(11.0, right, chain("reclaim"), chain("own_threads", "low")),
+        second_until(12.0, right, chain("oom_kill", blames=OTHER), used=1.0),
+    )
+    assert told.early == ("slow_disk (high, 100 ms/s): about slow_disk",)
+    assert told.wrong == ("reclaim (high, 100 ms/s): about reclaim",)
+
+
 def outcome(cause: str, found: str, *, blamed: bool | None = None, seed: int = 1) -> Outcome:
     return Outcome(
         cause,
