@@ -17,6 +17,7 @@ _WIDTH, _HEIGHT = 215, 170
 _LEFT, _TOP, _RIGHT, _BOTTOM = 38, 30, 8, 34
 """Margins of a panel."""
 _LEGEND_HEIGHT: Final = 34
+_CAPTION: Final = "trials, by the share of its time that the victim loses"
 _SHARES: Final = (0.025, 1.0)
 """Ends of the logarithmic axis of the share lost."""
 _TICKS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -72,6 +73,7 @@ def _legend() -> Iterator[str]:
         x += 40 + 6 * len(text)
     yield _cross(x + 6, 17)
     yield _text("false alarm", x + 16, 21)
+    yield _text(_CAPTION, _ACROSS * _WIDTH - _RIGHT, _LEGEND_HEIGHT + 8, "axis", "end")
 
 
 def _panel(points: Sequence[Point], left: float, top: float) -> Iterator[str]:
