@@ -17,7 +17,8 @@ _WIDTH, _HEIGHT = 215, 170
 _LEFT, _TOP, _RIGHT, _BOTTOM = 38, 30, 8, 34
 """Margins of a panel."""
 _LEGEND_HEIGHT: Final = 34
-_CAPTION: Final = "trials, by the share of its time that the victim loses"
+_FOOT_HEIGHT: Final = 14
+_CAPTION: Final = "Share of the trials, by the share of its time that the victim loses; dashed: 10 %"
 _SHARES: Final = (0.025, 1.0)
 """Ends of the logarithmic axis of the share lost."""
 _TICKS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -50,7 +51,7 @@ def drawing(points: Sequence[Point]) -> str:
     """Returns the SVG of all ``points``, which are sorted by cause and strength."""
     panels = [list(own) for _, own in groupby(points, key=lambda point: point.cause)]
     width = _ACROSS * _WIDTH
-    height = _LEGEND_HEIGHT + math.ceil(len(panels) / _ACROSS) * _HEIGHT
+    height = _LEGEND_HEIGHT + math.ceil(len(panels) / _ACROSS) * _HEIGHT + _FOOT_HEIGHT
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" role="img">',
@@ -62,7 +63,7 @@ def drawing(points: Sequence[Point]) -> str:
     for number, own in enumerate(panels):
         row, column = divmod(number, _ACROSS)
         lines += _panel(own, column * _WIDTH, _LEGEND_HEIGHT + row * _HEIGHT)
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return "\n".join([*lines, _text(_CAPTION, _LEFT, height - 8, "axis"), "</svg>"]) + "\n"
 
 
 def _legend() -> Iterator[str]:
@@ -73,7 +74,6 @@ def _legend() -> Iterator[str]:
         x += 40 + 6 * len(text)
     yield _cross(x + 6, 17)
     yield _text("false alarm", x + 16, 21)
-    yield _text(_CAPTION, _ACROSS * _WIDTH - _RIGHT, _LEGEND_HEIGHT + 8, "axis", "end")
 
 
 def _panel(points: Sequence[Point], left: float, top: float) -> Iterator[str]:
