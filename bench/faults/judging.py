@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from bench.faults.fault import Truth
-from bench.faults.outsiders import is_about, is_excused, is_here
+from bench.faults.outsiders import is_about, is_excused, is_here, taken_by_outsiders
 from bench.faults.stage import Place
 from bench.faults.watcher import Seen, alarms
 from stalltop.diagnosis.engine import SIGHTS
@@ -17,6 +17,8 @@ from stalltop.model.window import Window
 
 _SHORT_ID: Final = 12
 """Characters of a container's id that stand for its name if it has none."""
+MOST_OUTSIDE: Final = 0.03
+"""Part of the victim's time that others may take in a trial of chosen strength."""
 _RECENT_LOOKS: Final = 8
 """Number of windows that are kept: more than the diagnosis looks back."""
 
@@ -65,6 +67,9 @@ class Outcome:
     """Share of its time that the victim was meant to lose; 0 if the script chose the strength."""
     lost_share: float | None = None
     """Share of its time that the victim lost, by its own count of steps; None if it was not counted."""
+    outside_share: float = 0.0
+    """Part of the time for which processes outside of the trial had the CPUs of the victim: before the fault
+    or since then, whichever is more."""
 
     @property
     def fault(self) -> str:
@@ -73,8 +78,10 @@ class Outcome:
 
     @property
     def scored(self) -> bool:
-        """Returns whether it counts: it could be set up, and its cause was not found before it began."""
-        return not self.error and not self.open_before
+        """Returns whether it counts: it could be set up, and its cause was not found before it began. A fault
+        of chosen strength counts only on a quiet host: else others take more of the victim's time."""
+        quiet = not self.strength or self.outside_share <= MOST_OUTSIDE
+        return not self.error and not self.open_before and quiet
 
     @property
     def right(self) -> bool:
@@ -104,6 +111,9 @@ def judge(
     outcome.early, outcome.disturbed = alarms_in(before, places)
     outcome.wrong, _ = alarms_in(after, places, (outcome.cause, *outcome.others))
     outcome.culprit_expected = truth.culprit is not None
+    if truth.victim is not None:
+        shares = (taken_by_outsiders(part, truth.victim, places) for part in (before, after))
+        outcome.outside_share = max(shares)
     if not after:
         return
     known = {chain.cause for chain in chains_of(before[-1].window, truth, places)} if before else set()

@@ -51,10 +51,10 @@ class Results:
             fresh.replace(self.path)
 
     def read(self) -> None:
-        """Takes over the trials of the file, if there is one, without those that could not be set up."""
+        """Takes over the trials of the file, if there is one, except those that do not count."""
         if self.path is not None and self.path.exists():
             trials = json.loads(self.path.read_text())["trials"]
-            self.outcomes = [outcome_of(trial) for trial in trials if not trial["error"]]
+            self.outcomes = [outcome for outcome in map(outcome_of, trials) if outcome.scored]
 
     def has(self, faults: Sequence[Fault], seed: int) -> bool:
         """Returns whether a trial was made already."""
@@ -144,6 +144,8 @@ def _noted(outcome: Outcome) -> str:
 def _what(outcome: Outcome) -> str:
     if outcome.error:
         return f"not set up: {outcome.error}"
+    if outcome.strength and not outcome.scored:
+        return f"not counted: processes outside of the trial took {outcome.outside_share:.0%} of its time"
     if outcome.open_before:
         return "not counted: its cause was reported before the fault began"
     said = "; ".join(outcome.said) or "no problem was reported"

@@ -17,7 +17,7 @@ AIM: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """All trials of one cause at one strength."""
+    """All trials of one cause that count, at one strength."""
 
     cause: str
     strength: float
@@ -77,14 +77,18 @@ def strength_table(outcomes: Sequence[Outcome]) -> TextTable:
     cause = ""
     known = points(outcomes)
     for point in known:
+        figures = (point.trials, point.found, point.named, point.culprit, point.alarms)
         made.add(
             point.cause if point.cause != cause else "",
             f"{100 * point.strength:.0f}",
             _range(point.lost),
-            *map(str, (point.trials, point.found, point.named, point.culprit, point.alarms)),
+            *map(str, figures),
             ", ".join(point.instead),
         )
         cause = point.cause
+    disturbed = sum(not outcome.scored for outcome in outcomes)
+    if disturbed:
+        made.notes.append(f"disturbed, and not counted: {disturbed} trials")
     from_aim = [point for point in known if point.strength >= AIM]
     made.notes.append(
         f"meant to take {AIM:.0%} or more: named in {sum(point.named for point in from_aim)}, with the right "

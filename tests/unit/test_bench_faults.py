@@ -22,7 +22,7 @@ from bench.faults.watcher import Seen
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.model.chain import Chain, Link, Severity, worst_first
 from stalltop.model.errors import UsageError
-from stalltop.model.evidence import BlockIo, Evidence, ProcessUse
+from stalltop.model.evidence import HOST_GAP, BlockIo, Charge, Evidence, ProcessUse
 from stalltop.model.tenant import Tenant
 from tests.unit.windows import window
 
@@ -199,6 +199,25 @@ def test_blaming_an_outsider_is_excused_by_the_outsiders_use(
     outcome = judged(Truth(VICTIM), *looks, cause="own_threads")
     assert outcome.found == ("own_threads" if excused else "cpu_contention")
     assert outcome.found_raw == "cpu_contention"
+
+
+def test_the_share_that_outsiders_took_is_measured_before_and_after() -> None:
+    def look(at: float, *shares: tuple[Place, float]) -> Seen:
+        charges = tuple(
+            Charge(
+                *(VICTIM.name, 1, "p", "host", HOST_GAP),
+                *("runqueue", taker.name, 7, "it", int(share * SECOND_NS), 1),
+            )
+            for taker, share in shares
+        )
+        seen = second_until(at)
+        return Seen(at, replace(seen.window, evidence=Evidence(charges=charges)))
+
+    looks = [look(8.5), look(9.5, (OTHER, 0.2)), look(11.0, (HOG, 0.5), (OTHER, 0.04)), look(12.0)]
+    told = judged(Truth(VICTIM, HOG), *looks)
+    assert told.outside_share == pytest.approx(0.1)
+    assert told.scored
+    assert not replace(told, strength=0.05).scored
 
 
 def test_blaming_others_for_the_victims_own_fault_is_wrong() -> None:

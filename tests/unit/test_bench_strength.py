@@ -123,6 +123,7 @@ TRIALS = (
     replace(trial("gil", 0.1, "gil"), wrong=("reclaim",), early=("slow_disk",)),
     replace(trial("gil", 0.1, "gil"), culprit_right=False),
     replace(trial("gil", 0.1, ""), error="no such program"),
+    replace(trial("gil", 0.1, ""), outside_share=0.1),
     trial("slow_disk", 0.1, "slow_disk", lost=0.12),
 )
 
@@ -132,7 +133,7 @@ def test_points_count_trials_by_cause_and_strength() -> None:
     assert (small.cause, small.strength, small.typical_lost) == ("gil", 0.05, 0.05)
     assert (small.trials, small.found, small.named, small.culprit, small.alarms) == (3, 2, 1, 1, 0)
     assert small.instead == ("lock_contention",)
-    # A trial that could not be set up does not count.
+    # Trials that could not be set up, or in which others took the victim's CPUs, do not count.
     assert (larger.trials, larger.found, larger.named, larger.culprit, larger.alarms) == (2, 2, 2, 1, 2)
     assert (disk.cause, disk.trials, disk.named) == ("slow_disk", 1, 1)
 
@@ -142,6 +143,7 @@ def test_the_table_says_what_was_meant_and_what_was_lost() -> None:
     assert lines[4].split() == [*("gil", "5", "5", "(3", "to", "6)"), *"32110", "lock_contention"]
     assert lines[5].split() == ["10", "10", *"22212"]
     assert lines[6].split() == ["slow_disk", "10", "12", *"11110"]
+    assert lines[-2] == "disturbed, and not counted: 2 trials"
     assert lines[-1] == "meant to take 10% or more: named in 3, with the right culprit in 2 of 3"
 
 
@@ -200,7 +202,7 @@ def test_a_run_goes_on_from_its_file(tmp_path: Path) -> None:
     results.write()
     again = Results(5, path)
     again.read()
-    assert again.outcomes == [one for one in TRIALS if not one.error]
+    assert again.outcomes == [one for one in TRIALS if not one.error and not one.outside_share]
     assert outcome_of(TRIALS[3].plain()) == TRIALS[3]
     fault = replace(GRADED["gil"], strength=0.1)
     assert again.has((fault,), 1)
