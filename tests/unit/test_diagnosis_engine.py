@@ -172,6 +172,9 @@ def test_a_small_loss_beside_a_large_one_is_a_factor_of_it() -> None:
     factor = chain.links[-1]
     assert (factor.role, factor.tenant) == ("factor", BATCH)
     assert factor.share == pytest.approx(0.1)
+    lasting = replace(suspicion("own_threads", 0.08e9), small=True)
+    (chain,) = explain(window([row()]), rules=[several(lasting, suspicion("cpu_contention", 0.12e9))])
+    assert (chain.cause, chain.links[-1].role) == ("cpu_contention", "factor")
     other_tenant = replace(small, tenant=BATCH)
     chains = explain(window([row()]), rules=[several(other_tenant, suspicion("cpu_contention", 0.6e9))])
     assert len(chains) == 2
