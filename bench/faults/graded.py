@@ -1,6 +1,6 @@
 """Faults whose strength is chosen: the victim loses a given share of its time to each.
 
-A rehearsal before the trial corrects how strong a fault has to be made. What counts in the end is what the
+Rehearsals before the trial correct how strong a fault has to be made. What counts in the end is what the
 victim lost in the trial itself, by its own count of steps.
 """
 
@@ -30,11 +30,16 @@ _PACE_SECONDS: Final = 1.2
 _SETTLE_SECONDS: Final = 0.3
 """Time in which batches that were prepared beforehand are used up."""
 _CALM_SECONDS: Final = 1.2
-"""Time from the rehearsal to the first window of the trial, so that no window shows both."""
-REHEARSAL_SECONDS: Final = 2 * (_SETTLE_SECONDS + _PACE_SECONDS) + _CALM_SECONDS
-"""Time that a rehearsal takes."""
-_ASKED: Final = (0.003, 0.97)
+"""Time from the last rehearsal to the first window of the trial, so that no window shows both."""
+_REHEARSALS: Final = 2
+"""How often a fault is injected before the trial, each time corrected by what the victim lost."""
+REHEARSAL_SECONDS: Final = (1 + _REHEARSALS) * (_SETTLE_SECONDS + _PACE_SECONDS) + _CALM_SECONDS
+"""Time that all rehearsals take."""
+_LEAST: Final = 0.003
+_MOST: Final = 0.97
 """Least and greatest share that a rehearsal may ask for."""
+_LEAST_OF_LOADING: Final = -0.5
+"""The same for late batches. A batch takes longer than asked for: handing it over takes time, too."""
 _COMPUTE_MS: Final = 6.0
 _SYNC_MS: Final = 5.0
 _ROUND_US: Final = 200_000
@@ -61,15 +66,17 @@ GRADED: Final[dict[str, Fault]] = {}
 """Faults of this module by name, without a strength."""
 
 
-def graded(cause: str, *, real: bool = False) -> Callable[[Callable[[Stage], Harm]], Callable[[Stage], Harm]]:
-    """Registers a function that sets up a trial as a fault of ``cause``; ``real`` ones need public
-    packages."""
+def graded(
+    cause: str, *, real: bool = False, least: float = _LEAST
+) -> Callable[[Callable[[Stage], Harm]], Callable[[Stage], Harm]]:
+    """Registers a function that sets up a trial as a fault of ``cause``; ``real`` ones need public packages;
+    ``least`` is the least share that they can be asked for."""
 
     def register(made: Callable[[Stage], Harm]) -> Callable[[Stage], Harm]:
         def script(stage: Stage) -> Iterator[Truth]:
             harm = made(stage)
             stage.steps = harm.steps
-            step_seconds, asked = _rehearsed(harm, stage.strength)
+            step_seconds, asked = _rehearsed(harm, stage.strength, least)
             stage.notes["asked"] = round(asked, 3)
             time.sleep(_CALM_SECONDS)
             yield harm.truth
@@ -82,16 +89,19 @@ def graded(cause: str, *, real: bool = False) -> Callable[[Callable[[Stage], Har
     return register
 
 
-def _rehearsed(harm: Harm, strength: float) -> tuple[float, float]:
-    """Injects the fault for a moment. Returns the length of a healthy step, and the share to ask for so that
-    the victim loses ``strength``. Raises StalltopError."""
+def _rehearsed(harm: Harm, strength: float, least: float) -> tuple[float, float]:
+    """Injects the fault for some moments. Returns the length of a healthy step, and the share to ask for so
+    that the victim loses ``strength``. Raises StalltopError."""
     healthy = _pace(harm)
     if not healthy:
         raise StalltopError("the victim makes no steps, so that its loss cannot be chosen")
-    harm.inject(strength, 1 / healthy)
-    missed = strength - (1 - _pace(harm) / healthy)
-    harm.inject(0.0, 1 / healthy)
-    return 1 / healthy, min(max(strength + missed, _ASKED[0]), _ASKED[1])
+    asked = strength
+    for _ in range(_REHEARSALS):
+        harm.inject(asked, 1 / healthy)
+        missed = strength - (1 - _pace(harm) / healthy)
+        harm.inject(0.0, 1 / healthy)
+        asked = min(max(asked + missed, least), _MOST)
+    return 1 / healthy, asked
 
 
 def _pace(harm: Harm) -> float:
@@ -167,7 +177,7 @@ def lock_contention(stage: Stage) -> Harm:
     return Harm(Truth(victim, holder), partial(steps_of, caller), inject)
 
 
-@graded("loader_cpu")
+@graded("loader_cpu", least=_LEAST_OF_LOADING)
 def loader_cpu(stage: Stage) -> Harm:
     """A worker computes longer for a batch than the device needs for a step."""
     victim = stage.tenant("victim")
@@ -181,7 +191,7 @@ def loader_cpu(stage: Stage) -> Harm:
     return Harm(Truth(victim), partial(steps_of, caller), inject)
 
 
-@graded("loader_sleep", real=True)
+@graded("loader_sleep", real=True, least=_LEAST_OF_LOADING)
 def loader_sleep(stage: Stage) -> Harm:
     """The items of a PyTorch DataLoader sleep for longer than the device needs for a step."""
     victim = stage.tenant("victim")
@@ -195,7 +205,7 @@ def loader_sleep(stage: Stage) -> Harm:
     return Harm(Truth(victim), program.steps, partial(_late_items, program))
 
 
-@graded("remote_service", real=True)
+@graded("remote_service", real=True, least=_LEAST_OF_LOADING)
 def remote_service(stage: Stage) -> Harm:
     """The items of a PyTorch DataLoader ask a server in another container, which computes for longer than the
     device needs for a step."""

@@ -116,7 +116,7 @@ class Results:
         lines += [
             f"* besides `{one.cause}`{_noted(one)}: {said}"
             for one in self.outcomes
-            if one.strength
+            if one.strength and one.scored
             for said in one.wrong
         ]
         lines += [f"* healthy: {said}" for one in self.healthy for said in one.alarms]
