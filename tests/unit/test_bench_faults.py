@@ -22,7 +22,7 @@ from bench.faults.watcher import Seen
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.model.chain import Chain, Link, Severity, worst_first
 from stalltop.model.errors import UsageError
-from stalltop.model.evidence import HOST_GAP, BlockIo, Charge, Evidence, ProcessUse
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, BlockIo, Charge, Evidence, ProcessUse
 from stalltop.model.tenant import Tenant
 from tests.unit.windows import window
 
@@ -203,13 +203,11 @@ def test_blaming_an_outsider_is_excused_by_the_outsiders_use(
 
 def test_the_share_that_outsiders_took_is_measured_before_and_after() -> None:
     def look(at: float, *shares: tuple[Place, float]) -> Seen:
-        charges = tuple(
-            Charge(
-                *(VICTIM.name, 1, "p", "host", HOST_GAP),
-                *("runqueue", taker.name, 7, "it", int(share * SECOND_NS), 1),
-            )
-            for taker, share in shares
-        )
+        def charge(taker: Place, share: float) -> Charge:
+            ns = int(share * SECOND_NS)
+            return Charge(VICTIM.name, 1, "p", HOST_LAYER, HOST_GAP, "runqueue", taker.name, 7, "it", ns, 1)
+
+        charges = tuple(charge(taker, share) for taker, share in shares)
         seen = second_until(at)
         return Seen(at, replace(seen.window, evidence=Evidence(charges=charges)))
 
