@@ -35,6 +35,9 @@ LASTING_SIGHTS: Final = 5
 window is seen at most four times; steps longer than a window are found only this way."""
 LONG_WINDOW_SECONDS: Final = 2.5
 """Length of a window that is enough by itself."""
+LASTING_SECONDS: Final = LOOK_SECONDS + LASTING_SIGHTS - 1
+"""The same for small losses, which are reported only if they last: as long as ``LASTING_SIGHTS`` windows of a
+second see."""
 RESUMED_SECONDS: Final = 30.0
 """A chain that opens again within this time keeps the time at which it was first seen."""
 MOST_CLOSED: Final = 50
@@ -154,7 +157,8 @@ class Diagnosis:
                 self._followed[identity] = _Followed(suspicion, newest.start)
         for identity, followed in list(self._followed.items()):
             found = seen.get(identity)
-            followed.sights.append(identity in now_seen and found is not None)
+            by_itself = now_seen.get(identity) if found is not None else None
+            followed.sights.append(by_itself is not None and not by_itself.small)
             followed.lasting = followed.lasting + 1 if found is not None else 0
             if found is not None:
                 self._seen(identity, followed, found, newest)
@@ -225,6 +229,7 @@ def explain(
     chains = [
         chain_of(identity, suspicion, since=window.start, seen=window.end)
         for identity, suspicion in found.items()
+        if not suspicion.small or window.seconds >= LASTING_SECONDS
     ]
     return tuple(sorted(chains, key=worst_first))
 
@@ -247,7 +252,9 @@ def _stays_seconds(followed: _Followed) -> float:
 
 def _is_enough(followed: _Followed, suspicion: Suspicion, newest: Window) -> bool:
     """Returns whether a suspicion has been seen often enough to open a chain."""
-    if CAUSES[suspicion.cause].at_once or newest.seconds >= LONG_WINDOW_SECONDS:
+    if CAUSES[suspicion.cause].at_once:
+        return True
+    if newest.seconds >= (LASTING_SECONDS if suspicion.small else LONG_WINDOW_SECONDS):
         return True
     return sum(followed.sights) >= SIGHTS or followed.lasting >= LASTING_SIGHTS
 

@@ -42,6 +42,8 @@ class Suspicion:
     calls: int = 0
     share: float | None = None
     """Part of the victim's time that is lost, 0 to 1; if None, the engine computes it from ``pid``."""
+    small: bool = False
+    """Whether it is reported only if it lasts: such losses also occur on healthy hosts for a moment."""
     suffering: frozenset[str] = frozenset()
     """All tenants (ids) that it may slow down, if more than ``tenant``: a device's users."""
     taken: Mapping[int, Mapping[Who, float]] = field(default_factory=dict)

@@ -50,6 +50,7 @@ def together(members: Sequence[Suspicion], first: Who | None = None) -> Suspicio
         unknown=tuple(dict.fromkeys(line for member in ordered for line in member.unknown)),
         calls=sum(member.calls for member in ordered),
         # Processes lose independently, so the share is that of the worst one.
+        small=all(member.small for member in ordered),
         share=max((member.share for member in ordered if member.share is not None), default=None),
         taken={pid: taken for member in ordered for pid, taken in member.taken.items()},
     )

@@ -23,7 +23,8 @@ SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
 
 PART_OF_ANOTHER: Final = 0.3
 """A loss smaller than this part of the same tenant's largest one is reported as a factor of that one: of
-several causes at once the small ones are mostly consequences of the large one."""
+several causes at once the small ones are mostly consequences of the large one. So is a ``small`` one beside
+one that is not."""
 
 MOST_FACTORS: Final = 4
 MOST_ROWS: Final = 40
@@ -67,8 +68,10 @@ def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
     factors: dict[str, list[Suspicion]] = {}
     for identity, suspicion in found.items():
         best = largest.get(suspicion.tenant, identity)
-        part = suspicion.lost_ns_per_s < PART_OF_ANOTHER * found[best].lost_ns_per_s
-        if best != identity and part and _weighed(suspicion):
+        largest_one = found[best]
+        part = suspicion.lost_ns_per_s < PART_OF_ANOTHER * largest_one.lost_ns_per_s
+        lasts_only = suspicion.small and not largest_one.small
+        if best != identity and (part or lasts_only) and _weighed(suspicion):
             factors.setdefault(best, []).append(suspicion)
         elif _doubt(suspicion) == told[suspicion.tenant] or (
             _doubt(suspicion) == _NO_FAULT and suspicion.lost_ns_per_s > worst[suspicion.tenant]

@@ -9,13 +9,15 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from bench.faults.catalogue import GROUPS
-from bench.faults.fault import FAULTS
+from bench.faults.fault import FAULTS, Fault
+from bench.faults.graded import GRADED, REHEARSAL_SECONDS, STRENGTHS
 from bench.faults.healthy import run_healthy
-from bench.faults.judging import Outcome
+from bench.faults.judging import MOST_OUTSIDE, Outcome
 from bench.faults.real import environment
 from bench.faults.results import PLACES, Results
 from bench.faults.score import Healthy
@@ -32,6 +34,8 @@ COMMON_TRIALS: Final = 20
 OTHER_TRIALS: Final = 5
 HEALTHY_MINUTES: Final = 30.0
 TOGETHER_TRIALS: Final = 10
+STRENGTH_TRIALS: Final = 3
+"""Trials of each cause at each strength."""
 SETTING_UP_SECONDS: Final = 1.6
 """Time to start and end the processes of a trial; used for the estimate only."""
 DOCUMENT: Final = Path(__file__).resolve().parent.parent.parent / "docs/faults.md"
@@ -77,6 +81,13 @@ def parser() -> argparse.ArgumentParser:
         help=f"minutes without a fault (default: {HEALTHY_MINUTES:g}, with --cause or --group 0)",
     )
     made.add_argument("--seed", type=int, default=1, help="seed of all random choices (default: %(default)s)")
+    made.add_argument(
+        "--strength",
+        action="store_true",
+        help=f"find out how small a fault may be: {STRENGTH_TRIALS} trials of each of the causes "
+        f"{', '.join(GRADED)} at each of {', '.join(f'{share:.0%}' for share in STRENGTHS)} of the victim's "
+        "time".replace("%", "%%"),
+    )
     made.add_argument("--quick", action="store_true", help="one trial of each cause, one healthy minute")
     made.add_argument(
         "--within",
@@ -100,10 +111,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--list", action="store_true", help="list what is injected for each cause, and exit")
     made.add_argument("--out", type=Path, metavar="FILE.json", help="write every trial to this file")
     made.add_argument(
+        "--go-on",
+        action="store_true",
+        help="keep the trials that --out has already, and run only the others",
+    )
+    made.add_argument(
         "--write-docs",
         choices=PLACES,
         metavar="PLACE",
-        help="write the figures into docs/faults.md, at the place for the host or for the others",
+        help="write the figures into docs/faults.md, at this place",
     )
     return made
 
@@ -115,11 +131,15 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         for cause, about in injected().items():
             say(f"{cause:22}{about}")
         return 0
+    if options.go_on and options.out is None:
+        raise UsageError("--go-on needs a file with the trials so far", "add --out FILE.json")
     trials, minutes = planned(options)
     trials = without_packages(trials)
     if os.geteuid() != 0:
         raise TracingError("injecting faults needs root", "run with sudo")
     results = Results(options.seed, options.out, tuple(arguments), len(trials), minutes)
+    if options.go_on:
+        results.read()
     say(results.machine)
     estimate = sum(map(trial_seconds, trials)) / 60 + minutes
     print(f"faults: {len(trials)} trials, {minutes:g} min healthy: {estimate:.0f} min", file=sys.stderr)
@@ -156,46 +176,62 @@ def baselines(path: Path | None) -> Iterator[Normals | None]:
         write_normals(path, normals.to_plain())
 
 
-def planned(options: argparse.Namespace) -> tuple[list[tuple[str, ...]], float]:
-    """Returns the causes of each trial, and the minutes of healthy tenants. Causes take turns, so that a run
+def planned(options: argparse.Namespace) -> tuple[list[tuple[Fault, ...]], float]:
+    """Returns the faults of each trial, and the minutes of healthy tenants. Causes take turns, so that a run
     that ends early has some trials of all. Raises UsageError."""
     chosen = [*(options.cause or ()), *(cause for group in options.group or () for cause in GROUPS[group])]
-    causes = list(dict.fromkeys(chosen)) or list(FAULTS)
-    unknown = [cause for cause in causes if cause not in FAULTS]
+    among = GRADED if options.strength else FAULTS
+    causes = list(dict.fromkeys(chosen)) or list(among)
+    unknown = [cause for cause in causes if cause not in among]
     if unknown:
-        raise UsageError(f"no fault has the cause {unknown[0]}", f"choose from: {', '.join(FAULTS)}")
+        raise UsageError(f"no fault has the cause {unknown[0]}", f"choose from: {', '.join(among)}")
+    if options.strength:
+        return _by_strength([GRADED[cause] for cause in causes], options), 0.0
     minutes = options.healthy if options.healthy is not None else 0.0 if chosen else HEALTHY_MINUTES
     together = options.together if options.together is not None else 0 if chosen else TOGETHER_TRIALS
     if options.quick:
         minutes, together = min(minutes, 1.0), min(together, 1)
     counts = {cause: _trials(cause, options) for cause in causes}
-    trials: list[tuple[str, ...]] = [
-        (cause,)
+    trials = [
+        (FAULTS[cause],)
         for turn in range(max(counts.values(), default=0))
         for cause, count in counts.items()
         if turn < count
     ]
-    return trials + [_TOGETHER[number % len(_TOGETHER)] for number in range(together)], minutes
+    pairs = [_TOGETHER[number % len(_TOGETHER)] for number in range(together)]
+    return [*trials, *((FAULTS[one], FAULTS[other]) for one, other in pairs)], minutes
 
 
-def without_packages(trials: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _by_strength(faults: Sequence[Fault], options: argparse.Namespace) -> list[tuple[Fault, ...]]:
+    """Returns trials of ``faults`` at all strengths."""
+    count = 1 if options.quick else STRENGTH_TRIALS if options.trials is None else options.trials
+    return [
+        (replace(fault, strength=strength),)
+        for _ in range(count)
+        for strength in STRENGTHS
+        for fault in faults
+    ]
+
+
+def without_packages(trials: list[tuple[Fault, ...]]) -> list[tuple[Fault, ...]]:
     """Returns ``trials``. Leaves out those that need public packages, with a message, if there are none."""
-    real = set(GROUPS["real"])
-    if not any(real.intersection(trial) for trial in trials):
+    if not any(fault.real for trial in trials for fault in trial):
         return trials
     try:
         environment.python()
     except StalltopError as error:
-        print(f"faults: group real: NOT RUN: {error.reason}: {error.remedy}", file=sys.stderr)
-        return [trial for trial in trials if not real.intersection(trial)]
+        print(
+            f"faults: programs on public packages: NOT RUN: {error.reason}: {error.remedy}", file=sys.stderr
+        )
+        return [trial for trial in trials if not any(fault.real for fault in trial)]
     return trials
 
 
-def trial_seconds(causes: Sequence[str]) -> float:
+def trial_seconds(faults: Sequence[Fault]) -> float:
     """Returns the approximate length of a trial, s."""
-    faults = [FAULTS[cause] for cause in causes]
     healthy = max(fault.healthy_seconds for fault in faults)
-    return SETTING_UP_SECONDS + healthy + 0.5 + max(fault.watch_seconds for fault in faults)
+    rehearsal = REHEARSAL_SECONDS if faults[0].strength else 0.0
+    return SETTING_UP_SECONDS + rehearsal + healthy + 0.5 + max(fault.watch_seconds for fault in faults)
 
 
 def injected() -> dict[str, str]:
@@ -213,7 +249,7 @@ def _trials(cause: str, options: argparse.Namespace) -> int:
 def run(
     results: Results,
     built: Built,
-    trials: Sequence[tuple[str, ...]],
+    trials: Sequence[tuple[Fault, ...]],
     minutes: float,
     patience: float = 0.0,
     within: float | None = None,
@@ -227,19 +263,21 @@ def run(
     files = Files(built)
     try:
         with Watcher(files.device.environment, normals) as watcher:
-            for number, causes in enumerate(trials):
+            for number, faults in enumerate(trials):
                 seed = chance.randrange(1 << 32)
                 began = time.monotonic()
-                if last is not None and began + trial_seconds(causes) > last:
+                if last is not None and began + trial_seconds(faults) > last:
+                    continue
+                if results.has(faults, seed):
                     continue
                 try:
-                    found = run_trial(watcher, built, files, causes, seed, patience_seconds=patience)
+                    found = run_trial(watcher, built, files, faults, seed, patience_seconds=patience)
                 except (
                     StalltopError,
                     CallerError,
                     OSError,
                 ) as error:  # not set up: reported, not scored
-                    found = [made_for(name, causes, seed, str(error)) for name in causes]
+                    found = [made_for(fault, faults, seed, str(error)) for fault in faults]
                 results.outcomes += found
                 results.write()
                 _tell(number, len(trials), found, time.monotonic() - began)
@@ -264,11 +302,13 @@ def _tell(number: int, of: int, found: Sequence[Outcome], seconds: float) -> Non
         )
         if outcome.open_before:
             said += ", open before"
+        if outcome.strength and outcome.outside_share > MOST_OUTSIDE:
+            said += f", others took {outcome.outside_share:.0%}"
         root = "" if outcome.root_seconds is None else f", root after {outcome.root_seconds:.1f} s"
         early = f", early: {outcome.early}" if outcome.early else ""
-        print(
-            f"faults: {number + 1}/{of} {outcome.fault}: {said}{root} ({seconds:.0f} s){early}",
-            file=sys.stderr,
-        )
+        strength = f" {outcome.strength:.0%}" if outcome.strength else ""
+        lost = f", lost {outcome.lost_share:.1%}" if outcome.lost_share is not None else ""
+        told = f"{outcome.fault}{strength}: {said}{root}{lost} ({seconds:.0f} s){early}"
+        print(f"faults: {number + 1}/{of} {told}", file=sys.stderr)
         for line in outcome.said:
             print(f"    {line}", file=sys.stderr)

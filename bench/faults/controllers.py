@@ -45,14 +45,14 @@ class Limits:
         """Returns the cgroups that its processes have to join, besides the v2 one."""
         return tuple(self._legacy.values())
 
-    def cpu(self, cpus: float) -> None:
-        """Limits the tenant to that many CPUs."""
-        quota = int(cpus * PERIOD_US)
+    def cpu(self, cpus: float | None) -> None:
+        """Limits the tenant to that many CPUs, or no longer."""
+        quota = "" if cpus is None else str(int(cpus * PERIOD_US))
         legacy = self._legacy.get("cpu")
         if legacy is not None:
-            (legacy / "cpu.cfs_quota_us").write_text(str(quota))
+            (legacy / "cpu.cfs_quota_us").write_text(quota or "-1")
         else:
-            (self._unified / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+            (self._unified / "cpu.max").write_text(f"{quota or 'max'} {PERIOD_US}")
 
     def memory(self, size_bytes: int) -> None:
         """Limits the tenant's memory, including page cache."""
@@ -62,20 +62,20 @@ class Limits:
         else:
             (self._unified / "memory.max").write_text(str(size_bytes))
 
-    def read_rate(self, device: str, bytes_per_s: int) -> None:
-        """Limits how fast the tenant reads from ``device`` (``MAJOR:MINOR``)."""
+    def read_rate(self, device: str, bytes_per_s: int | None) -> None:
+        """Limits how fast the tenant reads from ``device`` (``MAJOR:MINOR``), or no longer."""
         self._rate("read", device, bytes_per_s)
 
     def write_rate(self, device: str, bytes_per_s: int) -> None:
         """Limits how fast the tenant writes to ``device`` (``MAJOR:MINOR``)."""
         self._rate("write", device, bytes_per_s)
 
-    def _rate(self, way: str, device: str, bytes_per_s: int) -> None:
+    def _rate(self, way: str, device: str, bytes_per_s: int | None) -> None:
         legacy = self._legacy.get("blkio")
         if legacy is not None:
-            (legacy / f"blkio.throttle.{way}_bps_device").write_text(f"{device} {bytes_per_s}")
+            (legacy / f"blkio.throttle.{way}_bps_device").write_text(f"{device} {bytes_per_s or 0}")
         else:
-            (self._unified / "io.max").write_text(f"{device} {way[0]}bps={bytes_per_s}")
+            (self._unified / "io.max").write_text(f"{device} {way[0]}bps={bytes_per_s or 'max'}")
 
     def close(self) -> None:
         """Ends all processes in the v1 cgroups and removes these."""

@@ -41,6 +41,10 @@ class Fault:
     healthy_seconds: float = 3.0
     """Time without a fault before it begins: as long as the diagnosis looks back, longer if the cause is
     defined against a baseline."""
+    strength: float = 0.0
+    """Share of its time that the victim is meant to lose; 0 if the script chooses the strength."""
+    real: bool = False
+    """Whether it needs the public packages of ``bench.faults.real``."""
 
 
 FAULTS: Final[dict[str, Fault]] = {}
@@ -61,7 +65,8 @@ def fault(
         raise ValueError(f"not a cause, or a name that already has a script: {name}")
 
     def register(script: Script) -> Script:
-        FAULTS[name] = Fault(name, cause, script, common, watch_seconds, healthy_seconds)
+        real = script.__module__.startswith("bench.faults.real.")
+        FAULTS[name] = Fault(name, cause, script, common, watch_seconds, healthy_seconds, real=real)
         return script
 
     return register

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from bench.faults.fault import Truth
-from bench.faults.outsiders import is_about, is_excused, is_here
+from bench.faults.outsiders import is_about, is_excused, is_here, taken_by_outsiders
 from bench.faults.stage import Place
 from bench.faults.watcher import Seen, alarms
 from stalltop.diagnosis.engine import SIGHTS
@@ -17,6 +17,8 @@ from stalltop.model.window import Window
 
 _SHORT_ID: Final = 12
 """Characters of a container's id that stand for its name if it has none."""
+MOST_OUTSIDE: Final = 0.03
+"""Part of the victim's time that others may take in a trial of chosen strength."""
 _RECENT_LOOKS: Final = 8
 """Number of windows that are kept: more than the diagnosis looks back."""
 
@@ -52,6 +54,8 @@ class Outcome:
     healthy_seconds: float = 0.0
     early: tuple[str, ...] = ()
     """Alarms about tenants of this trial before the fault."""
+    wrong: tuple[str, ...] = ()
+    """Alarms since the fault began, of a cause that was not injected, about tenants of this trial."""
     disturbed: tuple[str, ...] = ()
     """Alarms before the fault that blame a process outside of the trial which did as much as it is charged
     with: the host was not quiet."""
@@ -59,6 +63,13 @@ class Outcome:
     """The victim's chains at the end, as text."""
     error: str = ""
     """Why the trial could not be set up."""
+    strength: float = 0.0
+    """Share of its time that the victim was meant to lose; 0 if the script chose the strength."""
+    lost_share: float | None = None
+    """Share of its time that the victim lost, by its own count of steps; None if it was not counted."""
+    outside_share: float = 0.0
+    """Part of the time for which processes outside of the trial had the CPUs of the victim: before the fault
+    or since then, whichever is more."""
 
     @property
     def fault(self) -> str:
@@ -67,8 +78,10 @@ class Outcome:
 
     @property
     def scored(self) -> bool:
-        """Returns whether it counts: it could be set up, and its cause was not found before it began."""
-        return not self.error and not self.open_before
+        """Returns whether it counts: it could be set up, and its cause was not found before it began. A fault
+        of chosen strength counts only on a quiet host: else others take more of the victim's time."""
+        quiet = not self.strength or self.outside_share <= MOST_OUTSIDE
+        return not self.error and not self.open_before and quiet
 
     @property
     def right(self) -> bool:
@@ -80,6 +93,14 @@ class Outcome:
         return asdict(self)
 
 
+def outcome_of(plain: Mapping[str, Any]) -> Outcome:
+    """Returns the outcome for which `Outcome.plain` returned ``plain``, even after a way through JSON."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
+    }
+    return Outcome(**values)
+
+
 def judge(
     outcome: Outcome, truth: Truth, seen: Sequence[Seen], injected: float, places: Sequence[Place]
 ) -> None:
@@ -87,8 +108,12 @@ def judge(
     before = [look for look in seen if look.at <= injected]
     after = seen[len(before) :]
     outcome.healthy_seconds = sum(look.window.seconds for look in before)
-    outcome.early, outcome.disturbed = early_alarms(before, places)
+    outcome.early, outcome.disturbed = alarms_in(before, places)
+    outcome.wrong, _ = alarms_in(after, places, (outcome.cause, *outcome.others))
     outcome.culprit_expected = truth.culprit is not None
+    if truth.victim is not None:
+        shares = (taken_by_outsiders(part, truth.victim, places) for part in (before, after))
+        outcome.outside_share = max(shares)
     if not after:
         return
     known = {chain.cause for chain in chains_of(before[-1].window, truth, places)} if before else set()
@@ -172,8 +197,10 @@ def quiet_chains(seen: Sequence[Seen], truth: Truth, places: Sequence[Place]) ->
 class Alarms:
     """Collects alarms about some tenants and the device, each once for as long as it is open."""
 
-    def __init__(self, places: Sequence[Place]) -> None:
+    def __init__(self, places: Sequence[Place], besides: Sequence[str] = ()) -> None:
+        """Alarms of the causes ``besides`` are left out."""
         self._places = places
+        self._besides = besides
         self._recent: deque[Seen] = deque(maxlen=_RECENT_LOOKS)
         self._counted: dict[tuple[str, float], str] = {}
         self._disturbed: dict[tuple[str, float], str] = {}
@@ -182,7 +209,8 @@ class Alarms:
         """Adds the next window."""
         self._recent.append(look)
         for chain in alarms(look.window):
-            if chain.tenant and not is_here(look.window, chain.tenant, self._places):
+            here = not chain.tenant or is_here(look.window, chain.tenant, self._places)
+            if not here or chain.cause in self._besides:
                 continue
             into = self._disturbed if is_excused(self._recent, chain, self._places) else self._counted
             into[chain.id, chain.since] = _told(chain, self._places)
@@ -198,10 +226,12 @@ class Alarms:
         return tuple(text for key, text in self._disturbed.items() if key not in self._counted)
 
 
-def early_alarms(looks: Sequence[Seen], places: Sequence[Place]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the alarms in ``looks``: those that count, and those that rightly blame a process outside of
-    the trial."""
-    said = Alarms(places)
+def alarms_in(
+    looks: Sequence[Seen], places: Sequence[Place], besides: Sequence[str] = ()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the alarms in ``looks``, without those of the causes ``besides``: those that count, and those
+    that rightly blame a process outside of the trial."""
+    said = Alarms(places, besides)
     for look in looks:
         said.add(look)
     return said.counted, said.disturbed

@@ -36,6 +36,21 @@ def is_excused(looks: Sequence[Seen], chain: Chain, places: Sequence[Place]) -> 
     return seconds > 0 and used > 0 and used / seconds >= COVERED * first.ns_per_s
 
 
+def taken_by_outsiders(looks: Sequence[Seen], victim: Place, places: Sequence[Place]) -> float:
+    """Returns the part of the time of ``looks`` for which ``victim`` waited for CPUs that processes outside
+    of the trial had; several threads of it count several times."""
+    seconds = sum(look.window.seconds for look in looks)
+    taken_ns = sum(
+        charge.ns
+        for look in looks
+        for charge in look.window.evidence.charges
+        if charge.kind == "runqueue"
+        and is_about(look.window, charge.tenant, victim)
+        and not is_here(look.window, charge.culprit_tenant, places)
+    )
+    return taken_ns / 1e9 / seconds if seconds else 0.0
+
+
 def is_here(window: Window, tenant: str, places: Sequence[Place]) -> bool:
     """Returns whether a tenant of the window is one of ``places``."""
     return any(is_about(window, tenant, place) for place in places)

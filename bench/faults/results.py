@@ -12,13 +12,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.document import END, put
-from bench.faults.judging import Outcome
+from bench.faults.curves import drawing
+from bench.faults.fault import Fault
+from bench.faults.judging import Outcome, outcome_of
 from bench.faults.score import Healthy, false_alarms, table
+from bench.faults.strength import points, strength_table
 from bench.machine import machine
 from bench.table import TextTable
 
-PLACES: Final = ("host", "others", "real")
+PLACES: Final = ("host", "others", "real", "strength")
 """Names of the places in the document for figures, of one run each."""
+FIGURE: Final = "images/strength.svg"
+"""Curves of faults whose strength was chosen, beside the document."""
 BEGIN: Final = "<!-- figures: {}, written by ./bench/run faults --write-docs -->"
 
 
@@ -45,6 +50,17 @@ class Results:
             fresh.write_text(json.dumps(self.document(), indent=1) + "\n")
             fresh.replace(self.path)
 
+    def read(self) -> None:
+        """Takes over the trials of the file, if there is one, except those that do not count."""
+        if self.path is not None and self.path.exists():
+            trials = json.loads(self.path.read_text())["trials"]
+            self.outcomes = [outcome for outcome in map(outcome_of, trials) if outcome.scored]
+
+    def has(self, faults: Sequence[Fault], seed: int) -> bool:
+        """Returns whether a trial was made already."""
+        wanted = seed, faults[0].name, faults[0].strength
+        return any(wanted == (one.seed, one.fault, one.strength) for one in self.outcomes)
+
     def document(self) -> dict[str, Any]:
         """Returns everything as a dict for JSON."""
         return {
@@ -57,9 +73,12 @@ class Results:
 
     def tables(self) -> list[TextTable]:
         """Returns the outcomes as tables."""
-        one = [outcome for outcome in self.outcomes if not outcome.others]
+        one = [outcome for outcome in self.outcomes if not outcome.others and not outcome.strength]
         several = [outcome for outcome in self.outcomes if outcome.others]
+        graded = [outcome for outcome in self.outcomes if outcome.strength]
         made = []
+        if graded:
+            made.append(strength_table(graded))
         if one:
             made.append(table(one, f"faults: one at a time, {len(one)} trials"))
         if several:
@@ -94,6 +113,12 @@ class Results:
             if not outcome.right
         ]
         lines += [f"* before `{one.cause}`: {said}" for one in self.outcomes for said in one.early]
+        lines += [
+            f"* besides `{one.cause}`{_noted(one)}: {said}"
+            for one in self.outcomes
+            if one.strength and one.scored
+            for said in one.wrong
+        ]
         lines += [f"* healthy: {said}" for one in self.healthy for said in one.alarms]
         if not lines:
             return "No trial was wrong, and there was no false alarm.\n"
@@ -104,18 +129,23 @@ class Results:
         )
 
     def write_docs(self, document: Path, place: str) -> None:
-        """Writes `text` between the marks of one of ``PLACES`` in ``document``. Raises ValueError if they are
-        missing."""
+        """Writes `text` between the marks of one of ``PLACES`` in ``document``, and the curves, if there are
+        any. Raises ValueError if the marks are missing."""
+        if graded := [outcome for outcome in self.outcomes if outcome.strength]:
+            (document.parent / FIGURE).write_text(drawing(points(graded)))
         put(document, BEGIN.format(place), END.format(place), self.text())
 
 
 def _noted(outcome: Outcome) -> str:
-    return "".join(f", {name} {value}" for name, value in outcome.notes.items())
+    strength = f", {outcome.strength:.0%}" if outcome.strength else ""
+    return strength + "".join(f", {name} {value}" for name, value in outcome.notes.items())
 
 
 def _what(outcome: Outcome) -> str:
     if outcome.error:
         return f"not set up: {outcome.error}"
+    if outcome.strength and not outcome.scored:
+        return f"not counted: processes outside of the trial took {outcome.outside_share:.0%} of its time"
     if outcome.open_before:
         return "not counted: its cause was reported before the fault began"
     said = "; ".join(outcome.said) or "no problem was reported"

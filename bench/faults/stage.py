@@ -80,9 +80,20 @@ class Place:
 class Stage:
     """The tenants, processes and files of one trial. Closing it ends and removes all of them."""
 
-    def __init__(self, built: Built, files: Files, chance: random.Random, containers: str = "") -> None:
+    def __init__(
+        self,
+        built: Built,
+        files: Files,
+        chance: random.Random,
+        containers: str = "",
+        strength: float = 0.0,
+    ) -> None:
         """``containers``, if given, determines the ids of the containers, and else chance."""
         self.files = files
+        self.strength = strength
+        """Share of its time that the victim is meant to lose; 0 if the script chooses the strength."""
+        self.steps: Callable[[], int] | None = None
+        """Returns the number of steps that the victim has made; set by scripts whose strength is chosen."""
         self.device = files.device
         self.chance = chance
         self.notes: dict[str, float | str] = {}

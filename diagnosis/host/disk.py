@@ -46,6 +46,8 @@ class Load:
     """Mean time of its requests there, ns."""
     sure: float = SURE
     """Confidence that this is the device."""
+    held_back: bool = False
+    """Whether something holds its requests before the device gets them, and no other tenant loads it."""
 
 
 def load(facts: Facts, loss: Loss) -> Load:
@@ -73,12 +75,13 @@ def load(facts: Facts, loss: Loss) -> Load:
     to_blame = {user: ns for user, ns in loss.culprits.items() if (user.tenant != who.tenant) == others}
     culprits = _culprits(facts, loss, reason, to_blame)
     links = [reason, *culprits]
+    held_back = not others and device.queued_ns > HELD_BACK * (device.queued_ns + device.service_ns)
     if others:
         fixes = _slower(facts, culprits[0])
         if memory.thrashes(facts, who.tenant, who.pid):
             text = f"{facts.name(who.tenant)} is at its memory limit: it reads again what was dropped"
             links.append(Link("factor", text, tenant=who.tenant, depth=1))
-    elif device.queued_ns > HELD_BACK * (device.queued_ns + device.service_ns):
+    elif held_back:
         limit = "its requests wait before the device gets them: a limit of its cgroup on I/O may hold them"
         links.insert(1, Link("factor", limit, device=device.name, tenant=who.tenant, depth=1))
         name = facts.name(who.tenant)
@@ -94,13 +97,15 @@ def load(facts: Facts, loss: Loss) -> Load:
         unknown,
         request_ns=device.request_ns,
         sure=SURE if device.own else UNSURE,
+        held_back=held_back,
     )
 
 
 def slow(facts: Facts, loss: Loss) -> Description | None:
     """Describes calling threads that wait for a device themselves."""
     found = load(facts, loss)
-    if found.request_ns < SLOW_REQUEST_NS and loss.ns < OFTEN * facts.wall_ns(loss.victim.pid):
+    is_slow = found.request_ns >= SLOW_REQUEST_NS or found.held_back
+    if not is_slow and loss.ns < OFTEN * facts.wall_ns(loss.victim.pid):
         return None
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for disk {found.device}".rstrip(),

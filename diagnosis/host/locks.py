@@ -139,5 +139,6 @@ CAUSES: Final = (
             "another Python thread of the process computes while the calling one waits to run Python code",
         ),
         interpreter,
+        certain=True,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from stalltop.diagnosis.blame import remembered
@@ -27,8 +28,10 @@ from stalltop.diagnosis.host.wording import effect, mechanisms, row_of, worst
 from stalltop.diagnosis.suspicion import Suspicion
 
 LEAST_SHARE: Final = 0.1
-"""Least part of its time that a process loses before that is reported: tenants of a busy, healthy host wait
-for each other for some hundredths of their time."""
+"""Least part of its time that a process loses before that is reported soon."""
+LEAST_SHARE_OF_LASTING: Final = 0.06
+"""The same if the loss lasts: tenants of a busy, healthy host wait for each other for some hundredths of
+their time, and for more now and then. A loss that varies around ``LEAST_SHARE`` stays reported."""
 LEAST_SHARE_OF_CERTAIN: Final = 0.02
 """The same for causes that are ``certain``."""
 LEAST_SHARE_OF_SLOW: Final = 0.02
@@ -61,10 +64,13 @@ CAUSES: Final = tuple(each.cause for each in HOST_CAUSES.values())
 def waits(facts: Facts) -> Iterator[Suspicion]:
     """Yields what every process that makes calls lost on the host, by root cause."""
     for loss in Attribution(facts).losses():
-        if _noticeable(facts, loss):
-            taken = _remember(facts, loss)
-            if (told := HOST_CAUSES[loss.cause].describe(facts, loss)) is not None:
-                yield _suspicion(facts, loss, told, taken)
+        plain = _is_plain(facts, loss)
+        last_resort = HOST_CAUSES[loss.cause].cause.last_resort
+        if not plain and (last_resort or _share(facts, loss) < LEAST_SHARE_OF_LASTING):
+            continue
+        taken = _remember(facts, loss)
+        if (told := HOST_CAUSES[loss.cause].describe(facts, loss)) is not None:
+            yield replace(_suspicion(facts, loss, told, taken), small=not plain)
 
 
 def _remember(facts: Facts, loss: Loss) -> Mapping[Who, float]:
@@ -81,9 +87,15 @@ def _remember(facts: Facts, loss: Loss) -> Mapping[Who, float]:
     return taken
 
 
-def _noticeable(facts: Facts, loss: Loss) -> bool:
+def _share(facts: Facts, loss: Loss) -> float:
+    """Returns the part of its time that the victim loses."""
+    return min(loss.ns / facts.wall_ns(loss.victim.pid), 1.0)
+
+
+def _is_plain(facts: Facts, loss: Loss) -> bool:
+    """Returns whether a loss is large enough to be reported without waiting whether it lasts."""
     host_cause = HOST_CAUSES[loss.cause]
-    share = loss.ns / facts.wall_ns(loss.victim.pid)
+    share = _share(facts, loss)
     if share >= (LEAST_SHARE_OF_CERTAIN if host_cause.certain else LEAST_SHARE):
         return True
     row = row_of(facts, worst(loss)) if not host_cause.cause.last_resort else None
@@ -115,6 +127,6 @@ def _suspicion(facts: Facts, loss: Loss, told: Description, taken: Mapping[Who, 
         p99_ns=row.p99_ns if row is not None else None,
         normal_p99_ns=row.normal_p99_ns if row is not None else None,
         calls=row.calls if row is not None else 0,
-        share=min(loss.ns / facts.wall_ns(loss.victim.pid), 1.0),
+        share=_share(facts, loss),
         taken={loss.victim.pid: taken},
     )

@@ -23,6 +23,8 @@ from stalltop.model.errors import StalltopError
 START_SECONDS: Final = 90.0
 """Time that a program may take until it is in its loop: importing PyTorch takes seconds on a busy host."""
 _NUMBERS: Final = 8
+_STEPS: Final = 7
+"""Place of the number of steps in a control file."""
 
 
 class RealProgram:
@@ -82,6 +84,11 @@ class RealProgram:
         with self._control.open("r+b") as file:
             file.seek(8 * place)
             file.write(struct.pack("d", value))
+
+    def steps(self) -> int:
+        """Returns the number of steps that it has made, as it counts them itself."""
+        (steps,) = struct.unpack_from("d", self._control.read_bytes(), 8 * _STEPS)
+        return int(steps)
 
     def wait_until_ready(self) -> None:
         """Waits until it is in its loop. Raises StalltopError."""

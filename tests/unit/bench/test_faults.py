@@ -16,7 +16,7 @@ from bench.faults import command
 from bench.faults import watcher as watching
 from bench.faults.catalogue import GROUPS
 from bench.faults.fault import FAULTS, Truth, fault
-from bench.faults.judging import Outcome, early_alarms, judge
+from bench.faults.judging import Outcome, alarms_in, judge
 from bench.faults.network import cpu_mask
 from bench.faults.results import BEGIN, PLACES, Results
 from bench.faults.score import Healthy, false_alarms, table
@@ -27,7 +27,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.model.chain import Chain, Link, Severity, worst_first
 from stalltop.model.errors import UsageError
-from stalltop.model.evidence import BlockIo, Evidence, ProcessUse
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, BlockIo, Charge, Evidence, ProcessUse
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
 from tests.windows.by_hand import Calls, key, window
@@ -207,6 +207,23 @@ def test_blaming_an_outsider_is_excused_by_the_outsiders_use(
     assert outcome.found_raw == "cpu_contention"
 
 
+def test_the_share_that_outsiders_took_is_measured_before_and_after() -> None:
+    def look(at: float, *shares: tuple[Place, float]) -> Seen:
+        def charge(taker: Place, share: float) -> Charge:
+            ns = int(share * SECOND_NS)
+            return Charge(VICTIM.name, 1, "p", HOST_LAYER, HOST_GAP, "runqueue", taker.name, 7, "it", ns, 1)
+
+        charges = tuple(charge(taker, share) for taker, share in shares)
+        seen = second_until(at)
+        return Seen(at, replace(seen.window, evidence=Evidence(charges=charges)))
+
+    looks = [look(8.5), look(9.5, (OTHER, 0.2)), look(11.0, (HOG, 0.5), (OTHER, 0.04)), look(12.0)]
+    told = judged(Truth(VICTIM, HOG), *looks)
+    assert told.outside_share == pytest.approx(0.1)
+    assert told.scored
+    assert not replace(told, strength=0.05).scored
+
+
 def test_blaming_others_for_the_victims_own_fault_is_wrong() -> None:
     for blamed, right in ((VICTIM, True), (HOG, False), (OTHER, False), (None, True)):
         outcome = judged(
@@ -222,9 +239,9 @@ def test_information_counts_as_no_diagnosis() -> None:
     assert (outcome.found, outcome.detected_seconds) == ("", None)
 
 
-def test_early_alarms_are_separated_by_whom_they_blame() -> None:
+def test_alarms_are_separated_by_whom_they_blame() -> None:
     blame = chain("cpu_contention", blames=OTHER)
-    early, disturbed = early_alarms(
+    early, disturbed = alarms_in(
         [
             second_until(1.0, chain("reclaim"), chain("slow_disk", "low"), blame, used=1.0),
             second_until(2.0, chain("reclaim"), used=1.0),
@@ -235,8 +252,20 @@ def test_early_alarms_are_separated_by_whom_they_blame() -> None:
     assert early == ("reclaim (high, 100 ms/s): about reclaim",) * 2  # it opened twice
     assert disturbed == ("cpu_contention (high, 100 ms/s): about cpu_contention",)
     # Without use by the outsider the chain counts, whatever follows.
-    early, disturbed = early_alarms([second_until(1.0, blame), second_until(2.0, blame, used=1.0)], TRIAL)
+    early, disturbed = alarms_in([second_until(1.0, blame), second_until(2.0, blame, used=1.0)], TRIAL)
     assert (len(early), disturbed) == (1, ())
+
+
+def test_alarms_of_other_causes_during_a_fault_are_wrong() -> None:
+    right = chain("cpu_contention", blames=HOG)
+    told = judged(
+        Truth(VICTIM, HOG),
+        second_until(9.5, chain("slow_disk", since=5.0)),
+        second_until(11.0, right, chain("reclaim"), chain("own_threads", "low")),
+        second_until(12.0, right, chain("oom_kill", blames=OTHER), used=1.0),
+    )
+    assert told.early == ("slow_disk (high, 100 ms/s): about slow_disk",)
+    assert told.wrong == ("reclaim (high, 100 ms/s): about reclaim",)
 
 
 def outcome(cause: str, found: str, *, blamed: bool | None = None, seed: int = 1) -> Outcome:
@@ -366,12 +395,13 @@ def test_trials_alternate_and_their_length_is_known() -> None:
     options = command.parser().parse_args(["--group", "devices", "--cause", "oom_kill", "--trials", "2"])
     trials, minutes = command.planned(options)
     causes = ["oom_kill", *GROUPS["devices"]]
-    assert (trials, minutes) == ([(cause,) for cause in causes * 2], 0.0)
+    assert [tuple(fault.name for fault in trial) for trial in trials] == [(cause,) for cause in causes * 2]
+    assert minutes == 0.0
     assert {cause for group in GROUPS.values() for cause in group} == set(FAULTS)
     trials, minutes = command.planned(command.parser().parse_args(["--quick"]))
     assert (len(trials), minutes) == (len(FAULTS) + 1, 1.0)
     fault = FAULTS["oom_kill"]
-    assert command.trial_seconds(("oom_kill",)) > fault.healthy_seconds + fault.watch_seconds
+    assert command.trial_seconds((fault,)) > fault.healthy_seconds + fault.watch_seconds
 
 
 def test_the_document_lists_every_injected_fault() -> None:

@@ -42,7 +42,7 @@ class ScriptedRule:
         ticks = range(round(facts.window.start), round(facts.window.end))
         share = sum(self.losses[tick] if tick < len(self.losses) else 0.0 for tick in ticks) / len(ticks)
         if share > 0.05:
-            yield suspicion(self.cause, share * 1e9)
+            yield replace(suspicion(self.cause, share * 1e9), small=share < 0.1)
 
 
 def suspicion(cause: str, lost_ns_per_s: float, tenant: str = TRAIN, about: str = "") -> Suspicion:
@@ -69,6 +69,10 @@ def open_at(looks: Sequence[Window]) -> list[bool]:
         pytest.param((0, 0.6, 0, 0.6, 0, 0), "...XXX", id="two of three windows"),
         pytest.param((0, 0.3, 0, 0, 0.3, 0, 0, 0.3, 0), ".....XXXX", id="steps longer than windows"),
         pytest.param((0.02,) * 8, "........", id="too little"),
+        pytest.param((0.08,) * 8, "....XXXX", id="a small loss that lasts"),
+        pytest.param((0.08,) * 3 + (0,) * 4, ".......", id="a small loss that ends"),
+        pytest.param((0.12, 0.12, 0.07, 0.08, 0.07, 0.06), ".XXXXX", id="a loss that becomes small"),
+        pytest.param((0.12, 0.07, 0.12, 0.07), "..XX", id="a loss that varies"),
     ],
 )
 def test_a_chain_opens_and_closes(losses: tuple[float, ...], expected: str) -> None:
@@ -84,6 +88,15 @@ def test_an_event_opens_a_chain_at_once_and_stays_for_a_minute() -> None:
 
 def test_one_long_window_opens_a_chain() -> None:
     assert open_at(ticks(Diagnosis(rules=[ScriptedRule(*[0.5] * 10)]), 1, seconds=5.0)) == [True]
+
+
+def test_only_a_window_as_long_as_a_lasting_loss_opens_a_chain_of_a_small_one() -> None:
+    rule = ScriptedRule(*[0.08] * 10)
+    assert open_at(ticks(Diagnosis(rules=[rule]), 1, seconds=5.0)) == [False]
+    assert open_at(ticks(Diagnosis(rules=[rule]), 1, seconds=7.0)) == [True]
+    assert [len(explain(window([row()], start=0.0, seconds=length), rules=[rule])) for length in (5, 7)] == [
+        *(0, 1)
+    ]
 
 
 def test_short_windows_are_merged_until_they_open_a_chain() -> None:
@@ -159,6 +172,9 @@ def test_a_small_loss_beside_a_large_one_is_a_factor_of_it() -> None:
     factor = chain.links[-1]
     assert (factor.role, factor.tenant) == ("factor", BATCH)
     assert factor.share == pytest.approx(0.1)
+    lasting = replace(suspicion("own_threads", 0.08e9), small=True)
+    (chain,) = explain(window([row()]), rules=[several(lasting, suspicion("cpu_contention", 0.12e9))])
+    assert (chain.cause, chain.links[-1].role) == ("cpu_contention", "factor")
     other_tenant = replace(small, tenant=BATCH)
     chains = explain(window([row()]), rules=[several(other_tenant, suspicion("cpu_contention", 0.6e9))])
     assert len(chains) == 2
@@ -273,6 +289,18 @@ def test_a_process_on_two_devices_counts_once_in_its_workload() -> None:
     ((*_, rate, _running), *none) = (entry[:9] for entry in normals.to_plain()["workloads"])
     assert not none
     assert rate == pytest.approx(600)
+
+
+def test_a_small_loss_does_not_become_the_baseline() -> None:
+    def tick(start: float, stolen_ms: float) -> Window:
+        gap = row(running=990 - stolen_ms, lock=stolen_ms)
+        charged = made.charge("lock", stolen_ms, 900, culprit_process="other")
+        return window([row("cudaLaunchKernel", 10, running=5), gap], start=start, charges=[charged])
+
+    diagnosis = Diagnosis()
+    looks = [diagnosis.add(tick(at, 1)) for at in range(4)]
+    looks += [diagnosis.add(tick(at, 80)) for at in range(4, 30)]
+    assert "".join("X" if is_open else "." for is_open in open_at(looks)[4:]) == "...." + "X" * 22
 
 
 def test_a_wait_as_long_as_its_baseline_is_no_fault_and_a_longer_one_is() -> None:

@@ -1,4 +1,5 @@
-"""Makes steps on the device; another Python thread computes while number 0 of the control file is above 0."""
+"""Makes steps on the device; another Python thread computes for a part of every 200 ms. Number 0 of the
+control file is that part, 0 to 1."""
 
 import threading
 import time
@@ -11,11 +12,12 @@ def compute() -> None:
     """Computes in Python, which holds the interpreter's lock."""
     number = 0
     while True:
-        if not control.number():
-            time.sleep(0.05)
-            continue
-        for _ in range(100_000):
-            number = (number * 1103515245 + 12345) & 0x7FFFFFFF
+        until = time.monotonic() + 0.2 * control.number()
+        while time.monotonic() < until:
+            for _ in range(1_000):
+                number = (number * 1103515245 + 12345) & 0x7FFFFFFF
+        if control.number() < 1.0:
+            time.sleep(0.2 * (1.0 - control.number()))
 
 
 threading.Thread(target=compute, name="metrics", daemon=True).start()

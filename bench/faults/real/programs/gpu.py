@@ -3,6 +3,8 @@
 import ctypes
 import os
 
+import control
+
 _RUNTIME = ctypes.CDLL(os.environ["CUDART"])
 _SIZE = 1 << 20
 _HOST = ctypes.create_string_buffer(_SIZE)
@@ -24,3 +26,4 @@ def step(launches: int = 20) -> None:
     for _ in range(launches):
         _RUNTIME.cudaLaunchKernel(_KERNEL, _ONE, _ONE, None, ctypes.c_size_t(0), None)
     _RUNTIME.cudaStreamSynchronize(None)
+    control.count_step()

@@ -9,6 +9,7 @@ import pytest
 
 from stalltop.diagnosis.engine import Diagnosis, explain
 from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host.waits import waits
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.model.chain import Chain
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
@@ -69,6 +70,43 @@ def test_threads_sharing_a_stopped_cpu_all_wait_for_the_quota() -> None:
         cpus=(100, 100),
     )
     assert losses(one) == {"cfs_throttling": 5_600}
+
+
+@pytest.mark.parametrize(
+    ("ms", "found"),
+    [
+        pytest.param(120, [("cpu_contention", False)], id="plain"),
+        pytest.param(80, [("cpu_contention", True)], id="reported if it lasts"),
+        pytest.param(40, [], id="usual on a busy host"),
+    ],
+)
+def test_a_small_loss_is_marked_as_such(ms: float, found: list[tuple[str, bool]]) -> None:
+    gap = row(HOST_GAP, 40, running=990 - ms, runqueue=ms)
+    one = window([LAUNCHES, gap], charges=[charge("runqueue", ms, 900)], cpus=(100, 100))
+    assert [(each.cause, each.small) for each in waits(Facts(one))] == found
+
+
+def test_what_has_evidence_of_its_own_is_never_small() -> None:
+    gap = row(HOST_GAP, 40, running=960, runqueue=30)
+    (found,) = waits(Facts(window([LAUNCHES, gap], tenants=[stopped(30)])))
+    assert (found.cause, found.small) == ("cfs_throttling", False)
+
+
+@pytest.mark.parametrize(
+    ("queued_ms", "service_ms", "found"),
+    [
+        pytest.param(110, 10, ["slow_disk"], id="held back before the device"),
+        pytest.param(10, 110, [], id="a fast device, a seventh of the time"),
+    ],
+)
+def test_a_limit_makes_short_requests_slow(queued_ms: float, service_ms: float, found: list[str]) -> None:
+    one = window(
+        [LAUNCHES, row(HOST_GAP, 100, running=850, disk=140)],
+        evidence=Evidence(
+            block_io=(io(TRAIN, 100, "train.py", service_ms, queued_ms=queued_ms, requests=100),)
+        ),
+    )
+    assert [each.cause for each in waits(Facts(one))] == found
 
 
 def loses_segments(one: Window, pid: int) -> Window:
