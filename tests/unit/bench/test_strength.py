@@ -24,7 +24,7 @@ from bench.faults.trial import lost_share
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.model.errors import StalltopError, UsageError
 
-DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs/faults.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs/faults.md"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
