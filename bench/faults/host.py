@@ -87,9 +87,9 @@ def interrupts(stage: Stage) -> Iterator[Truth]:
     stage.closing(flooder.close)
     link.steer(cpu)
     _pin(flooder, set(others) or {cpu})
-    pause_us = stage.whole("pause_us", 20, 200)
+    burst = stage.whole("packets", 512, 2048)
     yield Truth(victim)
-    flooder.start(f"@flood:{link.here}:9:256 ~{pause_us}")
+    flooder.start(f"@flood:{link.here}:9:{burst} ~50")
 
 
 @fault("slow_disk", common=True)
