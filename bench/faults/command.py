@@ -17,7 +17,7 @@ from bench.faults.catalogue import GROUPS
 from bench.faults.fault import FAULTS, Fault
 from bench.faults.graded import GRADED, REHEARSAL_SECONDS, STRENGTHS
 from bench.faults.healthy import run_healthy
-from bench.faults.judging import MOST_OUTSIDE, Outcome
+from bench.faults.judging import Outcome
 from bench.faults.real import environment
 from bench.faults.results import PLACES, Results
 from bench.faults.score import Healthy
@@ -302,7 +302,7 @@ def _tell(number: int, of: int, found: Sequence[Outcome], seconds: float) -> Non
         )
         if outcome.open_before:
             said += ", open before"
-        if outcome.strength and outcome.outside_share > MOST_OUTSIDE:
+        if not outcome.quiet:
             said += f", others took {outcome.outside_share:.0%}"
         root = "" if outcome.root_seconds is None else f", root after {outcome.root_seconds:.1f} s"
         early = f", early: {outcome.early}" if outcome.early else ""

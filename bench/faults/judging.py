@@ -18,7 +18,9 @@ from stalltop.model.window import Window
 _SHORT_ID: Final = 12
 """Characters of a container's id that stand for its name if it has none."""
 MOST_OUTSIDE: Final = 0.03
-"""Part of the victim's time that others may take in a trial of chosen strength."""
+"""Part of the victim's time that processes outside may take in a trial of chosen strength."""
+MOST_OUTSIDE_OF_STRENGTH: Final = 0.25
+"""The same in proportion to the strength, if that is more."""
 _RECENT_LOOKS: Final = 8
 """Number of windows that are kept: more than the diagnosis looks back."""
 
@@ -78,10 +80,16 @@ class Outcome:
 
     @property
     def scored(self) -> bool:
-        """Returns whether it counts: it could be set up, and its cause was not found before it began. A fault
-        of chosen strength counts only on a quiet host: else others take more of the victim's time."""
-        quiet = not self.strength or self.outside_share <= MOST_OUTSIDE
-        return not self.error and not self.open_before and quiet
+        """Returns whether it counts: it could be set up, its cause was not found before it began, and the
+        host was quiet enough."""
+        return not self.error and not self.open_before and self.quiet
+
+    @property
+    def quiet(self) -> bool:
+        """Returns whether the victim lost what it lost to the fault, as far as its strength was chosen, and
+        not to processes outside of the trial."""
+        most = max(MOST_OUTSIDE, MOST_OUTSIDE_OF_STRENGTH * self.strength)
+        return not self.strength or self.outside_share <= most
 
     @property
     def right(self) -> bool:

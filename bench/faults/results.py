@@ -110,7 +110,7 @@ class Results:
         lines = [
             f"* `{outcome.fault}`, seed {outcome.seed}{_noted(outcome)}: {_what(outcome)}"
             for outcome in self.outcomes
-            if not outcome.right
+            if not outcome.right and outcome.quiet
         ]
         lines += [f"* before `{one.cause}`: {said}" for one in self.outcomes for said in one.early]
         lines += [
@@ -144,8 +144,6 @@ def _noted(outcome: Outcome) -> str:
 def _what(outcome: Outcome) -> str:
     if outcome.error:
         return f"not set up: {outcome.error}"
-    if outcome.strength and not outcome.scored:
-        return f"not counted: processes outside of the trial took {outcome.outside_share:.0%} of its time"
     if outcome.open_before:
         return "not counted: its cause was reported before the fault began"
     said = "; ".join(outcome.said) or "no problem was reported"

@@ -221,7 +221,9 @@ def test_the_share_that_outsiders_took_is_measured_before_and_after() -> None:
     told = judged(Truth(VICTIM, HOG), *looks)
     assert told.outside_share == pytest.approx(0.1)
     assert told.scored
+    # Others took more than the fault was meant to, or a small part of it.
     assert not replace(told, strength=0.05).scored
+    assert replace(told, strength=0.8).scored
 
 
 def test_blaming_others_for_the_victims_own_fault_is_wrong() -> None:
