@@ -102,6 +102,10 @@ class ThreadGraph:
         uses = self._facts.process(one), self._facts.process(other)
         return not {one, other} & {use.parent_pid for use in uses if use is not None}
 
+    def is_local(self, pid: int) -> bool:
+        """Returns whether a process is known to receive data of this host only."""
+        return pid in self._local
+
     def servers_of(self, pid: int) -> tuple[str, ...]:
         """Returns servers of other hosts that a process may wait for, as ``address:port``."""
         return self._servers.get(pid, ())
