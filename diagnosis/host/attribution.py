@@ -206,7 +206,7 @@ class Attribution:
             left -= edge.ns - rest.ns
             if self._explained(row, wait, rest):
                 left -= rest.ns
-        if part == "network" and loses_segments(self._facts, row.key.pid):
+        if part == "network" and self._loses_segments(row.key.pid):
             self._losses.add("tcp_retransmits", wait, part, left, {})
         elif part == "network" and self._graph.asks_elsewhere(row.key.pid):
             elsewhere = sum(edge.ns for edge in scaled if not edge.waker.pid)
@@ -285,6 +285,11 @@ class Attribution:
             return True
         return False
 
+    def _loses_segments(self, pid: int) -> bool:
+        """Returns whether connections of a process keep losing segments. A busy host sends segments again
+        on the way to the same host, too, but none was lost."""
+        return not self._graph.is_local(pid) and loses_segments(self._facts, pid)
+
     def _is_child(self, who: Who) -> bool:
         worker = self._facts.process(who.pid)
         return worker is not None and worker.parent_pid == self._victim.pid
@@ -328,7 +333,7 @@ class Attribution:
                 in_turn = sum(edge.ns for edge in found if self._is_turn(wait, edge))
                 turns += in_turn
                 edges[part] = [edge for edge in found if self._leads_on(wait, edge)]
-                lossy = part == "network" and loses_segments(self._facts, worker.pid)
+                lossy = part == "network" and self._loses_segments(worker.pid)
                 part_ns = part_ns - in_turn if lossy else sum(edge.ns for edge in edges[part])
             if part_ns > 0:
                 busy[part] = part_ns
@@ -371,7 +376,7 @@ class Attribution:
             explained = sum(
                 edge.ns for edge in scaled_edges(edges, ns) if self._waits_too(wait, worker, edge)
             )
-            if part == "network" and loses_segments(self._facts, worker.pid):
+            if part == "network" and self._loses_segments(worker.pid):
                 self._losses.add("tcp_retransmits", wait, part, ns - explained, {})
         elif self._graph.are_ranks(self._victim.pid, worker.pid):
             self._rank_waits.add(wait, part, ns)

@@ -112,6 +112,10 @@ class ThreadGraph:
         uses = self._facts.process(one), self._facts.process(other)
         return not {one, other} & {use.parent_pid for use in uses if use is not None}
 
+    def is_local(self, pid: int) -> bool:
+        """Returns whether a process is known to receive data of this host only."""
+        return pid in self._local
+
     def of_row(
         self, pid: int, layer: str, operation: str, part: str, most_ns: float = math.inf
     ) -> list[Edge]:

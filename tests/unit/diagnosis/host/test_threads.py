@@ -521,3 +521,12 @@ def test_many_threads_that_wake_each_other_are_followed_in_time() -> None:
     graph._work = counting  # type: ignore[assignment,method-assign]
     graph.losses()
     assert 40 <= counted < 40 * 40 * 10
+
+
+def test_nothing_is_lost_on_the_way_to_the_same_host() -> None:
+    made = seen(wait(CALLER, "network", NOBODY, 700), network=700)
+    sent_again = (ProcessUse(TRAIN, 100, "train.py", retransmits_v4=50),)
+    made = replace(made, evidence=replace(made.evidence, processes=sent_again))
+    assert set(lost(made)) == {"tcp_retransmits"}
+    here = replace(made.evidence.threads, local=(100,))
+    assert not lost(replace(made, evidence=replace(made.evidence, threads=here)))
