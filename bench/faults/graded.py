@@ -45,7 +45,7 @@ _SYNC_MS: Final = 5.0
 _ROUND_US: Final = 200_000
 """Length of a round of faults that come and go."""
 _HELD_US: Final = 12_000
-"""How long a lock is held each time."""
+"""How long a lock is held each time, at least."""
 _READ_BYTES: Final = 131_072
 _HIGHEST_PRIORITY: Final = -20
 
@@ -163,14 +163,17 @@ def slow_disk(stage: Stage) -> Harm:
 
 @graded("lock_contention")
 def lock_contention(stage: Stage) -> Harm:
-    """A process of another tenant holds a lock for 12 ms at a time, which the victim takes in every step."""
+    """A process of another tenant holds a lock for 12 ms or more at a time, which the victim takes in every
+    step."""
     victim, holder = stage.tenant("victim"), stage.tenant("holder")
     caller = trainer(stage, victim, before="@lock:shared:100", sync_ms=_SYNC_MS)
     other = stage.process(holder, "checkpointer")
 
-    def inject(share: float, _: float) -> None:
+    def inject(share: float, step_seconds: float) -> None:
         if share:
-            other.start(f"@lock:shared:0:{_HELD_US} ~{int(_HELD_US / share) - _HELD_US}")
+            # The victim makes a step in every pause, so that short rounds take no more than half of its time.
+            held_us = max(_HELD_US, int(step_seconds * 1e6 * share / (1 - share)))
+            other.start(f"@lock:shared:0:{held_us} ~{int(held_us / share) - held_us}")
         else:
             other.stop()
 

@@ -71,6 +71,11 @@ class Results:
             "healthy": [asdict(one) for one in self.healthy],
         }
 
+    @property
+    def quiet(self) -> list[Outcome]:
+        """Returns the outcomes that processes outside of the trials did not disturb too much."""
+        return [outcome for outcome in self.outcomes if outcome.quiet]
+
     def tables(self) -> list[TextTable]:
         """Returns the outcomes as tables."""
         one = [outcome for outcome in self.outcomes if not outcome.others and not outcome.strength]
@@ -84,12 +89,12 @@ class Results:
         if several:
             made.append(table(several, "faults: two tenants, a fault each, at the same time"))
         if self.outcomes or self.healthy:
-            made.append(false_alarms(self.outcomes, self.healthy))
+            made.append(false_alarms(self.quiet, self.healthy))
         return made
 
     def text(self) -> str:
         """Returns Markdown: the command, time and machine, the tables, and every wrong trial and alarm."""
-        done = len({(outcome.seed, outcome.others or outcome.fault) for outcome in self.outcomes})
+        done = len({(outcome.seed, outcome.others or outcome.fault) for outcome in self.quiet})
         if any(outcome.others for outcome in self.outcomes):
             done = len({outcome.seed for outcome in self.outcomes})
         minutes = sum(one.seconds for one in self.healthy) / 60
@@ -109,14 +114,14 @@ class Results:
     def _failures(self) -> str:
         lines = [
             f"* `{outcome.fault}`, seed {outcome.seed}{_noted(outcome)}: {_what(outcome)}"
-            for outcome in self.outcomes
-            if not outcome.right and outcome.quiet
+            for outcome in self.quiet
+            if not outcome.right
         ]
-        lines += [f"* before `{one.cause}`: {said}" for one in self.outcomes for said in one.early]
+        lines += [f"* before `{one.cause}`: {said}" for one in self.quiet for said in one.early]
         lines += [
             f"* besides `{one.cause}`{_noted(one)}: {said}"
-            for one in self.outcomes
-            if one.strength and one.scored
+            for one in self.quiet
+            if one.strength
             for said in one.wrong
         ]
         lines += [f"* healthy: {said}" for one in self.healthy for said in one.alarms]

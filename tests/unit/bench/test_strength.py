@@ -224,6 +224,7 @@ def test_the_document_gets_the_table_and_the_figure(tmp_path: Path) -> None:
     assert "faults: one at a time" not in text
     assert "* `gil`, seed 1, 5%: found nothing" in text
     assert "* besides `gil`, 10%: reclaim" in text
+    assert "disturbed, and not counted: 2 trials" in text
     assert (tmp_path / "images/strength.svg").read_text() == drawing(points(TRIALS))
 
 
