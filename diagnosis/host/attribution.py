@@ -31,6 +31,9 @@ CHANGED_WORKER: Final = 0.2
 """Part of a worker's time on unusual things from which on these are why it is late."""
 MOST_LINKS: Final = 6
 """Maximum number of threads followed in a row: as many as the kernel side follows."""
+LEAST_FOLLOWED_NS: Final = 1_000_000
+"""Part of a wait, ns of the window, that is not followed further from the second thread on: many threads that
+wake each other have very many paths."""
 BUSY_WORKER: Final = 0.5
 """Part of a worker's time spent on work, or on waits with a known reason, below which the worker itself waits
 for work."""
@@ -257,6 +260,8 @@ class Attribution:
         False if its own time does not show why."""
         work = self._graph.work_of(thread)
         if work is None or thread in wait.threads or len(wait.threads) >= MOST_LINKS:
+            return False
+        if wait.threads and ns < LEAST_FOLLOWED_NS:
             return False
         worker = _who(thread)
         known = wait.path[-1:] == (worker,) or worker.pid == self._victim.pid

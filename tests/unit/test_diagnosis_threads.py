@@ -349,3 +349,13 @@ def test_waits_and_works_of_several_windows_add_up() -> None:
     assert both.works == (did(PIN, sleep=130, running=1, startup_ms=5),)
     assert both.stops == (Stop(100, STOPPED, SENDER, "SIGSTOP", 12), Stop(100, FROZEN))
     assert (both.asks, both.python) == ((Asks(1, 2), Asks(3, 4)), (100,))
+
+
+def test_many_threads_that_wake_each_other_are_followed_in_bounded_time() -> None:
+    """Without a bound, 24 threads have 24 * 23 * 22 * 21 * 20 * 19 paths."""
+    threads = [ThreadId(TRAIN, 101, "pt_data_worker", tid) for tid in range(200, 224)]
+    between = [wait(a, HAND_OVER, b, 40) for a in threads for b in threads if a is not b]
+    works = tuple(did(thread, running=60, lock=930) for thread in threads)
+    first = [wait(CALLER, "network", thread, 30) for thread in threads]
+    found = lost(seen(*first, *between, works=works, network=720))
+    assert set(found) == {"loader_cpu"}
