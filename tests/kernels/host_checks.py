@@ -98,13 +98,13 @@ def find_stops(host: HostCounts) -> None:
     """Check who sent SIGSTOP to a process and who froze its cgroup."""
     with Cgroups() as cgroups:
         cgroup = cgroups.make(container_path("docker", container_id()))
-        child = subprocess.Popen(["/bin/sleep", str(SECONDS)])
+        child = subprocess.Popen(["/bin/sh", "-c", "read line"], stdin=subprocess.PIPE)
         (cgroup / "cgroup.procs").write_text(str(child.pid))
         child.send_signal(signal.SIGSTOP)
         (cgroup / "cgroup.freeze").write_text("1")
         (cgroup / "cgroup.freeze").write_text("0")
         child.kill()
-        child.wait(SECONDS)
+        child.communicate(timeout=SECONDS)
         host.read()
         inode = cgroup.stat().st_ino
     told = {(stop.tgid, stop.cgroup_id): (stop.by_tgid, stop.signal) for stop in host.stops}

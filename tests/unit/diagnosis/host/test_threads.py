@@ -530,3 +530,13 @@ def test_nothing_is_lost_on_the_way_to_the_same_host() -> None:
     assert set(lost(made)) == {"tcp_retransmits"}
     here = replace(made.evidence.threads, local=(100,))
     assert not lost(replace(made, evidence=replace(made.evidence, threads=here)))
+
+
+def test_many_threads_that_wake_each_other_are_followed_in_bounded_time() -> None:
+    """Without a bound, 24 threads have 24 * 23 * 22 * 21 * 20 * 19 paths."""
+    threads = [ThreadId(TRAIN, 101, "pt_data_worker", tid) for tid in range(200, 224)]
+    between = [wait(a, HAND_OVER, b, 40) for a in threads for b in threads if a is not b]
+    works = tuple(did(thread, running=60, lock=930) for thread in threads)
+    first = [wait(CALLER, "network", thread, 30) for thread in threads]
+    found = lost(seen(*first, *between, works=works, network=720))
+    assert set(found) == {"loader_cpu"}
