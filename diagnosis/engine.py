@@ -175,6 +175,9 @@ class Diagnosis:
             followed.since = before.since
         elif before is not None:
             self._keep(replace(before, id=f"{identity}@{before.since:.0f}"))
+        if followed.chain is not None and followed.chain.severity != "low":
+            # A loss around the threshold keeps its severity, which would otherwise change every second.
+            suspicion = replace(suspicion, small=False)
         followed.chain = chain_of(identity, suspicion, since=followed.since, seen=newest.end)
 
     def _unseen(self, identity: str, followed: _Followed) -> None:

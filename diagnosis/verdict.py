@@ -86,14 +86,14 @@ def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
 
 
 def chain_of(identity: str, suspicion: Suspicion, *, since: float, seen: float) -> Chain:
-    """Returns an open chain."""
+    """Returns an open chain. That of a ``small`` loss has low severity."""
     cause = CAUSES[suspicion.cause]
     effect = suspicion.effect
     return Chain(
         id=identity,
         cause=cause.id,
         title=cause.title,
-        severity=severity_of(cause, suspicion.share),
+        severity="low" if suspicion.small else severity_of(cause, suspicion.share),
         summary=suspicion.summary,
         tenant=suspicion.tenant,
         pid=suspicion.pid or (effect.pid if effect else 0),

@@ -80,6 +80,22 @@ def test_a_chain_opens_and_closes(losses: tuple[float, ...], expected: str) -> N
     assert "".join("X" if is_open else "." for is_open in open_at(looks)) == expected
 
 
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [((0.08,) * 8, "low"), ((0.3, 0.3, 0.08, 0.08), "medium"), ((0.08,) * 6 + (0.3,) * 3, "high")],
+)
+def test_a_loss_that_is_reported_only_because_it_lasts_has_low_severity(
+    losses: tuple[float, ...], expected: str
+) -> None:
+    scripted = ScriptedRule(*losses)
+
+    def rule(facts: Facts) -> Iterator[Suspicion]:
+        return (replace(found, share=found.lost_ns_per_s / 1e9) for found in scripted(facts))
+
+    (chain,) = ticks(Diagnosis(rules=[rule]), len(losses))[-1].chains
+    assert chain.severity == expected
+
+
 def test_an_event_opens_a_chain_at_once_and_stays_for_a_minute() -> None:
     looks = ticks(Diagnosis(rules=[ScriptedRule(0, 0.9, cause="oom_kill")]), 70)
     assert open_at(looks)[:3] == [False, True, True]
