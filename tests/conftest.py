@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator
 
@@ -51,6 +52,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     mark = item.get_closest_marker("quiet_machine")
     if mark is not None:
         assert isinstance(item, pytest.Function)
+        # The result of a coroutine would be dropped, and the test would pass without being run.
+        assert not inspect.iscoroutinefunction(item.obj)
         item.obj = _tried(item, **mark.kwargs)
 
 

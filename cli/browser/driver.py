@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TextIO
 
 from textual import messages
-from textual.drivers._byte_stream import ByteStream
 
 from stalltop.serving.packets import FilePacket, packed_file
 from stalltop.tui.terminal.keyboard import Keyboard, lost
-from stalltop.tui.terminal.textual_internals import PipeDriver
+from stalltop.tui.terminal.textual_internals import ByteStream, PipeDriver
 
 STDIN = 0
 """File descriptor of the pipe from the server."""

@@ -1,6 +1,7 @@
 """All code that uses internals of Textual, and that an update of Textual may break.
 
-``tests/tui/terminal/test_textual_internals.py`` names for each the test that fails if it no longer works.
+``tests/tui/terminal/test_textual_internals.py`` lists every private name with the class of Textual that has
+it, and for everything defined here the tests that fail if it no longer works.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from textual._xterm_parser import BRACKETED_PASTE_END as BRACKETED_PASTE_END
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
+from textual.drivers._byte_stream import ByteStream as ByteStream
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
 from textual.message import Message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -42,6 +43,18 @@ TAKEN: dict[str, type] = {
     "_writer_thread": LinuxDriver,
 }
 """Private names of Textual that stalltop uses, and the class that has each."""
+BEHAVIOUR = {
+    "BRACKETED_PASTE_END": "tui/terminal/test_keyboard.py",
+    "ByteStream": "tui/serving/test_screens.py",
+    "Parser": "tui/terminal/test_keyboard.py",
+    "PipeDriver": "tui/serving/test_screens.py",
+    "QuietApp": "tui/terminal/test_leaving.py",
+    "StoppingDriver": "tui/terminal/test_leaving.py",
+    "drawn": "tui/terminal/test_leaving.py",
+    "queued_writes": "tui/main/test_slow_line.py",
+    "resume_after_suspend_only": "tui/terminal/test_leaving.py",
+}
+"""Tests that fail if what a name of that file does no longer works, by name."""
 OVERRIDDEN = {"_fatal_error", "_handle_exception", "_sigtstp_application"}
 OTHERS = {"_ActionsContainer", "_asdict", "_exit", "_replace"}
 """Names with an underscore outside Textual: documented ones of named tuples and ``os``, and one of argparse
@@ -68,9 +81,24 @@ def test_one_file_uses_exactly_the_listed_private_names() -> None:
         path.relative_to(ROOT).as_posix()
         for path in _files()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and "textual._" in (node.module or "")
+        if isinstance(node, ast.ImportFrom) and re.match(r"textual\.(.*\.)?_", node.module or "")
     }
     assert importing == {TAKEN_BY}
+
+
+def test_every_name_of_the_file_has_tests_of_what_it_does() -> None:
+    tree = ast.parse((ROOT / TAKEN_BY).read_text(encoding="utf-8"))
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    passed_on = {
+        name.asname
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if name.asname == name.name
+    }
+    assert defined | passed_on == BEHAVIOUR.keys()
+    for file in BEHAVIOUR.values():
+        assert (ROOT / "tests" / file).exists(), file
 
 
 def _taken() -> dict[str, set[str]]:

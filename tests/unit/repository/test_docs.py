@@ -11,10 +11,11 @@ import pytest
 from bench.faults.command import parser as faults_parser
 from stalltop.cli import main as cli
 from stalltop.cli.screen_options import FLAGS, add_screen_options
+from tests.unit.repository.test_packaging import folders
 
 ROOT = Path(__file__).resolve().parents[3]
 README = ROOT / "README.md"
-DOCUMENTS = sorted([README, *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([README, ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
 OTHERS = {
     *("--cgroupns", "--cpuset-cpus", "--pid", "--privileged", "--quick", "--rm", "--system-site-packages"),
     *("--cuda-graph-sizes", "--gpu-memory-utilization", "--leak-check", "--nonblocking"),
@@ -64,9 +65,8 @@ def test_links_and_paths_exist(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         if "://" not in target:
             assert (document.parent / target).exists(), target
-    for path in re.findall(
-        r"`((?:bpf|probes|model|outputs|widgets|tui|demo|bench|docs|tests)/[\w./]*)`", text
-    ):
+    rooms = "|".join(sorted({*folders(), "bench", "docs", "scripts", "tests"}))
+    for path in re.findall(rf"`((?:{rooms})/[\w./-]*)`", text):
         assert (ROOT / path).exists(), path
 
 

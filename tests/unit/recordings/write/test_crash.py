@@ -37,7 +37,7 @@ LONGEST = 0.03
 
 @contextmanager
 def recorders() -> Iterator[tuple[IO[str], IO[str]]]:
-    """Starts ``record_until_killed`` and yields its input and output."""
+    """Starts ``until_killed`` and yields its input and output."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.unit.recordings.write.until_killed"],
         cwd=Path(__file__).resolve().parents[4],
