@@ -1,5 +1,5 @@
-"""Reads GPU performance monitoring (GPM): how busy the parts of a GPU were between two samples. From Hopper
-on."""
+"""Reads GPU performance monitoring (GPM): how busy the parts of a GPU were between two samples. Only Hopper
+and later GPUs have GPM."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Gpm:
         self._samples.append(ask("nvmlGpmSampleAlloc"))
 
     def read(self, gpu: Any) -> dict[str, float | int]:
-        """Returns fields of ``Device`` since the previous read; none at the first. Raises what ``Asking``
-        does."""
+        """Returns fields of ``Device`` for the time since the previous read; none in the first read. Raises
+        what ``Asking`` does."""
         ask = self._ask
         newest, before = self._samples[self._taken % 2], self._samples[(self._taken + 1) % 2]
         ask("nvmlGpmSampleGet", gpu, newest)

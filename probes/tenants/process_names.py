@@ -7,7 +7,7 @@ from stalltop.probes.tenants.tenants import process_name
 
 
 class ProcessNames:
-    """Names by process id. Used from one thread."""
+    """Gives the names of processes by PID. Used from one thread."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
