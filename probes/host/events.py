@@ -143,7 +143,9 @@ class HostEvents:
             return self._unknown
         if self._loader is None:
             return ("events of the host from the Linux kernel: measured once a process uses CUDA",)
-        return tuple(f"{part.what}: not measured yet, the BPF programs are being loaded" for part in self._parts)
+        return tuple(
+            f"{part.what}: not measured yet, the BPF programs are being loaded" for part in self._parts
+        )
 
     @property
     def loaded(self) -> bool:

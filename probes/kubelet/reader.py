@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 ASK_SECONDS: Final = 5.0
 """Seconds between two questions to the kubelet."""
 SOON_SECONDS: Final = 1.0
-"""Seconds to the next question if an allocation has no certain pod yet, or an unknown pod makes calls."""
+"""Seconds to the next question to the kubelet if an allocation has no certain pod yet, or an unknown pod
+makes calls."""
 SOON_TIMES: Final = 8
-"""Maximum number of such early questions in a row; after them the usual time applies."""
+"""Maximum number of questions in a row after ``SOON_SECONDS``; then ``ASK_SECONDS`` applies."""
 IDLE_SECONDS: Final = 15.0
 """Seconds between two checks of a host without a kubelet."""
 ALLOCATABLE_SECONDS: Final = 60.0
@@ -32,7 +33,7 @@ ALLOCATABLE_SECONDS: Final = 60.0
 STALE_SECONDS: Final = 30.0
 """Age from which an answer is reported as old, s."""
 FORGOTTEN_SECONDS: Final = 300.0
-"""Age from which an answer is no longer shown, s, unless its pods are known to be there still."""
+"""Age from which an allocation is no longer shown, s, unless its pod is known to exist still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class KubeletReader:
         self._began = clock()
         self._answer = _Answer()
         self._named: dict[str, tuple[Tenant, Tenant]] = {}
-        """Tenants without and with what is known of their pods."""
+        """By tenant id: the tenant that was given, and that tenant with what is known of its pod."""
         self._named_by = self._answer
         self._looked_for: set[str] = set()
         """Pods that make calls and that no source has listed: an early question was asked for them."""
@@ -134,7 +135,7 @@ class KubeletReader:
         while not self._stop.is_set():
             began = self._clock()
             self._answer = self._poll.look(self._answer)
-            # If answers take long, the pause is as long as the question.
+            # If a question takes long, the pause after it is as long.
             self._stop.wait(max(SOON_SECONDS, self._clock() - began))
             self._wake.wait(self._poll.pause - SOON_SECONDS)
             self._wake.clear()
@@ -149,7 +150,8 @@ class _Poll:
         self._clock = clock
         self._pods: PodReader | None = None
         self._before: Pods | None = None
-        """The pods before the kubelet is asked: those read after the previous question."""
+        """Pods as they were before the next question to the kubelet: those read after the previous question.
+        None if they have to be read first."""
         self._binder = Binder()
         self._unsure: set[tuple[str, str, str]] = set()
         """Containers whose pods were uncertain the last time."""

@@ -9,7 +9,8 @@ the stack, or jumps away.
 
 A jump back to between the first byte and the probe (a loop around the function's first instructions) would
 count one call several times. Such a function is probed on its first byte, which only a loop over the whole
-function would reach again (one that has saved nothing on the stack: no function of these libraries).
+function would reach again. No function of these libraries has such a loop, because it would have to save
+nothing on the stack.
 
 This module is for x86-64; ``probes.libraries.placement_aarch64`` is for aarch64.
 """

@@ -102,7 +102,9 @@ class Asking:
         call = getattr(nvml, function, None)
         known = [getattr(nvml, a) if isinstance(a, str) and a.startswith("NVML_") else a for a in arguments]
         if call is None:
-            raise NvmlCallError("these bindings are too old to ask", lasting=True, unsupported=True)
+            raise NvmlCallError(
+                "the nvidia-ml-py bindings are too old for this call", lasting=True, unsupported=True
+            )
         cost = self._costs.setdefault(function, _Durations())
         began = self._timer()
         failed = True

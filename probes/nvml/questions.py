@@ -81,7 +81,7 @@ def fans(ask: Asking, gpu: Any) -> Answer:
     """Returns the speed of the fastest fan, in percent."""
     number = min(int(ask("nvmlDeviceGetNumFans", gpu)), 16)
     if not number:
-        raise NvmlCallError("it has none", lasting=True, unsupported=True)
+        raise NvmlCallError("the board has none", lasting=True, unsupported=True)
     return (max(int(ask("nvmlDeviceGetFanSpeed_v2", gpu, fan)) for fan in range(number)),)
 
 
@@ -152,7 +152,7 @@ def links(ask: Asking, gpu: Any) -> Answer:
     [links] = field_values(ask, gpu, "links")
     number = min(int(links or 0), 64)
     if not number:
-        raise NvmlCallError("it has none", lasting=True, unsupported=True)
+        raise NvmlCallError("the board has none", lasting=True, unsupported=True)
     return number, sum(1 for link in range(number) if _is_up(ask, gpu, link))
 
 
