@@ -24,8 +24,8 @@ some ms."""
 HANG_SECONDS: Final = 5.0
 """Seconds after which a read is given up."""
 MOST_HANGING: Final = 4
-"""Maximum number of hanging reads for which a new thread is started. If one more read hangs, no further
-process is read."""
+"""Maximum number of hanging reads for which a new thread is started. If one more read hangs, no process is
+read until that read returns."""
 
 _MPS_PIPES: Final = "CUDA_MPS_PIPE_DIRECTORY"
 _MPS_PIPES_DEFAULT: Final = "/tmp/nvidia-mps"
@@ -77,7 +77,7 @@ class Sights:
         self._new_aside()
 
     def begin(self) -> None:
-        """Begins a new window, and with it a new time to wait."""
+        """Begins a new window, with a new time limit for waiting."""
         self._left = self._patience
 
     def of(self, program: Program) -> Sight | None:

@@ -52,8 +52,8 @@ class VisibleGpu(NamedTuple):
 
 
 def gpus_of(devices: Sequence[Device]) -> tuple[VisibleGpu, ...]:
-    """Returns what decides on visibility of each of ``devices``, in the order of their PCI bus ids, which is
-    also NVML's order."""
+    """Returns, for each of ``devices``, the facts that decide whether programs see it. Their order is that of
+    the PCI bus ids, which is also NVML's order."""
     return tuple(
         VisibleGpu(
             device.label,

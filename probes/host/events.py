@@ -1,9 +1,9 @@
 """Reads what the Linux kernel reports of the host: block I/O, reclaim, OOM kills, retransmits, forks and
 exits, stops.
 
-Runs the programs of ``bpf/host.c``. Each part of them needs members of some kernel structs and some
-tracepoints; if the Linux kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says
-so.
+Runs the programs of ``bpf/host.c``. Each part of the programs needs members of some kernel structs and some
+tracepoints. If the Linux kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says
+which.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RawBlockIo(NamedTuple):
     """Block I/O requests of one process or cgroup to one device in one direction, since the previous read."""
 
     tgid: int
-    """Process that submitted them; 0 if a kernel thread did."""
+    """Process that submitted the requests; 0 if a kernel thread did."""
     cgroup_id: int
     """v2 id of the process's cgroup; if tgid is 0, id of the block controller's cgroup, v1 or v2 (0:
     none)."""
@@ -51,7 +51,7 @@ class RawBlockIo(NamedTuple):
     service_ns: int
     max_ns: int
     idle_ns: int
-    """If tgid is 0: how long the cgroup had no request under way before these were submitted."""
+    """How long the cgroup had no request under way before these were submitted. Known only if tgid is 0."""
 
 
 class RawUse(NamedTuple):
@@ -82,7 +82,7 @@ class RawVictim(NamedTuple):
     """A process that the Linux kernel chose to kill for lack of memory."""
 
     pid: int
-    """0 if its PID is not known in this PID namespace."""
+    """PID of the process; 0 if it is not known in this PID namespace."""
     name: str
     """Name of the process; '' if the Linux kernel does not report it."""
     cgroup_id: int
@@ -91,7 +91,8 @@ class RawVictim(NamedTuple):
 
 
 class RawStop(NamedTuple):
-    """What a process stopped: another process by a signal, or a cgroup by the freezer of v2."""
+    """A process that another process stopped by a signal, or a cgroup that a process stopped by the freezer
+    of cgroup v2."""
 
     tgid: int
     """The stopped process; 0 for a cgroup."""
@@ -203,7 +204,7 @@ class HostEvents:
         unknown: list[str] = []
         try:
             self._load_parts(unknown)
-        except Exception as error:  # Any failure costs only these figures.
+        except Exception as error:  # Any failure costs only the host's events.
             unknown.append(f"what the host does to its processes: {error}")
         self._unknown = tuple(unknown)
         self._done = True
@@ -219,7 +220,7 @@ class HostEvents:
                 if len(parts) == 1 or reason.remedy:
                     unknown += [f"{part.what}: {reason.reason}" for part in parts]
                 if reason.remedy:
-                    return  # The same reason holds for every part.
+                    return  # Each part by itself would fail for the same reason.
                 continue
             if not self._keep(loaded) or len(parts) > 1:
                 return
@@ -258,7 +259,7 @@ def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dic
     try:
         offsets |= _offsets(types, BLOCK_CGROUP)
     except NoBtfError as reason:
-        unknown.append(f"for which tenant kernel threads write data back: {reason}")
+        unknown.append(f"tenants whose data kernel threads write back: {reason}")
     return known, offsets
 
 
@@ -314,7 +315,8 @@ class _Loaded:
             for part in parts:
                 links += _attached(part, fds, unknown)
         finally:
-            # A link keeps its program alive, and a program its maps.
+            # A link keeps its program alive, and a program its maps: the descriptors of programs are not
+            # needed any more.
             for name in fds.keys() - {*maps, _DROPPED}:
                 os.close(fds.pop(name))
         return cls({name: (fds[name], *kinds) for name, kinds in maps.items()}, fds[_DROPPED], links)

@@ -29,7 +29,7 @@ _OVER: Final = ("Succeeded", "Failed")
 
 
 class PodsApi:
-    """Reads the list repeatedly. Used from one thread."""
+    """Reads the kubelet's list of pods repeatedly. Used from one thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

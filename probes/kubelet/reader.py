@@ -38,7 +38,7 @@ FORGOTTEN_SECONDS: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class KubeletAnswer:
-    """What is known for a window."""
+    """What is known of pods and allocations, for one window."""
 
     tenants: dict[str, Tenant]
     """The given tenants, with what is known of their pods."""
@@ -52,7 +52,7 @@ class KubeletAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What is known at one time; replaced as a whole."""
+    """What is known of pods and allocations at one time. A new answer replaces it as a whole."""
 
     allocations: tuple[Allocation, ...] = ()
     clock: float | None = None
@@ -142,8 +142,8 @@ class KubeletReader:
 
 
 class _Poll:
-    """Asks the questions, and keeps what one question needs of the one before. Used from the background
-    thread."""
+    """Asks the kubelet and the sources of pods, and keeps what one question needs of the question before.
+    Used from the background thread."""
 
     def __init__(self, root: Path, clock: Callable[[], float]) -> None:
         self._root = root
@@ -163,7 +163,7 @@ class _Poll:
         """Seconds until the next question."""
 
     def look(self, last: _Answer) -> _Answer:
-        """Returns what is known now. Never raises."""
+        """Asks once, and returns what is known then; ``last`` is the answer before. Never raises."""
         try:
             if not kubelet_folder(self._root).exists():
                 self.pause, self._before = IDLE_SECONDS, None

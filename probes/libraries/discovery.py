@@ -72,12 +72,13 @@ class Libraries:
         self._traced: frozenset[int] = frozenset()
 
     def start(self) -> None:
-        """Probes what is in use now. On a host with many thousands of processes the first updates do the
-        rest."""
+        """Probes the files that are in use now. On a host with many thousands of processes the first calls of
+        ``update`` do the rest."""
         self._update(START_SECONDS)
 
     def update(self) -> None:
-        """Probes files that came into use since, and removes probes of files that are not used any more.
+        """Probes files that came into use since the previous call, and removes probes of files that are not
+        used any more.
 
         Costs next to nothing if nothing changed.
         """

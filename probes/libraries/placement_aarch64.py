@@ -17,7 +17,8 @@ from typing import Final
 
 _WORD: Final = 4
 _MAX_INSTRUCTIONS: Final = 8
-"""Maximum number of instructions in the prologue. If none of them is simulated, the first byte is as good."""
+"""Maximum number of instructions that are searched. If the Linux kernel simulates none of them, the probe is
+placed on the first one that is not a load relative to the program counter."""
 _LOOP_BYTES: Final = 4096
 """How far into a function backward jumps are searched for, bytes, as in ``placement``."""
 

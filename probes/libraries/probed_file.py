@@ -55,7 +55,8 @@ class ProbedFile:
     """
 
     def __init__(self, fd: int, version: Version, mapping: Mapping, attach: Attach) -> None:
-        """Reads the file open at ``fd`` and probes it. Raises nothing that is caused by the file."""
+        """Reads the file open at ``fd`` and probes it. Never raises because of the file: ``problem`` tells
+        what is wrong."""
         self.version = version
         self.path = clean(mapping.path) + (" (deleted)" if mapping.deleted else "")
         self.users: set[int] = set()
@@ -85,7 +86,7 @@ class ProbedFile:
 
     @property
     def probed(self) -> bool:
-        """Returns whether its functions are counted."""
+        """Returns whether functions of the file are counted."""
         return self.probes is not None
 
     def is_rewritten(self) -> bool:

@@ -54,7 +54,7 @@ class _PendingCall(NamedTuple):
     device: int
     start_ns: int
     end_ns: int | None
-    """When its thread ended inside it; None while the call is open."""
+    """When the thread ended inside the call (CLOCK_MONOTONIC); None while the call is open."""
 
 
 class Activities:

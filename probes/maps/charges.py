@@ -37,8 +37,8 @@ has finished with it long before."""
 class Charges:
     """Reads the charges in the Linux kernel. Used from one thread at a time.
 
-    ``charges`` is the mapped array (``layout.CHARGE``); ``charge_of`` and ``free_charges`` are descriptors of
-    these maps.
+    ``charges`` is the mapped array (``layout.CHARGE``); ``charge_of`` and ``free_charges`` are file
+    descriptors of the BPF maps with these names.
     """
 
     def __init__(

@@ -42,7 +42,8 @@ _FINE: Final = 4
 threshold: 8 steps per octave."""
 _STEPS: Final = COUNTERS >> _FINE
 _LOWEST: Final = np.append(lowest_ns(np.arange(_STEPS) << _FINE), np.iinfo(np.int64).max).astype(np.uint64)
-"""Duration (ns) at which each step begins; above the last one, no call is slow."""
+"""Shortest duration of each step, ns. The last element is a duration that no call reaches: with it as the
+threshold, no call is slow."""
 _LEAST_SECONDS: Final = 0.05
 
 

@@ -69,7 +69,7 @@ class Kernels:
         self._owners = programs.owners
         self._kernel_of = programs.kernel_of
         self._queue = programs.free_kernels
-        # What was already reported of the counts that the records hold now.
+        # The part of each record's counts that was already reported.
         self._calls = np.zeros(KERNELS, np.uint64)
         self._totals = np.zeros((KERNELS, 2), np.uint64)  # errors, total_ns
         self._counters = np.zeros((KERNELS, BUCKETS), np.uint32)

@@ -22,7 +22,7 @@ class RawOpenCall(NamedTuple):
     start_ns: int
     """CLOCK_MONOTONIC, ns."""
     ended_ns: int = 0
-    """When its thread ended inside it, by the same clock; 0 while the call is open."""
+    """When the thread ended inside the call, by the same clock; 0 while the call is open."""
     device: int = 0
     """Device number, as in ``probes.maps.slots.SlotKey``."""
 

@@ -132,12 +132,12 @@ class RawActivities(NamedTuple):
     """When all processes were active, since the previous read."""
 
     first_tick: int
-    """First tick of this time; ``end_tick`` is the first tick after it. Ticks are counted from 0 of
-    CLOCK_MONOTONIC."""
+    """First tick of the time since the previous read; ``end_tick`` is the first tick after that time. Ticks
+    are counted from time 0 of CLOCK_MONOTONIC."""
     end_tick: int
     active: list[RawActivity]
     late_ns: int = 0
-    """Part of this time of which nothing is known because the sample was taken too late, ns."""
+    """Part of that time of which nothing is known because a sample was taken too late, ns."""
 
 
 class RawRank(NamedTuple):

@@ -98,8 +98,8 @@ class Slots:
         self._slot_of = programs.slot_of
         self._queue = programs.free_slots
         n = len(self._slots)
-        # What was read so far of the counts that the slots hold now. Memory pages of slots that were never
-        # used stay untouched.
+        # The part of each slot's counts that was already read. Memory pages of slots that were never used
+        # stay untouched.
         self._calls = np.zeros(n, np.uint64)
         self._totals = np.zeros((n, 3), np.uint64)  # errors, bytes, total_ns
         # Totals of all parts of the split except the first, which is running.
@@ -108,7 +108,7 @@ class Slots:
         self._released = np.zeros(n, np.bool_)
         self._passed_over = np.zeros(n, np.uint64)
         self.risen: list[tuple[NDArray[np.intp], Histograms]] = []
-        """What the latest read found, by slot."""
+        """Slots in which the latest read found new counts, with the histograms of these counts."""
         self.before_free: Callable[[NDArray[np.intp]], None] = _nothing
         """Called with slots that are no longer written, before they are freed."""
 

@@ -87,7 +87,7 @@ class Asking:
         self._timer = timer
         self._costs: dict[str, _Durations] = {}
         self.spent_ns = 0
-        """Time in all calls so far."""
+        """Time spent in all calls so far."""
         self._lately: set[str] = set()
         """Functions called since ``begin``."""
 

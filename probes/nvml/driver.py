@@ -89,7 +89,7 @@ class Nvml:
     def begin(self) -> None:
         """Begins a sample: finds which GPUs there are, and their XIDs. Raises NvmlUnavailableError."""
         lost_for = 0.0 if self._lost_since is None else self._clock() - self._lost_since
-        came = self._xids.read()  # Read before NVML is closed, which would drop them.
+        came = self._xids.read()  # XIDs are read before NVML is closed, which would drop them.
         for index, xids in came.items():
             who = _key(self._gpus[index])
             self._came[who] = (*self._came.get(who, ()), *xids)[-MOST_XIDS:]

@@ -17,8 +17,8 @@ METRICS: Final = (
     (21, "pcie_rx_bytes_per_second", 2.0**20, 2.0**50),
     (20, "pcie_tx_bytes_per_second", 2.0**20, 2.0**50),
 )
-"""nvml.h's number of NVML_GPM_METRIC_*, the field of ``Device``, its unit, and the highest plausible
-value."""
+"""For each metric: its number in nvml.h (NVML_GPM_METRIC_*), the field of ``Device``, the factor that
+converts NVML's value to the unit of that field, and the highest plausible value."""
 _SLACK: Final = 1.01
 """Tolerance for values that the driver rounds up: 100.3 % counts as 100 %."""
 

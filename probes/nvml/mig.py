@@ -74,8 +74,8 @@ def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
 
 
 def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], bool]:
-    """Returns the processes on a MIG device, and whether they are complete: a driver that does not list them
-    by MIG device lists them with the GPU."""
+    """Returns the processes on a MIG device, and whether no process is left out. A driver that cannot list
+    processes by MIG device lists them with the GPU, from where ``with_processes`` adds them."""
     try:
         return together({"C": listed(ask, handle, "Compute")}), True
     except NvmlCallError as none:

@@ -152,7 +152,9 @@ def _bcc(surroundings: Surroundings) -> Finding:
         return Finding("bcc", "ok", f"BCC {clean(surroundings.bcc())}")
     except ImportError as error:
         if surroundings.kept():
-            return Finding("bcc", "ok", "not installed, and not needed: the compiled BPF programs are stored")
+            return Finding(
+                "bcc", "ok", "not usable here, and not needed: the compiled BPF programs are stored"
+            )
         return Finding(
             "bcc",
             "fail",
@@ -336,7 +338,7 @@ BASICS: tuple[tuple[str, Callable[[Surroundings], Finding]], ...] = (
     ("bcc", _bcc),
     ("uprobes", _uprobes),
 )
-"""Checks of what tracing needs."""
+"""Checks of what tracing cannot do without."""
 CHECKS = (
     *BASICS,
     ("bpf jit", _jit),

@@ -21,11 +21,11 @@ class Runtime(NamedTuple):
 
     name: str
     signs: tuple[str, ...]
-    """Files whose presence shows that it is installed."""
+    """Files whose presence shows that the runtime is installed."""
     state: str = ""
-    """Folder with the names of its containers; '' if cgroup paths contain them."""
+    """Folder with the names of the runtime's containers; '' if cgroup paths contain the names."""
     socket: str = ""
-    """Socket at which it can be asked for names."""
+    """Socket at which the runtime can be asked for names; '' if it has none."""
 
 
 _STORAGE: Final = "var/lib/containers/storage/overlay-containers"

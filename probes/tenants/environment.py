@@ -58,7 +58,8 @@ class Environments:
             return None
 
     def _place(self, pid: int) -> int | None:
-        """Returns where the process keeps its pointer to its environment. Raises OSError."""
+        """Returns the address of ``environ`` in the memory of process ``pid``; None if it is not found.
+        Raises OSError."""
         folder = self._root / f"proc/{pid}"
         maps = (folder / "maps").read_bytes()
         program = os.fsencode(os.readlink(folder / "exe"))

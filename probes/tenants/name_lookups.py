@@ -163,5 +163,5 @@ def look_up_name(identity: Identity, tgid: int, sources: Sources, root: Path) ->
 
 
 def _is_users(identity: Identity) -> bool:
-    """Returns whether the look-up may read files, daemons or processes of a user other than root."""
+    """Returns whether the look-up reads files, daemons or processes of the tenant's user."""
     return identity.kind in ("container", "pod", "job")

@@ -56,7 +56,8 @@ class Names:
 
 
 class NameFiles:
-    """Reads the state files below ``root``. Never raises for what a file holds or lacks."""
+    """Reads the state files below ``root``. Never raises because a file is missing or has unexpected
+    content."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root

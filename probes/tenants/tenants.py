@@ -23,7 +23,8 @@ ROOT_CGROUP_ID = 1
 ENDED: Final = "process:ended"
 """Id of the tenant of calls by ended processes that cannot be attributed any more."""
 PATIENCE_SECONDS = 0.2
-"""Maximum time spent waiting for names between two refreshes, s; slower ones are shown when they arrive."""
+"""Maximum time spent waiting for names between two refreshes, s; names that take longer are shown when they
+arrive."""
 NAME_TRIES = 6
 """Maximum number of look-ups of a name that is missing. A state file may be written some time after the
 container starts, so the delay doubles after each look-up."""
@@ -33,7 +34,7 @@ change."""
 MAX_WALKS = 10
 """Maximum number of walks of the cgroup tree for unknown ids between two refreshes."""
 MAX_TENANTS = 2048
-"""Number of tenants above which those without processes are forgotten."""
+"""Number of tenants above which tenants without processes are forgotten."""
 _NAMED_BY_PATH = ("lxc", "systemd")
 
 
@@ -72,8 +73,8 @@ class Tenants:
         *,
         files: Path | None = None,
     ) -> None:
-        """``root`` contains ``/proc`` and ``/sys``; ``files`` contains the host's own files, by default the
-        same folder."""
+        """``root`` contains ``/proc`` and ``/sys``; ``files`` contains the host's own files, by default
+        ``root``."""
         self._root = root
         self._clock = clock
         mount = layout(root).unified
@@ -211,7 +212,7 @@ class Tenants:
             for cgroup_id in changing:
                 if start and start == owners[cgroup_id].start and not self._jobs.busy:
                     again = self._find(tgid, cgroup_id)
-                    # If the look-up is still busy it did not answer, so nothing changes.
+                    # If the look-up of the job is still under way, there is no answer, and nothing changes.
                     if not self._jobs.busy:
                         owners[cgroup_id] = again
             # A process whose cgroup id is given as 0 is not traced: its end is not reported, and its PID may
