@@ -137,7 +137,8 @@ class RawActivities(NamedTuple):
     end_tick: int
     active: list[RawActivity]
     late_ns: int = 0
-    """Part of that time of which nothing is known because a sample was taken too late, ns."""
+    """Part of the time since the previous read of which nothing is known, because a sample was taken too
+    late, ns."""
 
 
 class RawRank(NamedTuple):
