@@ -12,16 +12,16 @@ from stalltop.probes.tenants.host_files import sees_host_pids
 
 OTHER_NUMBERS: Final = Missing(
     "processes on GPUs",
-    "the driver numbers them as the host does, and processes have other numbers in this container",
+    "the driver lists PIDs of the host, and processes have other PIDs in this container",
     "run with --pid=host",
 )
 
 
 def with_owners(devices: Devices, tenant_of: Callable[[int], str], name_of: Callable[[int], str]) -> Devices:
-    """Returns ``devices`` with the tenant (id) and name of each process on them and on their MIG devices.
+    """Returns ``devices`` with the tenant id and name of each process on them and on their MIG devices.
 
-    A process whose tenant is unknown (``tenant_of`` returns '') gets no name either: its PID may be another
-    process's here.
+    A process whose tenant is unknown (``tenant_of`` returns '') gets no name either: in this PID namespace
+    its PID may belong to another process.
     """
     known: dict[int, tuple[str, str]] = {}
 

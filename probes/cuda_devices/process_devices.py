@@ -33,7 +33,7 @@ from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 _MINOR: Final = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 _UUID: Final = re.compile(r"^GPU UUID:\s*(\S+)", re.MULTILINE)
 _LOOKS: Final = 2
-"""Number of windows after a call by which NVML's list of processes is newer than the call."""
+"""Number of device samples after which NVML's list of processes is surely newer than a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +42,19 @@ class _View:
 
     by_uuid: Mapping[int, str]
     visible: tuple[Labels, ...]
-    """Possible lists of devices that it sees; none if that is not known."""
+    """Possible lists of the devices that the program sees; none if they are not known."""
     watched: bool
     listed: frozenset[int]
     """GPUs on which NVML lists the program."""
     shared: bool
-    """Whether several processes may use each of its devices. If not, a thread that chooses no device gets the
-    first free one, which is not known."""
+    """Whether several processes may use each of the devices. If not (exclusive compute mode), a thread that
+    chooses no device gets the first free device, and which one that is, is not known."""
 
     def label(self, device: int, *, is_listed: bool) -> str:
         """Returns the label of ``device``. ``is_listed`` says that NVML's list is new enough to show calls
         made there."""
         if len(self.visible) == 1 == len(self.visible[0]):
-            return self.by_uuid.get(0, self.visible[0][0])  # whatever the thread chose
+            return self.by_uuid.get(0, self.visible[0][0])  # This holds whatever the thread chose.
         if device == UNKNOWN_DEVICE or not (device or self.watched):
             return UNKNOWN
         ordinal = max(device - 1, 0)
@@ -73,12 +73,13 @@ class _Known:
     """What is remembered of a program."""
 
     visible: tuple[tuple[str, ...], ...] | None
-    """UUIDs of the devices that it may see, by its files; None if not known. The first answer is kept: a
-    program sees the same devices even if the host's GPUs change."""
+    """Possible lists of the UUIDs of the devices that the program sees, from its environment and device
+    files; None if not known. The first answer is kept: a program sees the same devices even if the host's
+    GPUs change."""
     begun: int
-    """Number of the device sample in which it was first seen."""
+    """Number of the device sample in which the program was first seen."""
     chosen: dict[int, int] = field(default_factory=dict)
-    """The same of each device that it made calls on."""
+    """Number of the device sample in which each device was first seen in calls of the program."""
 
 
 class ProcessDevices:
@@ -101,17 +102,17 @@ class ProcessDevices:
         self._sights = Sights(root, patience_seconds)
         self._told: tuple[VisibleGpu, ...] = ()
         self._gpus: tuple[VisibleGpu, ...] = ()
-        """The same GPUs, with device file numbers from the driver's files."""
+        """The GPUs of ``_told``, with the numbers of their device files from the driver's files."""
         self._uuids: Mapping[str, str] = {}
         """UUIDs by label."""
         self._labels: Mapping[str, str] = {}
         """Labels by UUID."""
         self._listed: Mapping[int, frozenset[int]] = {}
         self._looks = 0
-        """Number of samples of the devices whose list of processes is new."""
+        """Number of device samples so far in which the driver's process lists were freshly read."""
         self._known: dict[Program, _Known] = {}
         self._views: dict[int, tuple[_View, _Known]] = {}
-        """Views of this window."""
+        """Views of the processes asked for in this window, by PID."""
 
     def begin(self, devices: Devices, *, same_numbers: bool = True) -> None:
         """Begins a new window with the current devices; if there are none, the previous ones are kept.
@@ -194,7 +195,8 @@ class ProcessDevices:
         return known
 
     def _visible(self, sight: Sight | None) -> tuple[Labels, ...]:
-        """Returns what a program may see by its files; empty if not known."""
+        """Returns the possible lists of the devices that a program sees, from its environment and device
+        files; none if not known."""
         if len(self._gpus) == 1 and not self._gpus[0].mig and (sight is None or len(sight.environments) > 1):
             return ((self._gpus[0].label,),)
         gpus = None if sight is None else _openable(self._gpus, sight.files)
@@ -206,14 +208,15 @@ class ProcessDevices:
 
 
 def _openable(gpus: tuple[VisibleGpu, ...], files: frozenset[int]) -> tuple[VisibleGpu, ...] | None:
-    """Returns the GPUs whose device files a program has: a container may be given some. None if not known."""
+    """Returns the GPUs whose device files a program has: a container may have only some of them. None if not
+    known."""
     minors = {gpu.minor for gpu in gpus}
     if not files or minors == files:
         return gpus
     if None in minors:
         return gpus if len(files) == len(gpus) else None
-    # If it has files of other GPUs it may see GPUs that are unknown here: this process may be in a container
-    # too.
+    # If the program has device files of GPUs that are not in ``gpus``, the answer is unknown: stalltop itself
+    # may run in a container that sees only some of the GPUs.
     return tuple(gpu for gpu in gpus if gpu.minor in files) if files <= minors else None
 
 
@@ -225,8 +228,8 @@ def _with_minors(gpus: tuple[VisibleGpu, ...], root: Path) -> tuple[VisibleGpu, 
 
 
 def _minors(root: Path) -> dict[int, str]:
-    """Returns UUIDs of GPUs by the number of their device file, from the driver's files; empty if it has
-    none."""
+    """Returns UUIDs of GPUs by the number of their device file, from the driver's files; empty if these
+    cannot be read."""
     found = {}
     try:
         for folder in (root / "proc/driver/nvidia/gpus").iterdir():

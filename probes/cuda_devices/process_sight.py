@@ -19,11 +19,13 @@ from stalltop.probes.tenants.environment import Environments, started_with
 from stalltop.probes.tenants.host_files import inside
 
 PATIENCE_SECONDS: Final = 1.0
-"""Seconds that one window waits in all for processes that are not known yet. Reading one takes some ms."""
+"""Seconds that one window waits in all for processes whose sight is not known yet. Reading one process takes
+some ms."""
 HANG_SECONDS: Final = 5.0
 """Seconds after which a read is given up."""
 MOST_HANGING: Final = 4
-"""Maximum number of hanging reads; beyond it no other is started."""
+"""Maximum number of hanging reads for which a new thread is started. If one more read hangs, no process is
+read until that read returns."""
 
 _MPS_PIPES: Final = "CUDA_MPS_PIPE_DIRECTORY"
 _MPS_PIPES_DEFAULT: Final = "/tmp/nvidia-mps"
@@ -35,7 +37,7 @@ Program = tuple[int, int]
 
 
 class Sight(NamedTuple):
-    """What one program has."""
+    """What decides which devices one program sees."""
 
     environments: tuple[Mapping[str, str], ...]
     """Variables that choose devices: the present ones and, if the program changed them, also those that it
@@ -66,15 +68,16 @@ class Sights:
         self._left = self._patience
         self._clock = clock
         self._found: dict[Program, Sight | None] = {}
-        """Sight by program; None if its files cannot be read, as of a process that has ended."""
+        """Sight by program; None if the program's files cannot be read, for instance because the process has
+        ended."""
         self._given_up: set[Program] = set()
         self._hanging = 0
         self._looking: tuple[Program, float] | None = None
-        """Program of the latest read, and when that began."""
+        """Program of the latest read, and the clock time at which the read began."""
         self._new_aside()
 
     def begin(self) -> None:
-        """Begins a new window, and with it a new time to wait."""
+        """Begins a new window, with a new time limit for waiting."""
         self._left = self._patience
 
     def of(self, program: Program) -> Sight | None:

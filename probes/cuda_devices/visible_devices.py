@@ -17,8 +17,8 @@ ORDER: Final = "CUDA_DEVICE_ORDER"
 GIVEN: Final = "NVIDIA_VISIBLE_DEVICES"
 """Variable with the devices that the container runtime was told to give a container."""
 STEP_GPUS: Final = "SLURM_STEP_GPUS"
-"""Variable with the GPUs, by their numbers on the host, that Slurm gave to a job's step; the next is that of
-the job."""
+"""Variable with the GPUs, by their numbers on the host, that Slurm gave to a job's step. ``JOB_GPUS`` is the
+variable with those of the whole job."""
 JOB_GPUS: Final = "SLURM_JOB_GPUS"
 
 Labels = tuple[str, ...]
@@ -45,14 +45,15 @@ class VisibleGpu(NamedTuple):
     minor: int | None = None
     """N of its ``/dev/nvidiaN``."""
     lost: bool = False
-    """Whether it does not answer."""
+    """Whether the GPU does not answer any more."""
     shared: bool = True
-    """Whether several processes may use it; if not, a program whose threads choose no device gets the first
-    free one."""
+    """Whether several processes may use the GPU. If not, a program whose threads choose no device gets the
+    first free GPU."""
 
 
 def gpus_of(devices: Sequence[Device]) -> tuple[VisibleGpu, ...]:
-    """Returns the relevant facts of devices, in the order of their PCI bus ids, which is that of NVML."""
+    """Returns, for each of ``devices``, the facts that decide whether programs see it. Their order is that of
+    the PCI bus ids, which is also NVML's order."""
     return tuple(
         VisibleGpu(
             device.label,
@@ -83,8 +84,8 @@ def visible_devices(
 ) -> Labels | None:
     """Returns the devices of a program by ordinal, or None if they are not known.
 
-    ``gpus`` are those that it can open; ``contained`` says that it is in a container, so that its environment
-    may name what the container was given.
+    ``gpus`` are the GPUs that the program can open. ``contained`` says that the program is in a container, so
+    that its environment may name the devices that the container was given.
     """
     seen = _seen(environment, gpus, contained=contained)
     left = [gpu for gpu in gpus if not gpu.lost]
@@ -123,8 +124,8 @@ def _seen(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contain
 
 
 def _allowed(environment: Mapping[str, str], gpus: Sequence[VisibleGpu]) -> Sequence[VisibleGpu] | None:
-    """Returns the GPUs that a program can open in its cgroup, which cannot be read from the cgroup; None: not
-    known.
+    """Returns the GPUs that a program's cgroup allows it to open; None if they are not known. This cannot be
+    read from the cgroup.
 
     Slurm has two ways. With ``ConstrainDevices`` a step can open only the GPUs that it was given, and counts
     those from 0; without, it counts all GPUs. The ``CUDA_VISIBLE_DEVICES`` that Slurm sets shows which way
@@ -134,7 +135,7 @@ def _allowed(environment: Mapping[str, str], gpus: Sequence[VisibleGpu]) -> Sequ
     chosen = environment.get(VISIBLE)
     words = None if chosen is None else _numbers(chosen)
     if given == [] or any(gpu.mig for gpu in gpus) or (chosen and words is None):
-        return gpus  # No Slurm job with GPUs, or devices by UUID.
+        return gpus  # It is no Slurm job with GPUs, or names devices by UUID.
     if given is None or words is None:
         return None
     if len(given) == len(gpus):
@@ -153,9 +154,10 @@ def _numbers(text: str) -> list[int] | None:
 
 
 def _every(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contained: bool) -> Labels | None:
-    """Returns what a program sees if it sets no CUDA_VISIBLE_DEVICES."""
+    """Returns the devices that a program sees if it does not set CUDA_VISIBLE_DEVICES; None if they are not
+    known."""
     if any(gpu.mig for gpu in gpus):
-        # It sees one MIG device: which one depends on those that its container may open.
+        # A program sees one MIG device: which one depends on the MIG devices that its container may open.
         given = _given(environment.get(GIVEN, ""), gpus) if contained else None
         if given is None and len(gpus) == 1 and len(gpus[0].instances) == 1:
             return (gpus[0].instances[0].label,)

@@ -14,13 +14,13 @@ from stalltop.probes.host.events import RawBlockIo
 from stalltop.probes.tenants.owners import HOST, Owner, Owners
 
 MOST_PROCESSES: Final = 64
-"""Maximum number of records listed by process, those that took longest; the others are listed by device
-alone."""
+"""Maximum number of raw records that are attributed to a process, the longest ones first. The others are
+summed by device and direction as I/O of the host."""
 WRITEBACK: Final = "writeback"
 """Name of block I/O that kernel threads submit on behalf of a tenant."""
 MOST_DEVICES: Final = 1024
-"""Maximum number of remembered device names. Then all are looked up anew, because numbers of removed devices
-are reused."""
+"""Maximum number of device names that are remembered. When it is reached, all are forgotten and looked up
+again, which also drops names whose device number has been reused."""
 
 
 class _Key(NamedTuple):
@@ -46,7 +46,8 @@ class _Sums:
 
 
 class BlockIoNames:
-    """Turns raw records into named ones. Used from one thread."""
+    """Turns raw block I/O records into records with the names of tenant, process and device. Used from one
+    thread."""
 
     def __init__(self, owners: Owners, pressures: Pressures) -> None:
         self._owners = owners
@@ -54,7 +55,8 @@ class BlockIoNames:
         self._devices: dict[int, str] = {}
 
     def records(self, raw: Iterable[RawBlockIo], pressed: Mapping[str, Pressed]) -> tuple[BlockIo, ...]:
-        """Returns one record for each process, device and direction; ``pressed`` is of this window."""
+        """Returns one record for each process, device and direction. ``pressed`` has the cgroup figures of
+        each tenant for this window."""
         sums: dict[_Key, _Sums] = {}
         passed_on: list[tuple[_Key, RawBlockIo]] = []
         named = 0
@@ -106,12 +108,14 @@ class BlockIoNames:
 def _add_passed_on(
     sums: dict[_Key, _Sums], key: _Key, io: RawBlockIo, pressed: Mapping[str, Pressed]
 ) -> None:
-    """Adds what a kernel thread submitted: written back, or let through after a limit of the cgroup held it.
+    """Adds requests that a kernel thread submitted: writeback, or requests that an I/O limit of the cgroup
+    had held back.
 
-    The Linux kernel reports a request only once its limit lets it through. The time that it was held is
-    estimated as the time in which the cgroup had no request under way, but at most the time that the limit
-    takes for the bytes and requests moved, because a process may also have asked for nothing. The process
-    that asked is known only if a single process of the tenant uses the device.
+    The Linux kernel reports a request only once the limit lets it through, so the time for which it was held
+    back is estimated: it is the time in which the cgroup had no request under way, but at most the time that
+    the limit requires for the bytes and requests moved, because the cgroup may have had no request to make.
+    If there is a limit and a single process of the tenant uses the device in this direction, the requests are
+    added to that process, otherwise to ``key``.
     """
     tenant = key.owner.tenant
     same = [other for other in sums if other.owner.tenant == tenant and other[1:] == key[1:]]

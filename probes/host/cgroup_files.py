@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 from stalltop.probes.tenants.cgroups import Mount
 
 UNLIMITED_BYTES: Final = 1 << 62
-"""From this value on, a limit of cgroup v1 means that there is none, bytes."""
+"""A memory limit of cgroup v1 of at least this many bytes means that there is no limit: v1 then shows a
+number of about 2^63."""
 OPEN_AGAIN: Final = 10
 """Number of samples after which missing files are looked for again."""
 _FILE_BYTES: Final = 4096
@@ -25,7 +26,8 @@ class IoLimit(NamedTuple):
     """Path of the cgroup that has this limit."""
 
     def least_ns(self, bytes_moved: int, requests: int) -> int:
-        """Returns the shortest time in which the limit lets that much pass, ns."""
+        """Returns the shortest time in which the limit lets ``bytes_moved`` bytes in ``requests`` requests
+        pass, ns."""
         times = [
             amount * 1_000_000_000 // limit
             for amount, limit in ((bytes_moved, self.bytes_per_s), (requests, self.requests_per_s))
@@ -36,7 +38,7 @@ class IoLimit(NamedTuple):
 
 @dataclass(slots=True)
 class CgroupFigures:
-    """Figures of one directory. Counters count from its creation."""
+    """Figures of one cgroup directory. Its counters start at 0 when the cgroup is created."""
 
     usage_ns: int | None = None
     periods: int = 0
@@ -46,20 +48,21 @@ class CgroupFigures:
     used_bytes: int | None = None
     limit_bytes: int | None = None
     oom_kills: int = 0
-    """OOM kills: with cgroup v2 also those in cgroups below, with v1 only its own."""
+    """OOM kills. With cgroup v2 they include those in descendant cgroups, with v1 they do not."""
     refaults: int | None = None
-    """Refaults of file pages, of the cgroups below it too."""
+    """Refaults of file pages, including those of descendant cgroups; None if unknown."""
     limit_hits: int = 0
-    """Times that its own limit was hit, by processes in it or below it."""
+    """Number of times that processes in this cgroup or below it hit the memory limit of this cgroup."""
     limit_failures: int = 0
-    """Limit hits in which nothing could be freed, so that a process is killed. With v1 all ``limit_hits``."""
+    """Number of limit hits after which not enough memory could be freed, so that the Linux kernel kills a
+    process. cgroup v1 does not count these separately: there it equals ``limit_hits``."""
     cpuset: str = ""
     io_limits: dict[tuple[int, bool], IoLimit] = field(default_factory=dict)
 
 
 class Directory:
-    """Reads one cgroup's directory. Its files stay open; a file that cannot be opened is left out for some
-    samples."""
+    """Reads the files of one cgroup directory and keeps them open. A file that cannot be opened is tried
+    again every ``OPEN_AGAIN`` samples."""
 
     def __init__(self, place: str, path: str, controllers: Collection[str]) -> None:
         self.path = path
@@ -87,11 +90,11 @@ class Directory:
         self.now = figures
 
     def rise(self, name: str) -> int:
-        """Returns how much the counter rose between the last two samples."""
+        """Returns how much the counter ``name`` of ``CgroupFigures`` rose between the last two samples."""
         return max((getattr(self.now, name) or 0) - (getattr(self.before, name) or 0), 0)
 
     def has(self, name: str) -> bool:
-        """Returns whether the file was there at the last sample."""
+        """Returns whether the file ``name`` could be opened in the last sample."""
         return self._fds.get(name, -1) >= 0
 
     def text(self, name: str) -> str:
@@ -111,7 +114,8 @@ class Directory:
             return ""
 
     def number(self, name: str) -> int | None:
-        """Returns the file's only number, or None if it has none (``max``)."""
+        """Returns the number that a file consists of; None if the file is missing or has other content, such
+        as ``max``."""
         text = self.text(name).strip()
         return int(text) if text.isdecimal() else None
 
@@ -178,7 +182,7 @@ def _v2(directory: Directory, into: CgroupFigures) -> None:
     into.used_bytes, into.limit_bytes = directory.number("memory.current"), directory.number("memory.max")
     events = directory.counters("memory.events")
     into.oom_kills = events.get("oom_kill", 0)
-    # Before Linux 5.2 there are only the sums over descendants.
+    # memory.events.local exists from Linux 5.2 on. memory.events counts descendant cgroups too.
     own = directory.counters("memory.events.local") or events
     into.limit_hits, into.limit_failures = own.get("max", 0), own.get("oom", 0)
     pages = directory.counters("memory.stat")
@@ -216,7 +220,7 @@ READERS: Final = {
 
 
 class Hierarchy:
-    """One hierarchy of cgroups."""
+    """The directories of one cgroup hierarchy."""
 
     def __init__(self, mount: Mount, controllers: Collection[str]) -> None:
         self._mount = mount

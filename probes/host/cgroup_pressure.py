@@ -1,7 +1,9 @@
-"""Reads what cgroups use and what holds them back: CPU, its quota, memory, its limit, limits of block I/O.
+"""Reads what cgroups use (CPU time, memory) and what limits them: CPU quotas, memory limits, block I/O
+limits.
 
-A process is in one cgroup of each hierarchy: of that of cgroup v2, and of each v1 hierarchy. A limit may be
-set there or at any ancestor, so all are read, each once per sample however many tenants share it.
+cgroup v2 is one hierarchy, cgroup v1 has several, and a process is in one cgroup of each. A limit may be set
+on that cgroup or on any of its ancestors, so all of these are read. A cgroup that several tenants share is
+read once per sample.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from stalltop.probes.host.cgroup_files import READERS, Directory, Hierarchy, IoL
 from stalltop.probes.tenants.cgroups import UNIFIED, mounts
 
 LOOK_AGAIN: Final = 5
-"""Number of samples after which the cgroups of a process are read anew: it may have been moved."""
+"""Number of samples after which the cgroups of a process are read anew: the process may have been moved."""
 _PATH_LENGTH: Final = 4096
 _TYPICAL_BYTES: Final = 64 * 1024
-"""Size of the request by which a limit of bytes is compared with one of requests, bytes."""
+"""Request size that is assumed to compare a limit in bytes/s with a limit in requests/s, bytes."""
 
 IoLimits = Mapping[tuple[int, bool], IoLimit]
 """I/O limits by device (major << 20 | minor) and whether they are for writes."""
@@ -27,11 +29,11 @@ IoLimits = Mapping[tuple[int, bool], IoLimit]
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
-    """Figures of one tenant: counts since the previous sample, the rest as it is now. Fields are those of
-    TenantUse."""
+    """Cgroup figures of one tenant: counts since the previous sample, all others as of now. The fields mean
+    the same as in TenantUse."""
 
     cpu_ns: int | None = None
-    """None if it has no cgroup of its own."""
+    """CPU time of the tenant; None if the tenant has no cgroup of its own."""
     periods: int = 0
     throttled_periods: int = 0
     throttled_ns: int = 0
@@ -68,7 +70,7 @@ class _Place:
 @dataclass(slots=True)
 class _Member:
     paths: dict[frozenset[str], str]
-    """Path by hierarchy."""
+    """Path of the process's cgroup in each hierarchy, by the names of the hierarchy's controllers."""
     looks: int = 0
 
 
@@ -88,10 +90,10 @@ class Pressures:
         self._tenant_of_inode: dict[int, str] = {}
 
     def look(self, tenants: Mapping[str, tuple[str, Collection[int]]]) -> dict[str, Pressed]:
-        """Returns what each tenant used since the previous sample and what holds it back.
+        """Returns what each tenant used since the previous sample, and what limits it.
 
-        ``tenants`` has, by id, the path of the tenant's own cgroup ('' if it has none) and its processes. A
-        tenant that was not in the previous sample has used nothing yet.
+        ``tenants`` gives, by tenant id, the path of the tenant's own cgroup ('' if it has none) and the PIDs
+        of its processes. Counts of a cgroup that was not read in the previous sample are 0.
         """
         places: dict[str, list[_Place]] = {}
         for tenant, (own, pids) in tenants.items():
@@ -112,8 +114,8 @@ class Pressures:
         return {tenant: _pressed(found) for tenant, found in places.items()}
 
     def _block_tenants(self, places: Mapping[str, Iterable[_Place]]) -> dict[int, str]:
-        """Returns, by inode, the tenant of each of the block controller's cgroups that only one tenant
-        uses."""
+        """Returns the tenant of each cgroup in the block controller's hierarchy that only one tenant uses, by
+        the cgroup's inode number."""
         tenants: dict[int, set[str]] = {}
         for tenant, found in places.items():
             for place in found:
@@ -123,8 +125,8 @@ class Pressures:
         return {inode: next(iter(users)) for inode, users in tenants.items() if len(users) == 1}
 
     def tenant_of_block_cgroup(self, inode: int) -> str | None:
-        """Returns the tenant, of those sampled, whose cgroup in the block controller's hierarchy has this
-        inode."""
+        """Returns the tenant whose cgroup in the block controller's hierarchy had this inode number in the
+        last sample; None if there is none, or if several tenants use that cgroup."""
         return self._tenant_of_inode.get(inode)
 
     def close(self) -> None:
@@ -160,14 +162,15 @@ def _place(names: frozenset[str], chain: list[Directory], own: str) -> _Place:
 
 
 def _own_path(path: str, own: str) -> str:
-    """Returns the path at which the tenant begins in this hierarchy, or '' if it shares its process's cgroup
-    with others."""
+    """Returns ``own``, the path of the tenant's own cgroup, if ``path``, the cgroup of one of its processes,
+    is that cgroup or below it. Otherwise returns ''."""
     return own if own and (path == own or path.startswith(own + "/")) else ""
 
 
 def _pressed(places: Iterable[_Place]) -> Pressed:
     every = _each(directory for place in places for directory in place.chain)
-    # Prefers a quota or limit that takes effect to one that does not, and a tight one to a wide one.
+    # Chooses the quota that throttled longest (or else the lowest one) and the memory limit that is used up
+    # most.
     throttled = max(every, key=lambda directory: directory.rise("throttled_ns"), default=None)
     quota = min(
         (directory for directory in every if directory.now.quota is not None),
@@ -193,8 +196,8 @@ def _pressed(places: Iterable[_Place]) -> Pressed:
         oom_kills=kills,
         refaults=sum(_own(places, "refaults", ("memory",), rise=True)),
         limit_hits=sum(directory.rise("limit_hits") for directory in every),
-        # OOM kills are not counted by cause: if kills and failures at the limit fall into one second, the
-        # limit is taken for the cause.
+        # Cgroup files do not tell the cause of an OOM kill: if kills and failures at the limit fall into one
+        # sample, the limit is taken for the cause.
         limit_kills=kills if any(directory.rise("limit_failures") for directory in every) else 0,
         cpu_quota=quota.now.quota if quota else None,
         quota_cgroup=clean(quota.path, _PATH_LENGTH) if quota else "",
@@ -209,7 +212,7 @@ def _pressed(places: Iterable[_Place]) -> Pressed:
 
 
 def _home(places: Iterable[_Place], controller: str) -> Directory | None:
-    """Returns the tenant's own cgroup in the hierarchy that has the controller."""
+    """Returns the tenant's own cgroup in the hierarchy that has the controller; None if there is none."""
     own = [place for place in places if place.within]
     legacy = [place for place in own if controller in place.names]
     unified = [place for place in own if place.names == UNIFIED and place.within[-1].has(f"{controller}.max")]
@@ -217,20 +220,20 @@ def _home(places: Iterable[_Place], controller: str) -> Directory | None:
 
 
 def _folder(controller: str, directory: Directory | None) -> dict[str, Any]:
-    """Returns fields that say where the cgroup's files are, or none if the path cannot safely be displayed
-    and typed."""
+    """Returns the fields of ``Pressed`` that tell where the cgroup's files are, and of which cgroup version;
+    none if the path contains characters that cannot safely be displayed and typed."""
     if directory is None or clean(directory.place, _PATH_LENGTH) != directory.place:
         return {}
     return {f"{controller}_folder": directory.place, f"{controller}_version": directory.version}
 
 
 def _cpuset(places: Iterable[_Place]) -> str:
-    """Returns the CPUs of the tenant's own cgroup, or of the one that its processes are in; '' if these
-    differ."""
+    """Returns the CPU list of the tenant's own cgroup or, without one, of the cgroup of its processes; '' if
+    it is unknown, or if several such cgroups have different lists."""
     found = set()
     for place in places:
         above = place.chain[place.chain.index(place.within[-1]) :] if place.within else place.chain
-        # In cgroup v2, a cgroup without the controller has the CPUs of its ancestor.
+        # In cgroup v2, a cgroup without the cpuset controller has the CPUs of its ancestor.
         found.add(next((directory.now.cpuset for directory in above if directory.now.cpuset), ""))
     found.discard("")
     return found.pop() if len(found) == 1 else ""
@@ -243,8 +246,9 @@ def _each(directories: Iterable[Directory]) -> list[Directory]:
 def _own(
     places: Iterable[_Place], figure: str, controllers: Collection[str], *, rise: bool = False
 ) -> list[int]:
-    """Returns the figure of the tenant's own cgroups: cgroup v2's if it has one, else that of v1's
-    ``controllers``."""
+    """Returns ``figure`` of each of the tenant's own cgroups: of those in cgroup v2 if it is known there,
+    otherwise of those in the v1 hierarchies of ``controllers``. With ``rise``, returns the increase since the
+    previous sample."""
     for wanted in (UNIFIED, frozenset(controllers)):
         own = _each(
             place.within[-1]
@@ -258,8 +262,9 @@ def _own(
 
 
 def _oom_kills(places: Iterable[_Place]) -> int:
-    """Returns the number of OOM kills: cgroup v2 counts them in all ancestors too, v1 only in the process's
-    own cgroup."""
+    """Returns the number of the tenant's OOM kills since the previous sample. cgroup v2 counts a kill in all
+    ancestors too, so only the tenant's topmost cgroup is used; cgroup v1 counts it only in the process's own
+    cgroup, so all are added up."""
     unified = _each(place.within[-1] for place in places if place.within and place.names == UNIFIED)
     legacy = _each(directory for place in places if place.names != UNIFIED for directory in place.within)
     return sum(directory.rise("oom_kills") for directory in (*unified, *legacy))

@@ -1,5 +1,5 @@
-"""Tells which of two processes is the client of the other, and which servers of other hosts a process
-asks."""
+"""Finds out which of two processes is a client of the other, and to which servers on other hosts a process is
+connected."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from stalltop.probes.host.tcp_info import TcpInfo, plain, tcp_info
 KEPT_SAMPLES: Final = 10
 """Number of samples after which the connections of a process are read again."""
 MOST_PEERS: Final = 3
-"""Servers that are named for one process."""
+"""Maximum number of servers that are named for one process."""
 MOST_READ: Final = 64
-"""Connections of one process to servers elsewhere whose bytes are read for a window, some us each."""
+"""Maximum number of connections of one process to other hosts whose byte counts are read for a window;
+reading one takes some microseconds."""
 
 _Address = tuple[str, int]
 
@@ -30,15 +31,16 @@ class _Sockets:
 
     sample: int
     served: set[tuple[_Address, _Address]] = field(default_factory=set)
-    """(own address, the client's) of connections to ports on which it listens."""
+    """Connections of clients to ports on which the process listens: (own address, the client's address)."""
     asked: dict[tuple[_Address, _Address], int] = field(default_factory=dict)
-    """Descriptors of all others, by (own address, the server's)."""
+    """File descriptors of all other connections, by (own address, the server's address)."""
     paths: set[str] = field(default_factory=set)
-    """Paths of its Unix sockets: of those on which it listens, and of connections to these."""
+    """Paths of its Unix sockets: of listening sockets, and of connections that were accepted on them."""
     local: bool = False
-    """Whether all its connections are to this host, and no datagrams can come from others."""
+    """Whether the other ends of all its TCP connections are on this host, and all its UDP sockets have
+    loopback addresses."""
     unnamed: bool = False
-    """Whether it has Unix sockets without a path, as clients have."""
+    """Whether it has Unix sockets without a path, such as a client's end of a connection."""
 
 
 class Connections:
@@ -49,7 +51,8 @@ class Connections:
         self._sample = 0
         self._known: dict[int, _Sockets] = {}
         self._moved: dict[int, dict[tuple[_Address, _Address], TcpInfo]] = {}
-        """By process, what was read in the last sample of connections to servers elsewhere."""
+        """TCP figures of connections to other hosts that were read in the present sample, by process and
+        connection."""
         self._moved_before = self._moved
 
     def begin(self) -> None:
@@ -63,7 +66,8 @@ class Connections:
         }
 
     def clients(self, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Returns, of pairs of processes, those of which one is a client of the other: (client, server)."""
+        """Returns those pairs of processes in which one is a client of the other, each as (client,
+        server)."""
         found = []
         for one, other in pairs:
             if self._asks(one, other):
@@ -75,8 +79,9 @@ class Connections:
         return found
 
     def servers(self, pid: int) -> tuple[Server, ...]:
-        """Returns the servers elsewhere to which a process is connected, the one that sent most since the
-        previous sample first; none if it is a server itself, since a wait may then be for its own clients."""
+        """Returns the servers on other hosts to which a process is connected, sorted by the bytes received
+        from them since the previous sample, most first. Returns none if the process is a server itself,
+        because it may be waiting for its own clients."""
         sockets = self._of(pid)
         if sockets.served:
             return ()
@@ -99,20 +104,22 @@ class Connections:
         return tuple(ordered[:MOST_PEERS])
 
     def local(self, pid: int) -> bool:
-        """Returns whether a process receives data of this host only; False if that is not known."""
+        """Returns whether a process receives data from this host only; False if that is not known."""
         return self._of(pid).local
 
     def _asks(self, client: int, server: int) -> bool:
         asking, serving = self._of(client), self._of(server)
         if any((remote, own) in serving.served for own, remote in asking.asked):
             return True
-        # If a container's network translates addresses, the two ends of a connection see different ones.
+        # If a container's network translates addresses, the two ends of a connection see different addresses.
+        # So a process that only connects is taken for a client of a process that only accepts connections.
         if asking.asked and serving.served and not serving.asked:
             return True
         return asking.unnamed and bool(serving.paths - asking.paths)
 
     def _read_again(self, *pids: int) -> None:
-        """Has the connections of processes read anew soon: they may be about to connect."""
+        """Forgets the connections of processes that were read in an earlier sample, so that the next question
+        reads them anew: the processes may have connected since."""
         for pid in pids:
             known = self._known.get(pid)
             if known is not None and known.sample < self._sample:
@@ -159,7 +166,8 @@ def _text(address: _Address) -> str:
 
 
 def _plus(server: Server, now: TcpInfo, before: TcpInfo) -> Server:
-    """Returns ``server`` with what one more connection to it moved between two readings."""
+    """Returns ``server`` with one more connection added: the bytes that it moved between the readings
+    ``before`` and ``now``, and its round-trip time if that is shorter."""
     return server._replace(
         sent_bytes=server.sent_bytes + now.sent_bytes - before.sent_bytes,
         received_bytes=server.received_bytes + now.received_bytes - before.received_bytes,

@@ -1,9 +1,9 @@
 """Reads what the Linux kernel reports of the host: block I/O, reclaim, OOM kills, retransmits, forks and
 exits, stops.
 
-Runs the programs of ``bpf/host.c``. Each part of them needs members of some kernel structs and some
-tracepoints; if the Linux kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says
-so.
+Runs the programs of ``bpf/host.c``. Each part of the programs needs members of some kernel structs and some
+tracepoints. If the Linux kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says
+which.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from stalltop.probes.programs.task_offsets import KernelTypes, NoBtfError
 from stalltop.probes.tracer.attach import close_together
 
 _DROPPED: Final = "dropped"
-"""Name of the array whose only element counts what did not fit."""
+"""Name of the BPF array whose only element counts events that were lost because a map was full."""
 _COMPILER_NICENESS: Final = 10
-"""Niceness of the compiler: it runs while the host's processes work, and they go first."""
+"""Niceness of the compiler of the BPF programs, so that it takes little CPU time from the workloads of the
+host."""
 
 
 class RawBlockIo(NamedTuple):
-    """Requests to one device since the previous read."""
+    """Block I/O requests of one process or cgroup to one device in one direction, since the previous read."""
 
     tgid: int
-    """Process that submitted them; 0 if a kernel thread did."""
+    """Process that submitted the requests; 0 if a kernel thread did."""
     cgroup_id: int
     """v2 id of the process's cgroup; if tgid is 0, id of the block controller's cgroup, v1 or v2 (0:
     none)."""
@@ -50,15 +51,15 @@ class RawBlockIo(NamedTuple):
     service_ns: int
     max_ns: int
     idle_ns: int
-    """If tgid is 0: how long the cgroup had no request under way before these were submitted."""
+    """How long the cgroup had no request under way before these were submitted. Known only if tgid is 0."""
 
 
 class RawUse(NamedTuple):
     """What a process did, or what happened to it, since the previous read."""
 
     tgid: int
-    """For reclaims and forks, the process itself. For execs and exits, its parent if the cgroup is the root,
-    otherwise 0."""
+    """For reclaims and forks, the process itself. For execs and exits, the parent of the process if the
+    process is in the root cgroup, otherwise 0."""
     cgroup_id: int
     reclaims: int
     reclaim_ns: int
@@ -81,16 +82,17 @@ class RawVictim(NamedTuple):
     """A process that the Linux kernel chose to kill for lack of memory."""
 
     pid: int
-    """0 if its PID is not known in this PID namespace."""
+    """PID of the process; 0 if it is not known in this PID namespace."""
     name: str
-    """Its name; '' if the Linux kernel does not report it."""
+    """Name of the process; '' if the Linux kernel does not report it."""
     cgroup_id: int
     time_ns: int
     """CLOCK_MONOTONIC, ns."""
 
 
 class RawStop(NamedTuple):
-    """What a process stopped: another process by a signal, or a cgroup by the freezer of v2."""
+    """A process that another process stopped by a signal, or a cgroup that a process stopped by the freezer
+    of cgroup v2."""
 
     tgid: int
     """The stopped process; 0 for a cgroup."""
@@ -100,11 +102,11 @@ class RawStop(NamedTuple):
     """CLOCK_MONOTONIC, ns."""
     by_cgroup_id: int
     by_tgid: int
-    """0: the Linux kernel, which sends the signals of a terminal."""
+    """Process that stopped it; 0 if the Linux kernel did, which sends the signals of a terminal."""
     signal: int
-    """Its number; 0 for the freezer."""
+    """Number of the signal; 0 for the freezer."""
     by: str
-    """Name of the thread that did it."""
+    """Name of the thread that sent the signal or froze the cgroup."""
 
 
 class RawHostEvents(NamedTuple):
@@ -115,7 +117,7 @@ class RawHostEvents(NamedTuple):
     retransmits: list[RawRetransmits]
     victims: list[RawVictim]
     stops: list[RawStop]
-    """The last one of each process and cgroup."""
+    """The last stop of each process and of each cgroup."""
     dropped: int
     """How often something could not be counted because a map was full."""
 
@@ -141,8 +143,10 @@ class HostEvents:
         if self._done:
             return self._unknown
         if self._loader is None:
-            return ("what the kernel tells of the host: measured from the first process that uses CUDA on",)
-        return tuple(f"{part.what}: not yet, the programs are being loaded" for part in self._parts)
+            return ("events of the host from the Linux kernel: measured once a process uses CUDA",)
+        return tuple(
+            f"{part.what}: not measured yet, the BPF programs are being loaded" for part in self._parts
+        )
 
     @property
     def loaded(self) -> bool:
@@ -200,7 +204,7 @@ class HostEvents:
         unknown: list[str] = []
         try:
             self._load_parts(unknown)
-        except Exception as error:  # Any failure costs only these figures.
+        except Exception as error:  # Any failure costs only the host's events.
             unknown.append(f"what the host does to its processes: {error}")
         self._unknown = tuple(unknown)
         self._done = True
@@ -216,7 +220,7 @@ class HostEvents:
                 if len(parts) == 1 or reason.remedy:
                     unknown += [f"{part.what}: {reason.reason}" for part in parts]
                 if reason.remedy:
-                    return  # The same reason holds for every part.
+                    return  # Each part by itself would fail for the same reason.
                 continue
             if not self._keep(loaded) or len(parts) > 1:
                 return
@@ -255,7 +259,7 @@ def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dic
     try:
         offsets |= _offsets(types, BLOCK_CGROUP)
     except NoBtfError as reason:
-        unknown.append(f"whose data is written back: {reason}")
+        unknown.append(f"tenants whose data kernel threads write back: {reason}")
     return known, offsets
 
 
@@ -273,10 +277,10 @@ def value_name(struct: str, member: str) -> str:
 
 
 def recipe(parts: Sequence[Part], values: Iterable[str]) -> Recipe:
-    """Returns the recipe of the programs of ``parts``; ``values`` names the numbers that become known when
-    they are loaded."""
-    # Sorted, because Linux kernels have the members of a struct in different orders, and one compiled file
-    # serves them all.
+    """Returns the recipe of the BPF programs of ``parts``. ``values`` names the constants that get their
+    values when the programs are loaded."""
+    # Linux kernels have the members of a struct in different orders. Sorted names make the recipe, and so the
+    # compiled file, the same for all of them.
     return Recipe(
         source_text("host.c"),
         {name: RAW_TRACEPOINT for part in parts for name in part.programs},
@@ -311,13 +315,14 @@ class _Loaded:
             for part in parts:
                 links += _attached(part, fds, unknown)
         finally:
-            # A link keeps its program alive, and a program its maps.
+            # A link keeps its program alive, and a program its maps: the descriptors of programs are not
+            # needed any more.
             for name in fds.keys() - {*maps, _DROPPED}:
                 os.close(fds.pop(name))
         return cls({name: (fds[name], *kinds) for name, kinds in maps.items()}, fds[_DROPPED], links)
 
     def take(self) -> dict[str, tuple[NDArray[np.void], NDArray[np.void]]]:
-        """Returns keys and values of every hash, and empties it. Raises OSError."""
+        """Returns the keys and values of every BPF hash map, and empties the maps. Raises OSError."""
         return {name: take_all(fd, key, value) for name, (fd, key, value) in self._maps.items()}
 
     def dropped(self) -> int:

@@ -1,4 +1,4 @@
-"""Reads how long interrupts have each CPU, and which interrupts these are, from /proc."""
+"""Reads from /proc how much time each CPU spends in interrupts, and which kinds of interrupts these are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stalltop.model.text.clean import clean
 from stalltop.model.thread_evidence import CpuInterrupts
 
 NOTICED: Final = 0.05
-"""Part of a CPU's time in interrupts from which on they are reported, for all CPUs."""
+"""If a CPU spends at least this share of its time in interrupts, interrupts are reported for all CPUs."""
 MOST_KINDS: Final = 4
 """Maximum number of kinds of interrupts that are reported for a CPU, the most frequent ones."""
 OF_THE_TICK: Final = frozenset(("TIMER", "HRTIMER", "SCHED", "RCU"))
@@ -35,8 +35,9 @@ class _Times(NamedTuple):
 class InterruptReader:
     """Samples the interrupts of all CPUs, once per window. Used from one thread.
 
-    The kinds are read only while interrupts take a noticeable part of a CPU: ``/proc/interrupts`` is long on
-    large hosts. So they are known from the second such window on.
+    The kinds are read only while a CPU spends at least the share ``NOTICED`` in interrupts, because
+    ``/proc/interrupts`` is long on large hosts. Their counts are differences between two readings, so they
+    are known from the second such window on.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -45,8 +46,8 @@ class InterruptReader:
         self._kinds_before: _Kinds | None = None
 
     def look(self) -> tuple[CpuInterrupts, ...]:
-        """Returns one record for each CPU, since the previous sample or since this object was created; none
-        if no CPU has many interrupts."""
+        """Returns one record for each CPU, for the time since the previous sample or since this object was
+        created. Returns none if every CPU spends less than the share ``NOTICED`` in interrupts."""
         now = self._times()
         before, self._before = self._before, now
         risen = {
@@ -100,7 +101,7 @@ class InterruptReader:
 
 
 def _kind(file: str, name: str, about: str) -> str:
-    """Returns the name of a kind of interrupts; '' if it is not worth telling. ``about`` has the interrupt
+    """Returns the name of a kind of interrupts; '' if the kind is not reported. ``about`` has the interrupt
     controller and, as its last word, the devices."""
     if file == "softirqs":
         return "" if name in OF_THE_TICK else clean(name)

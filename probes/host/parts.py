@@ -20,15 +20,15 @@ class Part:
     flag: str
     """Macro that includes this part in the build."""
     members: Mapping[str, tuple[str, ...]]
-    """Members of Linux kernel structs that it reads, by struct."""
+    """Members of Linux kernel structs that this part reads, by struct."""
     programs: Mapping[str, tuple[str, ...]]
-    """Its programs, each with its tracepoints."""
+    """BPF programs of this part, each with its tracepoints."""
     maps: Mapping[str, tuple[np.dtype[np.void], np.dtype[np.void]]] = field(default_factory=dict)
-    """Its hashes, with the dtypes of keys and values."""
+    """BPF hash maps of this part, with the dtypes of keys and values."""
 
 
 COUNT: Final = np.dtype([("count", "u8")])
-"""A counter by itself."""
+"""Map value that consists of one counter."""
 _USES: Final = {"use_of": (host_layout.USER, host_layout.USE)}
 _TO_CGROUP_ID: Final = {"cgroup": ("kn",), "kernfs_node": ("id",)}
 
@@ -106,5 +106,5 @@ BLOCK_CGROUP: Final = {
     "cgroup_subsys_state": ("cgroup",),
     **_TO_CGROUP_ID,
 }
-"""Struct members that lead to the cgroup on whose behalf kernel threads submit; block I/O is measured without
-them too."""
+"""Struct members that lead from a request to the cgroup for which a kernel thread submits it. If the Linux
+kernel lacks them, block I/O is measured without these cgroups."""

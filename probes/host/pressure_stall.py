@@ -26,9 +26,9 @@ class HostPressure:
         self._before = self._look()
 
     def read(self) -> dict[str, float]:
-        """Returns, in percent by resource, the time in which at least one task waited for it ("some"). A
-        resource is missing if the Linux kernel does not report it: it lacks PSI, or PSI is off
-        (``psi=0``)."""
+        """Returns, by resource, the share of time in which at least one task waited for the resource (the
+        line ``some``), in percent. A resource is missing if the Linux kernel does not report it: it lacks
+        PSI, or PSI is off (``psi=0``)."""
         now, before = self._look(), self._before
         self._before = now
         return {
@@ -38,7 +38,8 @@ class HostPressure:
         }
 
     def _look(self) -> dict[str, tuple[int, int]]:
-        """Returns when each resource was read, and its total until then, both in ns."""
+        """Returns, for each resource, when it was read and how long tasks had waited for it until then, both
+        in ns."""
         found = {}
         for name in RESOURCES:
             try:

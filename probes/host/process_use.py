@@ -1,5 +1,5 @@
-"""Reads what processes use and how they may run, from /proc: CPU time, page faults, memory, priority,
-CPUs."""
+"""Reads from /proc what processes use (CPU time, page faults, memory) and how they may run (priority, allowed
+CPUs)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from stalltop.model.cpu_list import list_of
 
 SWAP_LOOKS: Final = 5
-"""A process's swap is read in one of this many samples: it takes as long as all the rest."""
+"""The swap of a process is read in one sample out of this many, because reading it takes as long as reading
+all other figures."""
 _NS_PER_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _STAT_BYTES: Final = 1024
@@ -56,7 +57,8 @@ class _Stat(NamedTuple):
 class _Watched:
     fd: int
     before: _Stat | None = None
-    """None before the first sample: what the process did earlier is not reported."""
+    """Fields read in the previous sample. None before the first sample: what the process did earlier is not
+    reported."""
     swap_bytes: int = 0
     looks: int = 0
 
@@ -74,10 +76,11 @@ class ProcessUses:
         self._watched: dict[int, _Watched] = {}
 
     def look(self, pids: Collection[int]) -> dict[int, Use]:
-        """Returns what those of ``pids`` that are alive did since the previous sample, and their present
+        """Returns, for each of ``pids`` that is alive, what it did since the previous sample, and its present
         state.
 
-        A process that is sampled for the first time has done nothing yet. Others are forgotten.
+        For a process that is sampled for the first time, all sums are 0. Processes that are not in ``pids``
+        are forgotten.
         """
         for pid in self._watched.keys() - pids:
             self._forget(pid)
@@ -132,8 +135,8 @@ class ProcessUses:
             os.close(watched.fd)
 
     def _cpu_ns(self, pid: int) -> int:
-        """Returns the exact CPU time of all its threads, because /proc counts in ticks of 10 ms; 0 if it is
-        gone."""
+        """Returns the CPU time of all threads of a process from its CPU clock, ns, because /proc counts in
+        ticks of 10 ms; 0 if the clock cannot be read."""
         try:
             return time.clock_gettime_ns(~pid << 3 | _CPU_CLOCK) if self._own else 0
         except OSError:
@@ -155,7 +158,7 @@ class ProcessUses:
 
 
 def _stat(fd: int) -> _Stat | None:
-    """Returns the fields, or None if the process is gone."""
+    """Returns the fields of the open file ``/proc/PID/stat``, or None if the process is gone."""
     try:
         # The name, in parentheses, may contain any characters; after it the third field begins.
         fields = os.pread(fd, _STAT_BYTES, 0).rpartition(b")")[2].split()

@@ -1,4 +1,5 @@
-"""Reports when processes have ended, and never confuses a process with a later one of the same PID."""
+"""Reports when processes have ended, and never confuses a process with a later process that has the same
+PID."""
 
 from __future__ import annotations
 

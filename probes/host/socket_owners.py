@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 LOOK_SECONDS: Final = 0.005
-"""Longest time of one sample, s: processes with many thousands of files are searched over several."""
+"""Time limit for the search in one sample, s. If processes have many thousands of files, the search goes on
+in the next samples."""
 PATIENCE_LOOKS: Final = 10
 """Number of samples after which the search for a socket's owner is given up."""
 KEEP_LOOKS: Final = 60
-"""Number of samples for which an owner that is not asked for is remembered: then the inode number may be
-reused."""
+"""Number of samples for which the owner of a socket is remembered after it was last asked for. Later the
+inode number may belong to another socket."""
 _PREFIX: Final = "socket:["
 
 
@@ -23,7 +24,7 @@ class SocketOwners:
     def __init__(self) -> None:
         self._owner: dict[int, int] = {}
         self._asked: dict[int, int] = {}
-        """Number of the sample in which each was last asked for, or found."""
+        """Number of the sample in which each socket was last asked for, or its owner found."""
         self._looks = 0
         self._wanted: dict[int, int] = {}
         """Sockets without a known owner, with the number of samples in which they were wanted."""
@@ -38,7 +39,7 @@ class SocketOwners:
     def look(self, inodes: Collection[int], pids: Collection[int]) -> dict[int, int]:
         """Returns the process of each of ``inodes`` whose owner is known; searches only ``pids``.
 
-        A socket that several processes have (after a fork) belongs to the first one found.
+        If several processes have a socket (after a fork), the first of them that is found is its owner.
         """
         self._looks += 1
         for inode in inodes:

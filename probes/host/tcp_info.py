@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 _PIDFD_GETFD: Final = 438
-"""Number of the system call on all machines, from Linux 5.6 on. It needs no thread in the process's network
-namespace, as a request by netlink would."""
+"""Number of the system call pidfd_getfd(2), the same on all architectures, from Linux 5.6 on. Unlike a
+netlink request, it works for a process in another network namespace."""
 _INFO_BYTES: Final = 136
 _RTT_AT: Final = 68
 """Offset of ``tcpi_rtt`` in struct tcp_info (linux/tcp.h), us, 32 bits."""
@@ -22,7 +22,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class TcpInfo(NamedTuple):
-    """One connection."""
+    """Figures of one TCP connection."""
 
     sent_bytes: int
     """Bytes that the peer has acknowledged, since the connection was made."""
@@ -56,7 +56,8 @@ def tcp_info(pid: int, fd: int, remote: tuple[str, int]) -> TcpInfo | None:
 
 
 def plain(address: Sequence[Any]) -> tuple[str, int]:
-    """Returns the address and the port; an IPv4 address that an IPv6 socket shows (``::ffff:…``) as IPv4."""
+    """Returns address and port. An IPv4 address in the form that IPv6 sockets show (``::ffff:…``) is returned
+    as plain IPv4."""
     host = ipaddress.ip_address(address[0])
     if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped:
         host = host.ipv4_mapped

@@ -37,7 +37,7 @@ def read(path: Path) -> tuple[Pod, ...]:
     """
     if why := why_no_socket(path):
         raise KubeletCallError(why)
-    # Containers are read first: the sandbox of each listed container existed before it.
+    # Containers are read before sandboxes: the sandbox of each listed container existed before the container.
     containers = messages(call(path, CONTAINERS, seconds=SECONDS, most_bytes=MOST_BYTES), 1)
     sandboxes = messages(call(path, SANDBOXES, seconds=SECONDS, most_bytes=MOST_BYTES), 1)
     within: dict[str, list[PodContainer]] = {}

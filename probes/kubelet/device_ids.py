@@ -15,14 +15,15 @@ from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, Devices
 
 _REPLICA: Final = re.compile(r"(?P<device>.+?)(?:::|/vgpu)(?P<replica>\d+)")
-"""One of several replicas that share a device: ``GPU-…::2`` of NVIDIA's plugin, ``nvidia0/vgpu2`` of
-GKE's."""
+"""Matches the name of one of several replicas that share a device: ``GPU-…::2`` of NVIDIA's plugin,
+``nvidia0/vgpu2`` of GKE's."""
 _CLAIMED: Final = "gpu.nvidia.com"
 """NVIDIA's driver of dynamic resource allocation; its devices are named ``POOL/gpu-0``."""
 
 
 def with_uuids(allocations: Iterable[Allocation], devices: Devices) -> tuple[Allocation, ...]:
-    """Returns ``allocations`` with other names replaced by the UUIDs of this host's devices."""
+    """Returns ``allocations`` with device names replaced by the UUIDs of this host's devices. Names that are
+    UUIDs or cannot be translated stay."""
     names = _names(devices.devices)
     return tuple(
         replace(one, devices=tuple(_uuid(device, one.resource, names) for device in one.devices))
@@ -65,7 +66,7 @@ def _called(device: Device) -> Iterable[tuple[str, str]]:
         yield f"gpu-{device.minor}", device.uuid
     for one in device.instances:
         yield one.label, one.uuid
-        # Name in drivers before 470.
+        # Name of a MIG device in drivers before 470.
         yield f"MIG-{device.uuid}/{one.gpu_instance}/{one.compute_instance}", one.uuid
         if file:
             yield f"{file}/gi{one.gpu_instance}", one.uuid

@@ -27,11 +27,12 @@ def known(pods: Iterable[Pod]) -> Known:
 
 
 class Binder:
-    """Finds the pods of allocations. Remembers what a pod was given, which never changes while it lives."""
+    """Finds the pods of allocations. Remembers which devices a pod was given, which never changes while the
+    pod lives."""
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, str, str], frozenset[str]] = {}
-        """Devices by UID, container and resource."""
+        """Devices by pod UID, container and resource."""
 
     def bound(
         self,
@@ -39,10 +40,10 @@ class Binder:
         before: Mapping[tuple[str, str], str],
         after: Mapping[tuple[str, str], str],
     ) -> tuple[Allocation, ...]:
-        """Returns ``allocations`` with the UIDs of those pods that are certain.
+        """Returns ``allocations`` with the pod UIDs that are certain.
 
         ``before`` and ``after`` are the UIDs by namespace and name, as they were before and after the kubelet
-        was asked. A pod that was replaced meanwhile, or that shares its name with the one that it replaces,
+        was asked. A pod that was replaced meanwhile, or that shares its name with the pod that it replaces,
         gets no UID.
         """
         alive = set(after.values())
@@ -61,8 +62,8 @@ class Binder:
     def _fits(self, uid: str, one: Allocation) -> bool:
         devices = frozenset(one.devices)
         given = self._given.setdefault((uid, one.container, one.resource), devices)
-        # Devices other than those remembered belong to the pod's successor of the same name, while the pod
-        # itself is still ending.
+        # If none of the remembered devices is listed, the allocation belongs to the pod's successor of the
+        # same name, while the pod itself is still ending.
         return not given or not devices or bool(given & devices)
 
 
@@ -119,8 +120,8 @@ def with_tenants(
 
 
 def _tenant(candidates: list[Tenant], found: Known) -> str:
-    """Returns the tenant that runs now: a restarted container has another id, and the ended one is still
-    listed."""
+    """Returns the id of the tenant among ``candidates`` that runs now; '' if there is not exactly one. If a
+    container restarts, it gets another id, and the ended one is still listed."""
     if len(candidates) > 1:
         candidates = [one for one in candidates if _runs(one.container_id, found)]
     return candidates[0].id if len(candidates) == 1 else ""

@@ -1,7 +1,7 @@
 """Reads which pods of this node were given which GPUs: the kubelet's PodResources service, version 1.
 
-It names pods by namespace and name, not by UID, and has no container ids. The messages (field numbers in
-``_List`` and below) are those of k8s.io/kubelet/pkg/apis/podresources/v1.
+The service names pods by namespace and name, not by UID, and gives no container ids. The messages (field
+numbers in ``_List`` and below) are those of k8s.io/kubelet/pkg/apis/podresources/v1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALLOCATABLE: Final = "/v1.PodResourcesLister/GetAllocatableResources"
 SECONDS: Final = 2.0
 """Time limit for an answer, s."""
 MOST_BYTES: Final = 16 << 20
-"""Largest answer, bytes; the kubelet's own limit."""
+"""Maximum size of an answer, bytes: the kubelet's own limit."""
 MOST_ALLOCATIONS: Final = 4_096
 """Maximum number of allocations; a node has at most 250 pods with 16 devices."""
 _MOST_DEVICES: Final = 256
@@ -80,14 +80,15 @@ def _allocations(answer: bytes) -> Iterator[Allocation]:
 
 
 def _devices(message: bytes, number: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields the GPUs among the devices in a field; a resource has an entry for each NUMA node."""
+    """Yields each GPU resource in a field, with its devices: a resource has an entry for each NUMA node,
+    which are joined here."""
     found: dict[str, list[str]] = {}
     for entry in messages(message, number):
         resource = object_name(text(entry, 1))
         if is_gpu(resource):
             found.setdefault(resource, []).extend(object_name(device) for device in texts(entry, 2))
     for resource, devices in found.items():
-        # The kubelet lists them in no particular order.
+        # The kubelet lists the devices in no particular order.
         yield resource, tuple(sorted(set(devices)))[:_MOST_DEVICES]
 
 

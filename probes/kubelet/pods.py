@@ -2,8 +2,8 @@
 
 The kubelet names pods by namespace and name when it reports what they were given, and a name can pass from
 one pod to the next: a StatefulSet's pod is replaced by one of the same name. Only the UID tells them apart.
-Three sources know it, and are asked in this order: the kubelet's own list of pods (from Kubernetes 1.36 on),
-the container runtime (CRI), and the folders in which the kubelet keeps logs.
+Three sources know the UIDs, and are asked in this order: the kubelet's own list of pods (from Kubernetes 1.36
+on), the container runtime (CRI), and the folders in which the kubelet keeps logs.
 """
 
 from __future__ import annotations

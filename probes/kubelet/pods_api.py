@@ -1,7 +1,7 @@
 """Reads the kubelet's list of its pods: its gRPC service Pods, at a socket of its own since Kubernetes 1.36.
 
-https://kubernetes.io/docs/reference/node/kubelet-pods-api/. Pods are whole objects; the numbers of fields
-below are those of k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1 (generated.proto).
+https://kubernetes.io/docs/reference/node/kubelet-pods-api/. The answer has whole Pod objects; the numbers of
+fields below are those of k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1 (generated.proto).
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ _OVER: Final = ("Succeeded", "Failed")
 
 
 class PodsApi:
-    """Reads the list repeatedly. Used from one thread."""
+    """Reads the kubelet's list of pods repeatedly. Used from one thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._method = METHODS[0]
         self._known: dict[bytes, Pod | None] = {}
-        """Parsed pods of the last answer by hash: few of them change until the next."""
+        """Pods of the last answer by hash of their encoded form, so that only pods that changed since are
+        parsed; None for a pod that has ended."""
 
     def read(self) -> tuple[Pod, ...]:
         """Returns the pods that have not ended. Raises KubeletCallError, or ValueError if the answer cannot
@@ -58,7 +59,7 @@ class PodsApi:
             else:
                 self._method = method
                 return answer
-        raise KubeletCallError("its version of the service is not known", UNIMPLEMENTED)
+        raise KubeletCallError("it offers no known version of the service", UNIMPLEMENTED)
 
 
 def _pod(message: bytes) -> Pod | None:

@@ -20,8 +20,8 @@ Field = tuple[int, int | bytes]
 
 
 def fields(message: bytes) -> Iterator[Field]:
-    """Yields the fields of ``message`` in their order, without numbers of fixed length. Raises ValueError if
-    it is not a valid message."""
+    """Yields the fields of ``message`` in their order, except numbers of fixed length. Raises ValueError if
+    ``message`` is not valid."""
     at = 0
     while at < len(message):
         tag, at = _integer(message, at)
@@ -34,13 +34,13 @@ def fields(message: bytes) -> Iterator[Field]:
         elif kind == _BYTES:
             length, at = _integer(message, at)
             if length > len(message) - at:
-                raise ValueError("a field ends after its message")
+                raise ValueError("a field extends past the end of its message")
             yield number, message[at : at + length]
             at += length
         elif kind in _SKIPPED:
             at += _SKIPPED[kind]
             if at > len(message):
-                raise ValueError("a field ends after its message")
+                raise ValueError("a field extends past the end of its message")
         else:
             raise ValueError(f"wire type {kind} is not known")
 
@@ -86,7 +86,7 @@ def _integer(message: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, at
-    raise ValueError("a number has no end")
+    raise ValueError("a number is longer than 10 bytes")
 
 
 def _varint(value: int) -> bytes:

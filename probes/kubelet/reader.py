@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 ASK_SECONDS: Final = 5.0
 """Seconds between two questions to the kubelet."""
 SOON_SECONDS: Final = 1.0
-"""Seconds to the next question if an allocation has no certain pod yet, or an unknown pod makes calls."""
+"""Seconds to the next question to the kubelet if an allocation has no certain pod yet, or an unknown pod
+makes calls."""
 SOON_TIMES: Final = 8
-"""Maximum number of such early questions in a row; after them the usual time applies."""
+"""Maximum number of questions in a row after ``SOON_SECONDS``; then ``ASK_SECONDS`` applies."""
 IDLE_SECONDS: Final = 15.0
 """Seconds between two checks of a host without a kubelet."""
 ALLOCATABLE_SECONDS: Final = 60.0
@@ -32,12 +33,12 @@ ALLOCATABLE_SECONDS: Final = 60.0
 STALE_SECONDS: Final = 30.0
 """Age from which an answer is reported as old, s."""
 FORGOTTEN_SECONDS: Final = 300.0
-"""Age from which an answer is no longer shown, s, unless its pods are known to be there still."""
+"""Age from which an allocation is no longer shown, s, unless its pod is known to exist still."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeletAnswer:
-    """What is known for a window."""
+    """What is known of pods and allocations, for one window."""
 
     tenants: dict[str, Tenant]
     """The given tenants, with what is known of their pods."""
@@ -51,7 +52,7 @@ class KubeletAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What is known at one time; replaced as a whole."""
+    """What is known of pods and allocations at one time. A new answer replaces it as a whole."""
 
     allocations: tuple[Allocation, ...] = ()
     clock: float | None = None
@@ -76,7 +77,7 @@ class KubeletReader:
         self._began = clock()
         self._answer = _Answer()
         self._named: dict[str, tuple[Tenant, Tenant]] = {}
-        """Tenants without and with what is known of their pods."""
+        """By tenant id: the tenant that was given, and that tenant with what is known of its pod."""
         self._named_by = self._answer
         self._looked_for: set[str] = set()
         """Pods that make calls and that no source has listed: an early question was asked for them."""
@@ -134,22 +135,23 @@ class KubeletReader:
         while not self._stop.is_set():
             began = self._clock()
             self._answer = self._poll.look(self._answer)
-            # If answers take long, the pause is as long as the question.
+            # If a question takes long, the pause after it is as long.
             self._stop.wait(max(SOON_SECONDS, self._clock() - began))
             self._wake.wait(self._poll.pause - SOON_SECONDS)
             self._wake.clear()
 
 
 class _Poll:
-    """Asks the questions, and keeps what one question needs of the one before. Used from the background
-    thread."""
+    """Asks the kubelet and the sources of pods, and keeps what one question needs of the question before.
+    Used from the background thread."""
 
     def __init__(self, root: Path, clock: Callable[[], float]) -> None:
         self._root = root
         self._clock = clock
         self._pods: PodReader | None = None
         self._before: Pods | None = None
-        """The pods before the kubelet is asked: those read after the previous question."""
+        """Pods as they were before the next question to the kubelet: those read after the previous question.
+        None if they have to be read first."""
         self._binder = Binder()
         self._unsure: set[tuple[str, str, str]] = set()
         """Containers whose pods were uncertain the last time."""
@@ -161,7 +163,7 @@ class _Poll:
         """Seconds until the next question."""
 
     def look(self, last: _Answer) -> _Answer:
-        """Returns what is known now. Never raises."""
+        """Asks once, and returns what is known then; ``last`` is the answer before. Never raises."""
         try:
             if not kubelet_folder(self._root).exists():
                 self.pause, self._before = IDLE_SECONDS, None

@@ -24,9 +24,9 @@ from stalltop.probes.operations import DRIVER, RUNTIME
 from stalltop.probes.process_maps import Mapping, libraries_of, program_of
 
 LINGER_SECONDS: Final = 5.0
-"""Seconds for which a file that nobody uses keeps its probes. Probes hold the file system, and break programs
-that map the file after it was rewritten in place; but a job that restarts often should not cost a new reading
-of its libraries each time."""
+"""Seconds for which a file that no process uses keeps its probes. Probes keep the file's file system from
+being unmounted, and break programs that map the file after it was rewritten in place; but the libraries of a
+job that restarts often should not be read anew each time."""
 RECHECK_SECONDS: Final = 20.0
 """Seconds between two checks of processes that use a probed file: nothing reports when they unload it."""
 START_SECONDS: Final = 1.0
@@ -39,7 +39,7 @@ _PLAIN_FILES: Final = 8192
 """Maximum number of remembered programs with nothing to probe; the oldest are forgotten, and read again when
 they run."""
 _TRIES: Final = 5
-"""How often a process is read again if its mappings change while they are read."""
+"""Maximum number of times a process is read in a row because its mappings change while they are read."""
 
 
 class Libraries:
@@ -54,7 +54,7 @@ class Libraries:
         self._lock = threading.Lock()
         self._closed = False
         self._files: dict[Version, ProbedFile] = {}
-        """Several versions may lead to one file: those that different mounts show."""
+        """Probed files by version. A file that several mounts show has a version for each of them."""
         self._plain: dict[Version, None] = {}
         self._users: dict[int, dict[ProbedFile, Mapping]] = {}
         self._programs: dict[int, Version] = {}
@@ -72,12 +72,13 @@ class Libraries:
         self._traced: frozenset[int] = frozenset()
 
     def start(self) -> None:
-        """Probes what is in use now. On a host with many thousands of processes the first updates do the
-        rest."""
+        """Probes the files that are in use now. On a host with many thousands of processes the first calls of
+        ``update`` do the rest."""
         self._update(START_SECONDS)
 
     def update(self) -> None:
-        """Probes files that came into use since, and removes probes of files that are not used any more.
+        """Probes files that came into use since the previous call, and removes probes of files that are not
+        used any more.
 
         Costs next to nothing if nothing changed.
         """
@@ -106,8 +107,8 @@ class Libraries:
     def close(self) -> None:
         """Removes all probes. May be called twice, and while ``update`` runs.
 
-        Does not wait for an update that hangs (in a file system that does not answer): the kernel side that
-        attached its file's probes then removes them.
+        Does not wait for an update that hangs (in a file system that does not answer). If that update
+        attaches probes, the kernel side that attached them removes them when it is closed.
         """
         self._closed = True
         if not self._lock.acquire(timeout=CLOSE_SECONDS):
@@ -168,7 +169,8 @@ class Libraries:
         return changed
 
     def _look_at_program(self, pid: int) -> bool:
-        """Returns whether the program of ``pid`` is to be probed, or is no longer."""
+        """Probes the program of ``pid`` if it holds traced functions. Returns whether the process has to be
+        read again: because its program is probed, or because its previous program was."""
         before = self._programs.pop(pid, None)
         try:
             version = _version(os.stat(f"/proc/{pid}/exe"))
@@ -183,8 +185,8 @@ class Libraries:
         return file is not None or before is not None
 
     def _look_at(self, pid: int) -> bool:
-        """Notes which files ``pid`` uses, and probes new ones; returns False if one of them could not be
-        opened.
+        """Records which files ``pid`` uses, and probes new ones. Returns False if one of the files could not
+        be opened.
 
         Raises OSError if the process has ended.
         """
@@ -200,7 +202,7 @@ class Libraries:
                 self._unopened[pid] = Missing(
                     clean(mapping.path),
                     f"cannot be opened: {error.strerror or error}",
-                    "its file system must let this user read it",
+                    "give this user read access to its file system",
                     pid,
                 )
                 continue
@@ -228,7 +230,7 @@ class Libraries:
                 self._unplaced[pid] = Missing(
                     file.path,
                     "the kernel put no probe into this process's memory",
-                    "it may have the file mapped writable, or have changed it: restart it",
+                    "the process may have mapped the file writable, or changed it: restart the process",
                     pid,
                 )
 
@@ -352,10 +354,10 @@ class Libraries:
 
 
 def _has_runtime_only(pid: int, users: Iterable[ProbedFile]) -> bool:
-    """Returns whether one of the files holds CUDA's runtime, which is probed, and the process has no driver
-    yet.
+    """Returns whether one of ``users``, the files of the process, holds CUDA's runtime and is probed, and the
+    process has not mapped CUDA's driver yet.
 
-    Reads its mappings once more: they may have changed since its files were read.
+    Reads the process's mappings once more, because they may have changed since its files were read.
     """
     if not any(file.probed and RUNTIME in file.functions for file in users):
         return False
@@ -377,6 +379,6 @@ def _source(mapping: Mapping) -> str:
     with contextlib.suppress(PermissionError):
         os.stat(exact)
         return exact
-    # Without CAP_SYS_ADMIN in the initial user namespace only the path is left, if it still leads to the
-    # file.
+    # Without CAP_SYS_ADMIN in the initial user namespace, map_files cannot be used. Then the path is used,
+    # which may lead to another file by now.
     return f"/proc/{mapping.thread}/root{mapping.path}"

@@ -41,7 +41,7 @@ program is far smaller."""
 _MAX_NAME_BYTES: Final = 128
 """Longest name of a traced function, bytes."""
 _MAX_SYMBOL_BYTES: Final = 4096
-"""Bytes that are read of the name of any function."""
+"""Maximum number of bytes that are read of a function's name."""
 _SYMBOL_CHUNK: Final = 1 << 17
 _NAME_CHUNK_BYTES: Final = 1 << 22
 """Tables are read in pieces, so that the monitor's memory does not grow with the largest library on the
@@ -69,7 +69,7 @@ class FoundFunction(NamedTuple):
     """A traced function that the file defines."""
 
     symbol: str
-    """Symbol as it is in the file, with its variant."""
+    """Symbol as it is in the file, with its variant, such as ``_v2``."""
     function: Function
     offset: int
     """Offset of its first byte in the file."""
@@ -79,7 +79,7 @@ class FoundFunction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What is known of one file."""
+    """The traced functions that one file defines."""
 
     machine: str
     functions: tuple[FoundFunction, ...]
@@ -96,8 +96,8 @@ class _Section(NamedTuple):
 def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Image:
     """Returns the functions of ``layers`` that the file at ``fd`` defines, from ``.dynsym`` and ``.symtab``.
 
-    ``machine`` is the one to read for, by default this host's. Raises ``ElfError``, also for files of
-    another machine, and OSError if reading fails.
+    ``machine`` is the architecture for which the file must be built, by default this host's. Raises
+    ``ElfError``, also for files of another architecture, and OSError if reading fails.
     """
     wanted = machine or platform.machine()
     segments, tables = _parts(fd, wanted)
@@ -109,8 +109,8 @@ def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Im
 
 
 def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the offsets of the functions that the file at ``fd`` defines, ascending, and those of their
-    names.
+    """Returns two arrays for the functions that the file at ``fd`` defines: their offsets in the file,
+    ascending, and the offsets of their names in the file.
 
     If a function has several names, one is returned. Raises ``ElfError``, and OSError if reading fails.
     """
@@ -142,10 +142,10 @@ def mapped_parts(fd: int) -> list[tuple[Segment, bool]]:
 
 
 def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
-    """Returns the address of a variable that the file at ``fd`` exports under one of ``names``.
+    """Returns the address of a variable that the file at ``fd`` exports under one of ``names``, and whether
+    the address is relative to where the file is loaded in a process.
 
-    Returns with it whether the address is relative to where the file is loaded in a process. None if it
-    exports none. Raises like `function_symbols`.
+    Returns None if the file exports no such variable. Raises like `function_symbols`.
     """
     _, tables = _parts(fd, platform.machine())
     for symbols, texts in tables:
@@ -209,7 +209,8 @@ def _mapped(fd: int, size: int, phoff: int, phentsize: int, phnum: int) -> Itera
 def _symbol_tables(
     fd: int, size: int, shoff: int, shentsize: int, shnum: int
 ) -> list[tuple[_Section, _Section]]:
-    """Returns symbol tables with their string tables. A file stripped of sections has none."""
+    """Returns the symbol tables, each with its string table; [] if there are none. Raises ElfError if the
+    file has no section headers."""
     if shoff == 0 or shnum == 0:
         raise ElfError("no section headers: its symbols cannot be found")
     if shentsize != 64 or shoff + shnum * shentsize > size:
@@ -306,7 +307,8 @@ def _add(
         if 0 <= into < segment.size_bytes:
             offset = segment.offset + into
             here = FoundFunction(name, function, offset, min(length, segment.size_bytes - into))
-            # Two names of one address are one function: keep the plain name, whatever the tables' order.
+            # Two names of one address are one function: keep the shorter name, whatever the order of the
+            # tables.
             other = found.get(offset)
             if other is None or (len(name), name) < (len(other.symbol), other.symbol):
                 found[offset] = here

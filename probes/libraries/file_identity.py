@@ -49,7 +49,8 @@ class FileIdentity:
     def same(self, other: FileIdentity) -> bool:
         """Returns whether both are the same real file.
 
-        Without CAP_SYS_ADMIN pages cannot be compared; then the files are the same if their numbers are.
+        Without CAP_SYS_ADMIN pages cannot be compared. Then only files with equal device and inode numbers
+        count as the same.
         """
         if self._numbers == other._numbers:
             return True
@@ -63,7 +64,7 @@ class FileIdentity:
         return False
 
     def _frame(self) -> int | None:
-        """Returns the number of the memory page that holds the file's first page."""
+        """Returns the number of the memory page that holds the file's first page; None if it is not known."""
         with contextlib.suppress(OSError):
             # Read through the Linux kernel, because touching the mapping of a truncated file would raise
             # SIGBUS.
@@ -77,7 +78,8 @@ class FileIdentity:
         return None
 
     def close(self) -> None:
-        """Releases the file; a closed identity equals no other by its page. May be called twice."""
+        """Releases the file. A closed identity can be compared only by device and inode number. May be called
+        twice."""
         address, self._address = self._address, 0
         if address:
             _libc.munmap(address, mmap.PAGESIZE)

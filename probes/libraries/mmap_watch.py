@@ -57,7 +57,7 @@ class Changes:
 
     mapped: tuple[Mapped, ...] = ()
     lost: bool = False
-    """Some mappings are not listed, so all processes have to be read."""
+    """Whether some mappings are missing in ``mapped``, so that all processes have to be read."""
 
 
 class MmapWatch:

@@ -9,7 +9,8 @@ the stack, or jumps away.
 
 A jump back to between the first byte and the probe (a loop around the function's first instructions) would
 count one call several times. Such a function is probed on its first byte, which only a loop over the whole
-function would reach again (one that has saved nothing on the stack: no function of these libraries).
+function would reach again. No function of these libraries has such a loop, because it would have to save
+nothing on the stack.
 
 This module is for x86-64; ``probes.libraries.placement_aarch64`` is for aarch64.
 """
@@ -25,7 +26,8 @@ from stalltop.probes.libraries.elf import FoundFunction, Image
 
 _LOOK_BYTES: Final = 64
 _MAX_INSTRUCTIONS: Final = 8
-"""Maximum number of instructions in the prologue. If none of them is emulated, the first byte is as good."""
+"""Maximum number of instructions that are searched. If the Linux kernel emulates none of them, the probe is
+placed on the first byte."""
 _LOOP_BYTES: Final = 4096
 """How far into a function backward jumps are searched for, bytes: compilers put a loop that is entered at the
 top into this part."""
@@ -86,7 +88,7 @@ def skipped_bytes(code: bytes, size_bytes: int = 0) -> int:
     symbol does not say.
     """
     if _is_emulated_push(code):
-        return 0  # Most functions begin so: nothing needs to be decoded.
+        return 0  # Most functions begin with such a push: nothing needs to be decoded.
     length = min(size_bytes or _LOOK_BYTES, len(code))
     decoder = _decoder()
     for instruction in decoder.disasm(code[: min(length, _LOOK_BYTES)], 0, _MAX_INSTRUCTIONS):

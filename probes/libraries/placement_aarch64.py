@@ -1,5 +1,5 @@
-"""Chooses where in an aarch64 function to put its probe: as ``placement`` does, by what an arm64 kernel
-simulates.
+"""Chooses where in an aarch64 function to place the probe. Works like ``placement``, with the instructions
+that the arm64 Linux kernel simulates.
 
 The Linux kernel simulates branches, adr and adrp, and from 6.13 on nop
 (arch/arm64/kernel/probes/decode-insn.c). It single-steps anything else out of line. The return address is in
@@ -7,8 +7,8 @@ x30 when a function begins, and a return probe replaces it. So the probe has to 
 (``stp x29, x30, …``, with which the functions of libcudart and libnccl begin: these are stepped) or signed
 (``paciasp``: an address put in later would not pass the check). The functions of libcuda begin with adrp.
 
-A load relative to the program counter is never probed. Linux kernels before 6.12, unless patched, read for it
-from kernel memory at the user's address; later ones refuse the probe.
+A load relative to the program counter is never probed. To simulate it, Linux kernels
+before 6.12, unless patched, read kernel memory at the user's address; later ones refuse the probe.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Final
 
 _WORD: Final = 4
 _MAX_INSTRUCTIONS: Final = 8
-"""Maximum number of instructions in the prologue. If none of them is simulated, the first byte is as good."""
+"""Maximum number of instructions that are searched. If the Linux kernel simulates none of them, the probe is
+placed on the first one that is not a load relative to the program counter."""
 _LOOP_BYTES: Final = 4096
-"""The same limit as in ``placement``."""
+"""How far into a function backward jumps are searched for, bytes, as in ``placement``."""
 
 # Instruction words by mask and value: Arm Architecture Reference Manual, C4.1, "A64 instruction set".
 _NEAR_JUMPS: Final = (
@@ -40,7 +41,7 @@ _NOTHING_DONE: Final = frozenset({0xD503201F, 0xD503241F, 0xD503245F, 0xD503249F
 """nop and the landing pads of indirect branches: bti, bti c, bti j, bti jc."""
 _COMPUTING: Final = (
     (0x1C000000, 0x10000000),  # data processing with an immediate
-    (0x0E000000, 0x0A000000),  # the same with registers
+    (0x0E000000, 0x0A000000),  # data processing with registers
     (0xBFC00000, 0xB9400000),  # ldr with an offset
     (0xBF000000, 0x18000000),  # ldr relative to the program counter
 )

@@ -55,7 +55,8 @@ class ProbedFile:
     """
 
     def __init__(self, fd: int, version: Version, mapping: Mapping, attach: Attach) -> None:
-        """Reads the file open at ``fd`` and probes it. Raises nothing that is caused by the file."""
+        """Reads the file open at ``fd`` and probes it. Never raises because of the file: ``problem`` tells
+        what is wrong."""
         self.version = version
         self.path = clean(mapping.path) + (" (deleted)" if mapping.deleted else "")
         self.users: set[int] = set()
@@ -71,19 +72,21 @@ class ProbedFile:
             self._probe(fd, mapping, attach)
         except ElfError as reason:
             if mapping.library:
-                self._missing(f"its symbols cannot be read: {reason}", "reinstall what it belongs to")
+                self._missing(
+                    f"its symbols cannot be read: {reason}", "reinstall the package that it belongs to"
+                )
         except OSError as error:
             self._missing(f"cannot be probed: {error.strerror or error}", "run: stalltop check")
         except StalltopError as told:
             self._missing(told.reason, told.remedy)
-        except Exception as error:  # One odd file of one tenant costs only that file.
+        except Exception as error:  # A failure costs only this file.
             self._missing(f"cannot be probed: {clean(described(error))}", "run: stalltop check")
         if self.probes is None:
             self.close()
 
     @property
     def probed(self) -> bool:
-        """Returns whether its functions are counted."""
+        """Returns whether functions of the file are counted."""
         return self.probes is not None
 
     def is_rewritten(self) -> bool:
@@ -98,8 +101,8 @@ class ProbedFile:
         return (status.st_size, status.st_mtime_ns) != self.version[2:]
 
     def is_in_place(self, mapping: Mapping) -> bool:
-        """Returns whether the process of this mapping really has a probe: its memory differs there from the
-        file.
+        """Returns whether the process of this mapping really has a probe: at the place of a probe its memory
+        differs from the file.
 
         Returns True also if its memory cannot be read any more, because then the process is ending.
         """

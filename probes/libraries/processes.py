@@ -12,8 +12,8 @@ from stalltop.probes.libraries.mmap_watch import Changes, MmapWatch
 from stalltop.probes.process_maps import library_layers, pids
 
 LIST_SECONDS: Final = 1.0
-"""Seconds between two lists of all processes. Forks are found only so: a child has its parent's libraries and
-maps none."""
+"""Seconds between two lists of all processes. Only these lists show forked processes: a child has its
+parent's libraries and maps none."""
 
 
 @dataclass(slots=True)

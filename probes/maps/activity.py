@@ -2,8 +2,8 @@
 
 Time is counted in ticks of 2^20 ns (1.05 ms) of CLOCK_MONOTONIC; a set of ticks is an integer whose bit n
 stands for the nth tick. The BPF programs write the ticks of a call when it returns (``bpf/activity.h``) and
-keep the last 4.3 seconds of them; this module adds those of calls that are open. Every tick is reported once:
-a sample ends with the last tick that is over, and the next one begins there.
+keep the last 4.3 seconds of them; this module adds the ticks of calls that are still open. Every tick is
+reported once: the next sample begins with the first tick that the previous sample left out.
 """
 
 from __future__ import annotations
@@ -32,26 +32,29 @@ from stalltop.probes.programs.loading import Programs
 
 TICK_NS: Final = 1 << TICK_SHIFT
 LOOK_NS: Final = 2_000_000_000
-"""Maximum age of the last sample, ns: well below what the BPF programs keep."""
+"""Age of the last sample from which on a new sample is due, ns: well below the 4.3 seconds of ticks that the
+BPF programs keep."""
 MOST_TICKS: Final = 128 << 10
-"""Number of ticks kept until they are read: two minutes. Of a longer time only the end is kept."""
+"""Maximum number of ticks that are kept until they are read: two minutes. If nobody reads for longer, the
+oldest ticks are dropped."""
 FORGET_TICKS: Final = 3600 * 10**9 // TICK_NS
-"""Ticks between two removals of old ticks from the records: an hour. Laps are counted modulo 2^15, which
-takes 39 hours; after that, old ticks that were never overwritten would be taken for new ones."""
+"""Number of ticks between two removals of old ticks from the records: an hour. A record holds each tick's lap
+(a lap has ``TICKS`` ticks, 4.3 s) modulo 2^15, which repeats after 39 hours: an old tick that was never
+overwritten would then be taken for a new one."""
 _MARGIN: Final = 1
-"""Number of ticks that are over but not sampled yet: a call that is not visible yet may have begun in
-them."""
+"""Number of latest ticks that a sample leaves to the next sample: a call that is not visible yet may have
+begun in them."""
 
 
 class _PendingCall(NamedTuple):
-    """A call that has not returned, or never will."""
+    """A call that has not returned yet, or never will because its thread ended."""
 
     tgid: int
     cgroup_id: int
     device: int
     start_ns: int
     end_ns: int | None
-    """When its thread ended inside it; None while the call is open."""
+    """When the thread ended inside the call (CLOCK_MONOTONIC); None while the call is open."""
 
 
 class Activities:
@@ -71,16 +74,18 @@ class Activities:
         self._uses_device = np.zeros(FUNCTIONS, np.bool_)
         self._uses_device[[function.id for function in functions if function.uses_device]] = True
         self._first = self._upto = clock() >> TICK_SHIFT
-        """The first tick that is not reported yet, and the first that is not sampled yet."""
+        """``_first`` is the first tick that is not reported yet, ``_upto`` the first that is not sampled
+        yet."""
         self._found: dict[tuple[int, int, int], int] = {}
         """Ticks by process, cgroup and device, counted from ``_first``."""
         self._late = 0
         self._forgotten = self._upto
-        """When old ticks were last removed."""
+        """Tick at which old ticks were last removed."""
 
     @property
     def due(self) -> bool:
-        """Returns whether a sample is due even if nobody reads."""
+        """Returns whether a sample has to be taken although nobody reads, before the BPF programs overwrite
+        ticks."""
         return self._clock() - (self._upto << TICK_SHIFT) > LOOK_NS
 
     def look(self) -> None:
@@ -88,7 +93,7 @@ class Activities:
         first, upto = self._upto, (self._clock() >> TICK_SHIFT) - _MARGIN
         if upto <= first:
             return
-        # Calls are read first: a call that has ended by now and is not seen here has its ticks in the
+        # Open calls are read before the records: a call that has ended before this has its ticks in the
         # records.
         calls = list(self._open_calls())
         used = np.flatnonzero(self._records["tgid"])
@@ -142,7 +147,7 @@ class Activities:
         threads = self._threads
         busy = np.flatnonzero(threads["depth"])
         first, second = threads[busy], threads[busy]
-        # A frame that both copies show existed all the time between them; one that is half written differs.
+        # Threads go on while their records are copied: only a frame that is equal in both copies is complete.
         kept = (first["frames"] == second["frames"]) & (first["tid"] == second["tid"])[:, None]
         kept &= np.arange(DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
         kept &= self._uses_device[np.minimum(first["frames"]["function"], FUNCTIONS - 1)]
@@ -151,7 +156,7 @@ class Activities:
             frame = thread["frames"][level]
             over = thread["tid"] == 0
             if over and thread != second[row]:
-                continue  # Another thread is taking the record.
+                continue  # A new thread is taking over the record.
             yield _PendingCall(
                 int(thread["ended_tgid"] if over else thread["tgid"]),
                 int(thread["cgroup_id"]),
@@ -173,8 +178,8 @@ def active_ticks(records: NDArray[np.void], first: int, end: int) -> Iterable[in
 
 
 def forget_before(records: NDArray[np.void], tick: int) -> None:
-    """Removes from ``records`` what was written more than a lap before ``tick``. A tick that is written
-    meanwhile may be lost with it."""
+    """Removes from ``records`` the ticks that were written more than a lap before ``tick``. A tick that a BPF
+    program writes at that moment may be lost."""
     laps = tick // TICKS
     # Elements with these laps are still being written.
     recent = [LAP | lap % LAP for lap in range(laps - 1, laps + 2)]
@@ -183,5 +188,6 @@ def forget_before(records: NDArray[np.void], tick: int) -> None:
 
 
 def ticks_between(first: int, end: int) -> int:
-    """Returns the ticks from ``first`` to before ``end``; none if ``end`` is not above ``first``."""
+    """Returns the set of the ticks from ``first`` to before ``end``; the empty set, 0, if ``end`` is not
+    above ``first``."""
     return (1 << end) - (1 << first) if 0 <= first < end else 0

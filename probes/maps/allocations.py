@@ -13,16 +13,16 @@ from stalltop.probes.programs.bpf_calls import delete, fill_queue, look_at_all
 from stalltop.probes.programs.loading import Programs
 
 PIECE_BYTES: Final = np.dtype([("bytes", "u8")])
-"""What is known of a piece of device memory."""
+"""Value that the map ``pieces`` holds for each piece of device memory."""
 _COUNTS: Final = ("allocations", "frees", "allocated_bytes", "freed_bytes")
 
 
 class Allocations:
     """Reads the heaps of ``bpf/allocations.h``. Used from one thread at a time.
 
-    A heap belongs to one program that a process runs: it ends with the process (``release``) or with its next
-    program, which the BPF programs report. Then the allocations that it still held are forgotten and the
-    record is reused.
+    A heap belongs to one program that a process runs. It ends when the process ends (``release``) or executes
+    its next program, which the BPF programs report. Then the allocations that the heap still held are
+    forgotten and the record is reused.
     """
 
     def __init__(self, programs: Programs) -> None:
@@ -35,8 +35,8 @@ class Allocations:
         self._released = np.zeros(HEAPS, np.bool_)
 
     def read(self) -> list[RawHeld]:
-        """Returns what processes did since the previous read and what they hold now, without those that have
-        nothing to report."""
+        """Returns, for each process, its allocations and frees since the previous read and the memory that it
+        holds now. Processes with none of these are left out."""
         used = np.flatnonzero(self._heaps["tgid"])
         # Read before the copy: a heap that has ended by now has all its counts in the copy.
         over = used[(self._heaps["over"][used] != 0) | self._may_free(used)]
@@ -45,8 +45,8 @@ class Allocations:
         added = counts - self._seen[used]
         self._seen[used] = counts
         gone = np.isin(used, over) | self._released[used]
-        # Two counters of one allocation are not changed together: -1 may occur for a moment and means
-        # nothing.
+        # The BPF programs change the two counters of an allocation one after the other: -1 may occur for a
+        # moment and counts as 0.
         held = np.where(gone, 0, np.maximum(heaps["held"].astype(np.int64), 0))
         held_bytes = np.where(held > 0, np.maximum(heaps["held_bytes"].astype(np.int64), 0), 0)
         told = np.flatnonzero(added.any(axis=1) | (held != 0))
@@ -68,7 +68,8 @@ class Allocations:
             self._released[index] = True
 
     def _may_free(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Returns which of these were released and have no thread left that could write to them."""
+        """Returns which of the heaps ``used`` were released and belong to a process without any thread left
+        that could write to them."""
         released = self._released[used]
         if not released.any():
             return released

@@ -1,4 +1,5 @@
-"""Reduces very many charges to those that matter: many threads on few CPUs make thousands of pairs."""
+"""Reduces very many charges to those that matter: many threads on few CPUs make thousands of pairs of victim
+and culprit."""
 
 from __future__ import annotations
 
@@ -11,12 +12,14 @@ from stalltop.probes import layout
 from stalltop.probes.maps.raw import OTHERS
 
 LEAST_NS: Final = 100_000
-"""Time of one operation and one part of its split below which no charge is reported, ns."""
+"""If the charges for one part of the split of a process's operation add up to less than this, none of them is
+reported, ns."""
 SMALL_NS: Final = 1_000_000
-"""Time of one operation and part below which all its culprits are one sum, ns."""
+"""If the charges for one part of the split of a process's operation add up to less than this, their culprits
+are reported as one sum, ns."""
 SHARE: Final = 0.02
-"""A culprit with a smaller share of that time is added to a sum of its cgroup, and a cgroup with a smaller
-share to a sum of such cgroups."""
+"""Share of the charges for one part of the split of a process's operation. A culprit with a smaller share is
+added to a sum of its cgroup, and a cgroup with a smaller share to a sum of such cgroups."""
 _ANYWHERE: Final = 0
 """Cgroup of a sum over culprits in several cgroups."""
 
@@ -25,7 +28,8 @@ class Folded(NamedTuple):
     """Charges, one column for each field."""
 
     victims: NDArray[np.void]
-    """Whose time it was, dtype ``layout.CHARGE_KEY``. The next columns say which culprit took it."""
+    """Process, operation and part of the split whose time was lost, dtype ``layout.CHARGE_KEY``. The culprits
+    in these keys do not count: the next columns say which culprit took the time."""
     culprits: NDArray[np.int64]
     cgroups: NDArray[np.uint64]
     ns: NDArray[np.int64]
@@ -40,7 +44,8 @@ def part_of(keys: NDArray[np.void]) -> NDArray[np.uint32]:
 
 
 def fold(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint64]) -> Folded:
-    """Adds up charges of equal keys, and sums small ones. ``keys`` may be empty."""
+    """Adds up charges with equal keys, and sums small charges as the constants above say. ``keys`` may be
+    empty."""
     spent = ns.astype(np.float64)
     victim = keys["tgid"].astype(np.uint64) << np.uint64(32)
     victim |= keys["operation"].astype(np.uint64) << np.uint64(8) | part_of(keys).astype(np.uint64)

@@ -24,19 +24,21 @@ from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
 KEEP_SECONDS: Final = 10.0
 """Time for which an unchanged element is kept, s."""
 MOST_WAITS: Final = 2048
-"""Pairs of threads whose waits are reported by one read: the longest."""
+"""Maximum number of pairs of threads whose waits one read reports; the pairs with the longest waits are
+reported."""
 _BY_NOBODY: Final = (SPLITS.index("disk"), SPLITS.index("sleep"))
-"""Parts of waits in fsync and of sleeps: no process ends them, so only `Charges.waits` reports them."""
+"""Parts of the split for waits in fsync and for sleeps. No process ends such waits, so they are not charged
+to anybody; only `Charges.waits` reports them."""
 _GRACE_SECONDS: Final = 0.1
-"""Time from being retired to being free, s: a BPF program that has found an element is done with it long
-before."""
+"""Time from retiring an element to freeing it, s. A BPF program that found the element before it was retired
+has finished with it long before."""
 
 
 class Charges:
     """Reads the charges in the Linux kernel. Used from one thread at a time.
 
-    ``charges`` is the mapped array (``layout.CHARGE``); ``charge_of`` and ``free_charges`` are descriptors of
-    these maps.
+    ``charges`` is the mapped array (``layout.CHARGE``); ``charge_of`` and ``free_charges`` are file
+    descriptors of the BPF maps with these names.
     """
 
     def __init__(
@@ -59,15 +61,16 @@ class Charges:
         self._waits: list[RawWait] = []
 
     def waits(self) -> list[RawWait]:
-        """Returns, from the previous `read`, which thread ended the waits of which, the longest first."""
+        """Returns the waits that the previous `read` found, each with the thread that waited and the thread
+        that ended the wait, the longest first."""
         return self._waits
 
     def read(self) -> list[RawCharge]:
         """Returns what was charged since the previous read, with small charges summed (see
         `charge_folding`)."""
         now = self._clock()
-        # Times are read before ns, because the BPF programs add in the other order: the ns of every counted
-        # time are included.
+        # ``times`` is read before ``ns``, because the BPF programs add to ``ns`` first. So ``ns`` includes
+        # the time of every event that ``times`` counts.
         times = self._charges["times"].copy()
         changed = np.flatnonzero(times != self._times)
         ns = self._charges["ns"][changed]
@@ -95,8 +98,8 @@ class Charges:
         ]
 
     def release(self, tgid: int) -> None:
-        """Retires the charges of a process and against it; the next read still returns what is not read
-        yet."""
+        """Retires the charges in which the process is the victim or the culprit; the next read still returns
+        what is not read yet."""
         keys = self._charges["key"]
         own = (keys["tgid"] == tgid) | (keys["culprit_tgid"] == tgid)
         self._retire(np.flatnonzero(own & (self._charges["times"] != 0) & np.isinf(self._retired_at)))

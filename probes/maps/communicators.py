@@ -1,7 +1,7 @@
 """Compares the ranks of NCCL communicators on this host: which enter a collective late, and which not at all.
 
-The nth collective of a communicator is the same one in all its ranks. Each rank keeps the times of its last
-entries; a collective is compared once all local ranks have entered it.
+The nth collective of a communicator is the same operation in all its ranks. For each rank, the times of its
+last entries are kept; a collective is compared once all local ranks have entered it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from stalltop.probes.programs.bpf_calls import delete, fill_queue
 from stalltop.probes.programs.loading import Programs
 
 _OLDEST_FROM_END: Final = ENTRIES - 1
-"""Number of entries of a rank that are reliable: the one before them may be being overwritten."""
+"""Number of a rank's latest entries that are reliable: the BPF programs may be overwriting the entry before
+them."""
 
 
 class Communicators:
@@ -65,7 +66,8 @@ class Communicators:
             self._free(index)
 
     def _another_program(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Returns which of these belong to a program that its process has replaced by another."""
+        """Returns which of the records ``used`` belong to a program that its process has since replaced by
+        another (exec)."""
         heap = self._members["heap"][used]
         followed = heap < len(self._heaps)
         heaps = self._heaps[np.where(followed, heap, 0)]

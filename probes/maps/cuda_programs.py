@@ -19,12 +19,13 @@ class CudaProgram(NamedTuple):
     """A program, and the devices that it sees."""
 
     born_ns: int
-    """When it was first seen (CLOCK_MONOTONIC): distinguishes it from other programs of its process."""
+    """When the program was first seen (CLOCK_MONOTONIC): distinguishes it from other programs of its
+    process."""
     watched: bool
-    """Whether it was watched when it initialized CUDA, so that all device choices of its threads are
+    """Whether the program was watched when it initialized CUDA, so that all device choices of its threads are
     known."""
     uuids: Mapping[int, str]
-    """UUIDs of devices that it asked for, by ordinal, formatted as by `uuid.UUID`."""
+    """UUIDs of devices that the program asked CUDA for, by ordinal, formatted as by `uuid.UUID`."""
 
 
 NO_PROGRAM: Final = CudaProgram(0, False, {})

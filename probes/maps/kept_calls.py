@@ -1,10 +1,10 @@
 """Reads captured calls from the kernel side's ring, and sets which calls it captures.
 
-**Slow** calls of a slot take as long as a threshold or longer. After each read the threshold is set so that,
-by the slot's recent counts (older calls count less: e-fold in ``MEMORY_SECONDS``), at most ``SHARE`` of its
-calls are above it, and per second at most its part of ``SLOW_A_SECOND``; but one per second is always
-allowed. A new slot begins with a rule of the BPF program's own, which also enforces the limits per second if
-calls suddenly become slow: see ``bpf/kept.h``.
+**Slow** calls of a slot are calls that take at least as long as the slot's threshold. After each read the
+threshold is set by the slot's recent calls (the weight of a call falls to 1/e in ``MEMORY_SECONDS``): at most
+``SHARE`` of them are slow, and per second at most the slot's part of ``SLOW_A_SECOND``; but one slow call per
+second is always allowed. In a new slot, the BPF program chooses slow calls by a rule of its own. The BPF
+program also enforces the limits per second if calls suddenly become slow: see ``bpf/kept.h``.
 
 **Samples** are taken at random from all calls that are not slow, equally many per second from each slot.
 """
@@ -38,10 +38,12 @@ MEMORY_SECONDS: Final = 15.0
 """Time after which a call counts 1/e for the threshold, s."""
 
 _FINE: Final = 4
-"""Two to this power neighbouring counters form one step of the threshold: 8 steps per octave."""
+"""2 to the power of this is the number of neighbouring histogram counters that form one step of the
+threshold: 8 steps per octave."""
 _STEPS: Final = COUNTERS >> _FINE
 _LOWEST: Final = np.append(lowest_ns(np.arange(_STEPS) << _FINE), np.iinfo(np.int64).max).astype(np.uint64)
-"""Duration (ns) at which each step begins; above the last one, no call is slow."""
+"""Shortest duration of each step, ns. The last element is a duration that no call reaches: with it as the
+threshold, no call is slow."""
 _LEAST_SECONDS: Final = 0.05
 
 
@@ -66,10 +68,10 @@ class KeptCalls:
         self._updated = np.zeros(n)
         self._last = clock()
         self._early = np.empty(0, KEPT_CALL)
-        """Calls that ended after the latest read."""
+        """Calls that were taken from the ring but ended after the ``end_ns`` of the latest read."""
 
     def leave_splits_out(self) -> None:
-        """Stops reporting splits: the BPF programs cannot measure them after all."""
+        """Stops reporting splits. Called if the BPF programs cannot measure them after all."""
         self._splits = False
 
     def read(self, end_ns: int) -> list[RawKeptCall]:
@@ -82,7 +84,8 @@ class KeptCalls:
         return self._told(found[~early] if len(self._early) else found)
 
     def adapt(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> None:
-        """Sets the thresholds, by what each of these slots has counted since the previous call."""
+        """Sets the thresholds. ``risen`` has slots and the histograms of what they counted since the previous
+        call."""
         now = self._clock()
         parts = [self._of_calls(*part) for part in risen]
         active = max(sum(len(slots) for slots, _ in parts), 1)
@@ -95,8 +98,8 @@ class KeptCalls:
             # Number of calls at each step or above it, from the highest step down.
             above = np.cumsum(calls[:, ::-1], axis=1)
             n = above[:, -1]
-            # Allowing one per second means one more than the number of seconds, because the first may come at
-            # once.
+            # One call per second means one call more than the number of seconds, because the first may come
+            # at once.
             may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds + 1))
             steps = (above <= may_be[:, None]).sum(axis=1)
             self._slots["slow_ns"][slots] = np.maximum(_LOWEST[_STEPS - steps], 1)
@@ -106,7 +109,8 @@ class KeptCalls:
     def _of_calls(
         self, slots: NDArray[np.intp], histograms: Histograms
     ) -> tuple[NDArray[np.intp], Histograms]:
-        """Returns the arguments without slots that count no calls, or that are free by now."""
+        """Returns ``slots`` and ``histograms`` without slots that count no calls (host gaps, host work), or
+        that are free by now."""
         operation = self._owners["operation"][slots] & (NESTED - 1)
         rows = np.flatnonzero((operation != 0) & (operation != HOST_GAP) & (operation != HOST_WORK))
         return (slots, histograms) if len(rows) == len(slots) else (slots[rows], histograms.take(rows))

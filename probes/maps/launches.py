@@ -36,7 +36,7 @@ _HIGHEST: Final = np.array([bucket_highest_ns(bucket) for bucket in range(KNOWN_
 
 
 class RawKernel(NamedTuple):
-    """Launches of one function by one operation of a process, since the previous read."""
+    """Launches of one CUDA kernel by one operation of a process, since the previous read."""
 
     key: SlotKey
     function: int
@@ -45,7 +45,7 @@ class RawKernel(NamedTuple):
     """When its program was first seen (CLOCK_MONOTONIC): the process may have run others before, by exec or
     because its PID was reused."""
     generation: int
-    """Distinguishes it from earlier CUDA kernels at the same function of the program."""
+    """Distinguishes the CUDA kernel from earlier ones of the program that had the same ``function``."""
     name: bytes
     """Name that the program gave, mangled; empty if it gave none, or its memory could not be read."""
     cut: bool
@@ -57,7 +57,7 @@ class RawKernel(NamedTuple):
     total_ns: int
     max_ns: int
     buckets: tuple[tuple[int, int], ...]
-    """As in ``model.cuda_kernels.KernelCount``."""
+    """Histogram of the durations, as in ``model.cuda_kernels.KernelCount``."""
 
 
 class Kernels:
@@ -69,7 +69,7 @@ class Kernels:
         self._owners = programs.owners
         self._kernel_of = programs.kernel_of
         self._queue = programs.free_kernels
-        # What was already reported of the counts that the records hold now.
+        # The part of each record's counts that was already reported.
         self._calls = np.zeros(KERNELS, np.uint64)
         self._totals = np.zeros((KERNELS, 2), np.uint64)  # errors, total_ns
         self._counters = np.zeros((KERNELS, BUCKETS), np.uint32)
@@ -177,7 +177,7 @@ def inherited_name(programs: Programs, tgid: int, function: int) -> int:
     try:
         with open(f"/proc/{tgid}/stat", "rb") as file:
             parent = int(file.read().rpartition(b")")[2].split()[1])
-        # A process that executes another program has other names at these addresses.
+        # If the process has executed another program since, other names are at these addresses.
         if not os.path.samefile(f"/proc/{tgid}/exe", f"/proc/{parent}/exe"):
             return 0
         key = np.array([(function, _born_ns(programs, parent))], FUNCTION_KEY)

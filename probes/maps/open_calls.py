@@ -12,7 +12,7 @@ from stalltop.probes import layout
 
 
 class RawOpenCall(NamedTuple):
-    """A call that has not returned yet, or never will."""
+    """A call that has not returned yet, or never will because its thread ended."""
 
     tgid: int
     tid: int
@@ -22,9 +22,9 @@ class RawOpenCall(NamedTuple):
     start_ns: int
     """CLOCK_MONOTONIC, ns."""
     ended_ns: int = 0
-    """When its thread ended inside it, by the same clock; 0 while the call is open."""
+    """When the thread ended inside the call, by the same clock; 0 while the call is open."""
     device: int = 0
-    """As in ``probes.maps.slots.SlotKey``."""
+    """Device number, as in ``probes.maps.slots.SlotKey``."""
 
 
 class OpenCalls:
@@ -34,14 +34,14 @@ class OpenCalls:
     def __init__(self, threads: NDArray[np.void]) -> None:
         self._threads = threads
         self._ended_told: dict[int, int] = {}
-        """By record, the end time of the thread whose calls were reported."""
+        """End time of the thread whose calls were last reported, by the number of its record."""
 
     def open(self) -> list[RawOpenCall]:
         """Returns calls that have not returned yet, the outer before the inner ones of a thread."""
         threads = self._threads
         busy = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         first, second = threads[busy], threads[busy]
-        # A frame that both copies show existed all the time between them; one that is half written differs.
+        # Threads go on while their records are copied: only a frame that is equal in both copies is complete.
         stable = (first["tid"] == second["tid"]) & (first["tid"] != 0)
         same = (first["frames"] == second["frames"]) & stable[:, None]
         same &= np.arange(layout.DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
@@ -64,7 +64,8 @@ class OpenCalls:
         new = [row for row, ended_ns in self._ended_told.items() if told.get(row) != ended_ns]
         first, second = threads[new], threads[new]
         calls = []
-        # A record that another thread is taking shows so first in its depth: both copies differ.
+        # A new thread that takes over a record changes its depth first, so that both copies differ: such a
+        # record is left out.
         for thread in first[(first == second) & (first["tid"] == 0)]:
             tgid, ended_ns = int(thread["ended_tgid"]), int(thread["ended_ns"])
             calls += [_raw_call(thread, level, tgid, ended_ns) for level in range(int(thread["depth"]))]

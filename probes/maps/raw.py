@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 OTHERS: Final = -1
-"""Culprit of a sum of small charges."""
+"""Stands in place of a culprit's PID in a charge that is the sum of small charges."""
 
 
 class RawCharge(NamedTuple):
@@ -19,9 +19,10 @@ class RawCharge(NamedTuple):
     part: int
     """Column of ``model.window.SPLITS``."""
     culprit_tgid: int
-    """0: the Linux kernel itself (an interrupt); ``OTHERS``: several culprits that are summed."""
+    """PID of the culprit; 0 for the Linux kernel itself (an interrupt), ``OTHERS`` for several culprits that
+    are summed."""
     culprit_cgroup_id: int
-    """0 with ``OTHERS`` if they are in several cgroups."""
+    """Cgroup id of the culprit; 0 if the culprits that ``OTHERS`` stands for are in several cgroups."""
     ns: int
     times: int
 
@@ -39,7 +40,8 @@ class RawWait(NamedTuple):
     how: int
     """``layout.How``."""
     waker_tgid: int
-    """0: an interrupt ended them, such as a timer (any sleep) or a packet of another host."""
+    """PID of the process that ended the waits; 0 if an interrupt did, such as that of a timer (for sleeps) or
+    of a packet from another host."""
     waker_tid: int
     waker_cgroup_id: int
     ns: int
@@ -53,16 +55,17 @@ class RawWork(NamedTuple):
     tid: int
     cgroup_id: int
     link: int
-    """0 for threads that make calls."""
+    """0 if the thread makes calls; 1 if it wakes such a thread; 2 or 3 if it wakes a thread with link 1 or
+    2."""
     split_ns: tuple[int, ...]
     """By ``model.window.SPLITS``; the parts add up to the time since the previous read."""
     startup_ns: int
-    """Time from the start of its process until it was followed, if both happened since the previous read
-    while tracing; else 0."""
+    """Time from the start of its process until the thread was first followed. Given in the first read of the
+    thread, if the process started after tracing began; else 0."""
     held: int = 0
-    """``layout.How`` of a wait that has not ended, if it is stopped, traced or frozen; else 0."""
+    """``layout.How`` of a wait that has not ended, if the thread is stopped, traced or frozen; else 0."""
     held_ns: int = 0
-    """Time since the previous read for which it has been that."""
+    """Time since the previous read for which the thread has been stopped, traced or frozen."""
 
 
 class RawPlaced(NamedTuple):
@@ -129,30 +132,32 @@ class RawActivities(NamedTuple):
     """When all processes were active, since the previous read."""
 
     first_tick: int
-    """First tick of this time; ``end_tick`` is the first tick after it. Ticks are counted from 0 of
-    CLOCK_MONOTONIC."""
+    """First tick of the time since the previous read; ``end_tick`` is the first tick after that time. Ticks
+    are counted from time 0 of CLOCK_MONOTONIC."""
     end_tick: int
     active: list[RawActivity]
     late_ns: int = 0
-    """Part of this time of which nothing is known because the sample was taken too late, ns."""
+    """Part of the time since the previous read of which nothing is known, because a sample was taken too
+    late, ns."""
 
 
 class RawRank(NamedTuple):
     """One process's rank in one NCCL communicator, compared with the other ranks on this host."""
 
     communicator: int
-    """Hash of its unique id."""
+    """Hash of the communicator's unique id."""
     tgid: int
     cgroup_id: int
     rank: int
     ranks: int
     local_ranks: int
     collectives: int
-    """Counted since the previous read, like the following fields up to ``last``."""
+    """Number of collectives entered since the previous read. The fields up to ``last`` count since then,
+    too."""
     joined: int
     late_ns: int
     last: int
     behind: int
     since_entry_ns: int
     entered: int
-    """Count since the communicator was made."""
+    """Number of collectives entered since the communicator was made."""

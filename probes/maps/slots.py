@@ -4,7 +4,7 @@ A slot goes through these stages: free (its number is in the free queue), used (
 the first call of an operation of a process; ``owners`` says which), released (its process is gone, and no new
 thread can find it), free again. A thread remembers the slots that it uses, so a released slot is not reused
 while there is a record of any thread with that PID: a process that has reused the PID of an ended one keeps
-counting into the slots that it found, and nothing is lost or given to others.
+counting into the slots that it found, and no call is lost or attributed to another process.
 """
 
 from __future__ import annotations
@@ -98,17 +98,17 @@ class Slots:
         self._slot_of = programs.slot_of
         self._queue = programs.free_slots
         n = len(self._slots)
-        # What was read so far of the counts that the slots hold now. Memory pages of slots that were never
-        # used stay untouched.
+        # The part of each slot's counts that was already read. Memory pages of slots that were never used
+        # stay untouched.
         self._calls = np.zeros(n, np.uint64)
         self._totals = np.zeros((n, 3), np.uint64)  # errors, bytes, total_ns
-        # All parts but the first, running.
+        # Totals of all parts of the split except the first, which is running.
         self._off = np.zeros((n, SPLITS - 1), np.uint64) if splits else None
         self._counters = np.zeros((n, COUNTERS), np.uint32)
         self._released = np.zeros(n, np.bool_)
         self._passed_over = np.zeros(n, np.uint64)
         self.risen: list[tuple[NDArray[np.intp], Histograms]] = []
-        """What the latest read found, by slot."""
+        """Slots in which the latest read found new counts, with the histograms of these counts."""
         self.before_free: Callable[[NDArray[np.intp]], None] = _nothing
         """Called with slots that are no longer written, before they are freed."""
 
@@ -135,7 +135,7 @@ class Slots:
         return replace(_joined(owners, parts), passed_over=newly)
 
     def leave_splits_out(self) -> None:
-        """Stops reading splits: the BPF programs cannot measure them after all."""
+        """Stops reading splits. Called if the BPF programs cannot measure them after all."""
         self._off = None
 
     def tgids(self) -> set[int]:
@@ -167,10 +167,10 @@ class Slots:
         fill_queue(self._queue, slots.tolist())
 
     def _read_part(self, slots: NDArray[np.intp]) -> _SlotPart:
-        # Counters are read before totals: the BPF programs count in the other order, so that no call is in a
-        # histogram without being in the totals. What is in the totals too early is left for the next read
-        # where it would show. Parts are read after their total, for the same reason: no time is reported as
-        # running that was not.
+        # Counters are read before totals, and the BPF programs write them after the totals: so every call in
+        # a histogram is in the totals, too. Where calls that are in the totals alone would show, they are
+        # left for the next read. Parts of the split are read after their total, so that no time is reported
+        # as running that was not.
         histograms, counters = self._risen(slots)
         calls = histograms.totals()
         totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)
@@ -193,7 +193,8 @@ class Slots:
             splits = split_up(added[:, 2], off - self._off[slots])
             self._off[slots] += splits[:, 1:]
 
-        # Two CPUs may have raced for the maximum, or one with its reset: the histogram gives it within 0.8 %.
+        # The maximum may be wrong if two CPUs wrote it at once, or a CPU while it was reset. The histogram
+        # gives it within 0.8 %.
         top = histograms.index[histograms.start[1:] - 1].astype(np.int64)
         least = lowest_ns(top).astype(np.uint64)
         most = np.where(top == COUNTERS - 1, highest, HIGHEST_OF_INDEX[top].astype(np.uint64))
@@ -231,14 +232,15 @@ class _SlotPart:
 
 
 def _nothing(slots: NDArray[np.intp]) -> None:
-    """Does nothing, because nobody else keeps anything of these slots."""
+    """Does nothing; the default of ``Slots.before_free``."""
 
 
 def split_up(total_ns: U64, off_ns: U64) -> U64:
-    """Splits ``total_ns`` (n,) into parts: first what the others, ``off_ns`` (n, SPLITS - 1), leave of it.
+    """Splits ``total_ns`` (n,) into parts, shape (n, SPLITS): the first part, running, is what the other
+    parts, ``off_ns`` (n, SPLITS - 1), leave of the total.
 
-    Parts may already include calls that are not in the total yet; then only as much of them is taken as fits
-    in the total.
+    ``off_ns`` may already include calls that are not in the total yet. Then only as much of it is used as
+    fits in the total.
     """
     upto = np.minimum(np.cumsum(off_ns, axis=1), total_ns[:, None])
     return np.diff(np.column_stack([upto, total_ns]), axis=1, prepend=np.uint64(0))[

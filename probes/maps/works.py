@@ -1,4 +1,5 @@
-"""Reads what threads with a record did: those that call, and those that are followed."""
+"""Reads how threads with a record spent their time: threads that make calls, and threads that are followed
+because they wake such threads."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from stalltop.probes.layout import How
 from stalltop.probes.maps.raw import RawPlaced, RawWork
 
 LEAST_NS: Final = 1_000_000
-"""Time off the CPU below which nothing is reported of a thread that calls, ns: nobody waited for it."""
+"""A thread that makes calls is not reported if it was off the CPU for less than this since the previous read,
+ns: nobody waited for it."""
 _HELD: Final = (How.STOPPED, How.TRACED, How.FROZEN)
 
 
@@ -28,21 +30,22 @@ class Works:
         self._threads = threads
         self._began_ns = began_ns
         self._seen: dict[int, tuple[int, int, NDArray[np.int64], int]] = {}
-        """By record: TID, since when, parts and time of the previous read."""
+        """State at the previous read, by record: TID, time since which the thread has had the record, time of
+        each part of the split, time of the read."""
         self._placed = Counter[tuple[int, int]]()
         """Number of samples by process and CPU."""
 
     def look(self) -> None:
-        """Takes a sample of the CPUs on which threads are that the previous `read` found."""
+        """Samples on which CPUs the threads are that the previous `read` found."""
         records = np.fromiter(self._seen, np.intp, len(self._seen))
         off, waiting = self._threads["off_since_ns"][records], self._threads["waiting_ns"][records]
-        # One that waits for the CPU counts, because the monitor itself may have it now.
+        # A thread that waits for a CPU counts too, because stalltop itself may have that CPU now.
         records = records[(off == 0) | (waiting != 0)]
         tgids, cpus = self._threads["tgid"][records], self._threads["cpu"][records]
         self._placed.update(zip(tgids.tolist(), cpus.tolist(), strict=True))
 
     def placed(self) -> list[RawPlaced]:
-        """Returns where threads were in the samples since this was last called."""
+        """Returns on which CPUs threads were in the samples since this was last called."""
         placed, self._placed = self._placed, Counter()
         return [RawPlaced(tgid, cpu, times) for (tgid, cpu), times in placed.items() if tgid]
 

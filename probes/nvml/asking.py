@@ -1,7 +1,7 @@
 """Makes calls of NVML, one at a time, measures what each costs, and interprets its errors.
 
 The functions are those of the nvidia-ml-py bindings (module ``pynvml``), by name. If a version of the
-bindings or of the driver lacks one, only the figures of that function are missing.
+bindings or of the driver lacks a function, only the figures of that function are missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ LATEST: Final = 256
 RHYTHMS: Final = ((50_000_000, 60.0), (5_000_000, 10.0))
 """Pairs of a median duration (ns) and an interval (s): a slower call is made only once per interval."""
 FEW: Final = 7
-"""Number of durations from which the median is used; with less than half of them, nothing counts as slow."""
+"""With at least this many durations, their median decides whether a call is slow; with fewer, the shortest
+one. With less than half of this number, no call counts as slow."""
 _MANGLED: Final = (
     ArithmeticError,
     LookupError,
@@ -32,11 +33,11 @@ _MANGLED: Final = (
     ctypes.ArgumentError,
     AttributeError,
 )
-"""What the bindings raise if an answer does not fit what they expect."""
+"""Exceptions that the bindings raise if an answer does not fit what they expect."""
 
 
 class NvmlUnavailableError(Exception):
-    """There is nothing to read; the text is one line that says why."""
+    """NVML cannot be read at all, for instance without a driver; the text is one line that says why."""
 
 
 class GpuLostError(Exception):
@@ -62,11 +63,11 @@ class NvmlCallError(Exception):
         self.unsupported = unsupported
         """Whether this board or driver does not support the call: that is not a fault."""
         self.missing = missing
-        """Whether this driver lacks the function: an older function may give the same."""
+        """Whether this driver lacks the function, so that an older function has to be called instead."""
         self.nothing_new = nothing_new
         """Whether NVML found nothing (yet)."""
         self.of_all = of_all
-        """What this error means for NVML as a whole, if it cannot even be opened."""
+        """One line that says what this error means if it occurs while NVML is opened."""
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class _Durations:
     failures: int = 0
     latest: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
     rhythms: dict[str, float] = field(default_factory=dict)
-    """Interval, s, by the question that calls it."""
+    """Interval at which each question calls this function, s, by the question's name."""
 
 
 class Asking:
@@ -86,22 +87,24 @@ class Asking:
         self._timer = timer
         self._costs: dict[str, _Durations] = {}
         self.spent_ns = 0
-        """Time in all calls so far."""
+        """Time spent in all calls so far."""
         self._lately: set[str] = set()
         """Functions called since ``begin``."""
 
     def __call__(self, function: str, *arguments: object) -> Any:
-        """Returns what ``function`` of the bindings returns; arguments that name constants are replaced by
-        these.
+        """Calls ``function`` of the bindings and returns its result. An argument that names an NVML constant
+        (``NVML_...``) is replaced by the constant's value.
 
-        Raises NvmlCallError; GpuLostError if the device answers no call any more, NvmlUnavailableError
-        if NVML does not.
+        Raises NvmlCallError if the call fails, GpuLostError if the device answers no call any more, and
+        NvmlUnavailableError if NVML as a whole does not.
         """
         nvml = self.nvml
         call = getattr(nvml, function, None)
         known = [getattr(nvml, a) if isinstance(a, str) and a.startswith("NVML_") else a for a in arguments]
         if call is None:
-            raise NvmlCallError("these bindings are too old to ask", lasting=True, unsupported=True)
+            raise NvmlCallError(
+                "the nvidia-ml-py bindings are too old for this call", lasting=True, unsupported=True
+            )
         cost = self._costs.setdefault(function, _Durations())
         began = self._timer()
         failed = True
@@ -126,8 +129,8 @@ class Asking:
         self._lately.clear()
 
     def rhythm(self, question: str, every_seconds: float | None) -> None:
-        """Notes that ``question`` calls all functions called since ``begin`` once per interval; None: only
-        once. ``costs`` reports the shortest interval of each function."""
+        """Records that ``question`` calls the functions called since ``begin`` once every ``every_seconds``
+        seconds (None: only once). ``costs`` reports the shortest interval of each function."""
         for name in self._lately:
             rhythms = self._costs[name].rhythms
             if every_seconds is None:
@@ -163,7 +166,7 @@ class Asking:
         )
 
     def _why_not(self, error: Any) -> str:
-        """Returns what an error of NVML as a whole means, in one line."""
+        """Returns in one line what an error means that concerns NVML as a whole."""
         nvml = self.nvml
         known = {
             nvml.NVML_ERROR_LIBRARY_NOT_FOUND: "no NVIDIA driver on this host (libnvidia-ml.so.1 not found)",
@@ -180,8 +183,8 @@ class Asking:
 def slowed(took_ns: deque[int]) -> float:
     """Returns the seconds that have to pass between calls with these durations; 0 if they are cheap.
 
-    Of a few durations the shortest counts: the first call of many functions wakes the board, and any of them
-    may have had to wait for a CPU.
+    If only a few durations are known, the shortest one decides: the first call of many functions wakes the
+    board, and any call may have had to wait for a CPU.
     """
     if len(took_ns) < FEW // 2:
         return 0.0

@@ -26,21 +26,23 @@ from stalltop.probes.nvml.gpu import Gpu
 MOST_GPUS: Final = 256
 """Maximum number of GPUs that are read, whatever the driver says."""
 GPUS_FOLDER: Final = "/proc/driver/nvidia/gpus"
-"""Folder with one entry for each GPU that the driver manages: NVML knows only those that existed when it was
-opened."""
+"""Folder with one entry for each GPU that the driver manages. If its entries change, NVML is reopened,
+because NVML knows only the GPUs that existed when it was opened."""
 LOST_SECONDS: Final = 30.0
-"""Seconds after which NVML is reopened if a GPU is lost: only that finds one that was reset."""
+"""Seconds after which NVML is reopened if a GPU is lost. Only reopening finds a GPU that was reset."""
 PUT_OFF_LOOKS: Final = 10
-"""Maximum number of samples for which new XIDs delay the reopening of NVML: the XIDs of a failing GPU are
-reported in its own row. A GPU that reports them endlessly cannot delay it forever."""
+"""Maximum number of samples for which new XIDs delay the reopening of NVML. The delay lets the XIDs of a
+failing GPU be reported with that GPU while it is still listed. The maximum ensures that a GPU that reports
+XIDs endlessly does not prevent the reopening."""
 MOST_XIDS: Final = 256
-"""Maximum number of XIDs kept of a GPU that is not read for long; the newest are kept."""
+"""Maximum number of unreported XIDs that are kept for one GPU, if it is not read for long; the newest are
+kept."""
 
 __all__ = ["Nvml", "NvmlUnavailableError"]
 
 
 class Nvml:
-    """An open NVML. All calls are made from one thread, and any of them may hang with the driver.
+    """An open NVML session. All calls are made from one thread, and any of them may hang with the driver.
 
     Raises NvmlUnavailableError if there is no driver or no GPU.
     """
@@ -87,7 +89,7 @@ class Nvml:
     def begin(self) -> None:
         """Begins a sample: finds which GPUs there are, and their XIDs. Raises NvmlUnavailableError."""
         lost_for = 0.0 if self._lost_since is None else self._clock() - self._lost_since
-        came = self._xids.read()  # Read before NVML is closed, which would drop them.
+        came = self._xids.read()  # XIDs are read before NVML is closed, which would drop them.
         for index, xids in came.items():
             who = _key(self._gpus[index])
             self._came[who] = (*self._came.get(who, ()), *xids)[-MOST_XIDS:]
@@ -100,7 +102,8 @@ class Nvml:
         self._start()
 
     def device(self, index: int) -> Device:
-        """Returns one GPU as it is now. Raises NvmlUnavailableError."""
+        """Returns one GPU as it is now, with the XIDs that were not reported yet. Raises
+        NvmlUnavailableError."""
         gpu = self._gpus[index]
         try:
             handle = self._ask("nvmlDeviceGetHandleByIndex", index)
@@ -114,7 +117,7 @@ class Nvml:
         return replace(found, xids=self._came.pop(_key(gpu), ()))
 
     def costs(self) -> tuple[CallCost, ...]:
-        """Returns what its calls cost, the most expensive first."""
+        """Returns what the NVML calls cost, the most expensive first."""
         return self._ask.costs()
 
     def close(self) -> None:

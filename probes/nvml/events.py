@@ -16,9 +16,9 @@ _HIGHEST: Final = 1 << 16
 
 
 class XidWatch:
-    """Returns what was reported since the previous read. ``nvml`` is the module `pynvml`, initialized.
+    """Collects the XIDs of the watched GPUs. ``nvml`` is the module `pynvml`, initialized.
 
-    The driver keeps events until they are fetched, so nobody has to wait for them. Used from one thread.
+    The driver keeps events until they are fetched, so no thread has to wait for them. Used from one thread.
     """
 
     def __init__(self, nvml: Any) -> None:

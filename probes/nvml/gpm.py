@@ -1,5 +1,5 @@
-"""Reads GPU performance monitoring (GPM): how busy the parts of a GPU were between two samples. From Hopper
-on."""
+"""Reads GPU performance monitoring (GPM): how busy the parts of a GPU were between two samples. Only Hopper
+and later GPUs have GPM."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ METRICS: Final = (
     (21, "pcie_rx_bytes_per_second", 2.0**20, 2.0**50),
     (20, "pcie_tx_bytes_per_second", 2.0**20, 2.0**50),
 )
-"""nvml.h's number of NVML_GPM_METRIC_*, the field of ``Device``, its unit, and the highest plausible
-value."""
+"""For each metric: its number in nvml.h (NVML_GPM_METRIC_*), the field of ``Device``, the factor that
+converts NVML's value to the unit of that field, and the highest plausible value."""
 _SLACK: Final = 1.01
 """Tolerance for values that the driver rounds up: 100.3 % counts as 100 %."""
 
@@ -38,8 +38,8 @@ class Gpm:
         self._samples.append(ask("nvmlGpmSampleAlloc"))
 
     def read(self, gpu: Any) -> dict[str, float | int]:
-        """Returns fields of ``Device`` since the previous read; none at the first. Raises what ``Asking``
-        does."""
+        """Returns fields of ``Device`` for the time since the previous read; none in the first read. Raises
+        what ``Asking`` does."""
         ask = self._ask
         newest, before = self._samples[self._taken % 2], self._samples[(self._taken + 1) % 2]
         ask("nvmlGpmSampleGet", gpu, newest)

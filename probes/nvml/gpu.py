@@ -1,4 +1,4 @@
-"""Reads one GPU through NVML: what was read, when, and how soon each part is asked for again."""
+"""Reads one GPU through NVML, each part at its own interval, and remembers when each part was read."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ reading, s."""
 LOOK_NS: Final = 2_000_000_000
 """Time limit of one sample of a GPU, ns; the rest is left to the next sample."""
 ASKED_AGAIN_SECONDS: Final = 60.0
-"""Seconds after which a question is asked again that was not supported or not permitted."""
+"""Seconds after which a question that NVML did not support or not permit is asked again."""
 _EARLY_SECONDS: Final = 0.3
 """Samples are not exactly on time: a question that is due within this many seconds is asked now."""
 _DURATIONS: Final = 15
 """Number of latest durations of a question, whose median decides how often it is asked."""
 _WRONG: Final = ""
-"""Key, in place of a field, for what is wrong with an answer."""
+"""Key under which an answer holds its problems, next to its fields."""
 _AGING: Final = (
     frozenset(
         figure.field
@@ -55,11 +55,11 @@ class _Kept:
     """Why there is no answer, or a part of it is missing; empty if that is not worth reporting."""
     at: float = float("-inf")
     asked_now: bool = False
-    """Whether it was asked in the latest sample."""
+    """Whether the question was asked in the latest sample."""
     every_seconds: float = EACH_LOOK
-    """Interval of its reading, regardless of its cost."""
+    """Interval at which the question should be asked, s; an expensive question is asked less often."""
     again: float = float("-inf")
-    """Clock time before which it is not asked again."""
+    """Clock time before which the question is not asked again."""
     took_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_DURATIONS))
 
 
@@ -75,8 +75,8 @@ class Gpu:
         wall_clock: Callable[[], float] = time.time,
         known: Gpu | None = None,
     ) -> None:
-        """``known`` is the GPU that had this index before NVML was reopened: a GPU that cannot report its
-        name any more keeps that one's."""
+        """``known`` is the GPU that had this index before NVML was reopened. If the GPU cannot report its
+        name and UUID any more, those of ``known`` are kept."""
         self.index = index
         self.uuid: str = known.uuid if known else ""
         self.name: str = known.name if known else f"GPU {index}"
@@ -92,13 +92,13 @@ class Gpu:
         self._spent_ns = 0
         """Time spent in calls when the latest sample began."""
         self._first = 0
-        """Index of the reading with which a sample begins: the first for which the previous sample had no
-        time."""
+        """Index of the reading with which the latest sample began: the first reading that was left out of the
+        sample before because time was up, or 0."""
         self._late = ""
 
     def look(self, handle: Any, watch: Callable[[], None]) -> Device:
-        """Returns the GPU as it is now, without its XIDs: ``watch`` has them reported. Raises what ``Asking``
-        does."""
+        """Returns the GPU as it is now, except for its XIDs. ``watch`` registers the GPU so that its XIDs are
+        reported. Raises what ``Asking`` does."""
         ask = self._ask
         self._asked.clear()
         self._first = next((at for at, reading in enumerate(READINGS) if reading.name == self._late), 0)
@@ -137,13 +137,14 @@ class Gpu:
         )
 
     def close(self) -> None:
-        """Frees what the driver holds for it."""
+        """Frees the memory that the driver holds for the GPM samples of this GPU."""
         if self._gpm is not None:
             self._gpm.close()
             self._gpm = None
 
     def _take(self, name: str, every: float, question: Question, optional: bool = True) -> dict[str, Any]:
-        """Returns the answer to a question, asked now if it is due."""
+        """Returns the answer to a question. The question is asked now if it is due and the sample has time
+        left; otherwise the last answer is returned."""
         ask = self._ask
         kept = self._kept.setdefault(name, _Kept())
         kept.every_seconds, kept.asked_now = every, False
@@ -175,8 +176,9 @@ class Gpu:
         return kept.answer
 
     def _of_now(self, reading: Reading, answer: dict[str, Any]) -> dict[str, Any]:
-        """Returns ``answer``, without counters if it is an old one: what they have counted since is not
-        known, so they must not be reported as unchanged."""
+        """Returns ``answer``, without its counters if the question was not asked in this sample. Their
+        present values are unknown then, and the old values would look as if nothing had been counted
+        since."""
         if self._kept[reading.name].asked_now:
             return answer
         return {name: value for name, value in answer.items() if name not in DEVICE_COUNTERS}
@@ -223,7 +225,7 @@ class Gpu:
         return tuple(found)
 
     def _processes(self, handle: Any, instances: tuple[MigInstance, ...]) -> tuple[DeviceProcess, ...]:
-        """Returns all processes on it, including those of its MIG devices."""
+        """Returns all processes on the GPU, including those of its MIG devices."""
         lists: dict[str, Any] = {}
         for name, what, kind in LISTS:
             told = self._take(

@@ -27,7 +27,8 @@ _DRIVER: Final = ("proc/driver/nvidia", "dev/nvidiactl", "dev/dxg")
 
 
 def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> bool:
-    """Returns whether the driver's library may be installed: if not, no process is needed to find that out.
+    """Returns whether the driver's library may be installed. If it is not, no process is started to read
+    NVML.
 
     The library is not loaded, because that would run its code in this process.
     """
@@ -45,7 +46,8 @@ def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.en
 
 
 def _path() -> str:
-    """Returns the path on which the process finds stalltop's packages, wherever it is started."""
+    """Returns the PYTHONPATH with which the NVML process finds stalltop's packages from any working
+    directory."""
     own = str(Path(__file__).absolute().parents[3])
     return os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
 
@@ -81,8 +83,8 @@ class ReaderLink:
             raise BrokenPipeError("the request was written only in part")
 
     def answers(self, patience_seconds: float) -> Iterator[tuple[Any, ...]]:
-        """Yields what arrives within this time; only the caller ends it earlier. Raises OSError once the
-        process has ended."""
+        """Yields the answers that arrive within this time. Waits until the time is over, unless the caller
+        stops the iteration. Raises OSError once the process has ended."""
         end = time.monotonic() + patience_seconds
         while True:
             while len(self._buffer) >= 4:
@@ -100,8 +102,8 @@ class ReaderLink:
             self._buffer += came
 
     def end(self, patience_seconds: float = 0.2) -> bool:
-        """Kills the process; returns whether it has ended. A call that hangs inside the Linux kernel keeps it
-        until it returns."""
+        """Kills the process; returns whether it has ended. A process whose call hangs inside the Linux kernel
+        ends only when that call returns."""
         self._process.kill()
         for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(OSError):
@@ -111,5 +113,5 @@ class ReaderLink:
         return self.gone()
 
     def gone(self) -> bool:
-        """Returns whether it has ended."""
+        """Returns whether the process has ended."""
         return self._process.poll() is not None

@@ -74,8 +74,8 @@ def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
 
 
 def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], bool]:
-    """Returns the processes on a MIG device, and whether they are complete: a driver that does not list them
-    by MIG device lists them with the GPU."""
+    """Returns the processes on a MIG device, and whether no process is left out. A driver that cannot list
+    processes by MIG device lists them with the GPU, from where ``with_processes`` adds them."""
     try:
         return together({"C": listed(ask, handle, "Compute")}), True
     except NvmlCallError as none:
@@ -85,7 +85,7 @@ def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], boo
 def with_processes(
     instances: tuple[MigInstance, ...], processes: tuple[DeviceProcess, ...]
 ) -> tuple[MigInstance, ...]:
-    """Returns ``instances`` with those of ``processes``, all of the GPU, that run on them added."""
+    """Returns ``instances``, each with those of ``processes`` (all processes of the GPU) that run on it."""
     return tuple(
         replace(one, processes=tuple(process for process in processes if _is_on(process, one)))
         for one in instances
@@ -101,8 +101,8 @@ def _is_on(process: DeviceProcess, instance: MigInstance) -> bool:
 
 
 def _profile(ask: Asking, handle: Any) -> str:
-    """Returns the profile from the device's name (``NVIDIA H100 80GB HBM3 MIG 1g.10gb``), or else from its
-    slices."""
+    """Returns the MIG profile, taken from the device's name (``NVIDIA H100 80GB HBM3 MIG 1g.10gb``). If the
+    name has none, the profile is derived from the numbers of slices and the memory size."""
     _, said, profile = clean(ask("nvmlDeviceGetName", handle)).rpartition(" MIG ")
     if said:
         return profile

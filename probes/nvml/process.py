@@ -1,16 +1,17 @@
-"""Reads NVML in a separate process, for ``reader``: a driver that hangs, or crashes its caller, stops nothing
-else, and such a process can be killed and replaced.
+"""Reads NVML in a separate process, for ``reader``. If the driver hangs or crashes its caller, only this
+process is affected, which can be killed and replaced.
 
 Reads requests from stdin, one line of JSON each, and writes answers to stdout as pickled tuples, each after
 its length (4 bytes, big endian):
 
-    {"look": true, "without": [1], "last": [0]}    reads all GPUs except those, and some after all others:
+    {"look": true, "without": [1], "last": [0]}    reads all GPUs but "without", those in "last" last:
                                                    ("begun", driver, indexes), then for each
                                                    ("asking", index) and ("device", Device),
                                                    then ("done",); or ("unavailable", why)
     {"costs": true}                                ("costs", (CallCost, ...))
 
-Ends with its stdin. If there is no driver, it looks for one again at intervals.
+The process ends when its stdin is closed. If there is no driver, the process looks for one again at
+intervals.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class NvmlServer:
             self._gone(str(reason))
         except OSError:
             raise
-        # For instance, bindings that do not fit their library: this costs only the devices.
+        # For instance, the bindings may not fit the library. Any such failure costs only the figures of
+        # devices.
         except Exception as error:
             self._gone(clean(f"NVML failed: {type(error).__name__}: {error}"))
 

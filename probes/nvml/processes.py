@@ -16,12 +16,13 @@ LISTS: Final = (
     ("graphics processes", "Graphics", "G"),
     ("MPS clients", "MPSCompute", "M+C"),
 )
-"""Name of a list in notes and in NVML, and the kind of process that it lists."""
+"""For each process list of NVML: its name in notes, its name in NVML functions, and the kind of its
+processes."""
 MOST_PROCESSES: Final = 1024
 """Maximum number of processes on one device: more than the driver has contexts for."""
 MOST_SAMPLES: Final = 4096
 OLDEST_SAMPLE_SECONDS: Final = 60.0
-"""Age beyond which a sample says nothing about a process now."""
+"""Age beyond which a utilization sample is ignored, because it says nothing about the process now, s."""
 _HIGHEST_PID: Final = 1 << 22
 """PID_MAX_LIMIT of the Linux kernel."""
 _MOST_BYTES: Final = 1 << 50
@@ -41,8 +42,8 @@ def listed(ask: Asking, gpu: Any, what: str) -> list[Any]:
 
 
 def together(lists: Mapping[str, Iterable[Any]]) -> tuple[DeviceProcess, ...]:
-    """Returns each process of these lists, by kind, once: an MPS client may also be listed as compute, a
-    renderer as both."""
+    """Returns each process in these lists (by kind) once. The driver may list a process twice: an MPS client
+    also as compute process, a renderer as compute and graphics process."""
     kinds: dict[int, set[str]] = {}
     memory: dict[int, int] = {}
     instances: dict[int, tuple[int | None, int | None]] = {}
@@ -82,10 +83,10 @@ class ProcessSample:
 
 
 class Samples:
-    """The latest sample of each process of one GPU.
+    """Keeps the driver's latest utilization sample of each process of one GPU.
 
-    The driver is given the time of the newest known sample: without it, it averages over an unknown time;
-    with it, it answers "not found" if no sample is newer.
+    Each call passes the time of the newest sample that is known. Without it, the driver averages over an
+    unknown time; with it, the driver answers "not found" if there is no newer sample.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
@@ -123,7 +124,7 @@ class Samples:
         self._latest = {pid: sample for pid, sample in self._latest.items() if sample.time >= oldest}
 
     def of(self, process: DeviceProcess) -> DeviceProcess:
-        """Returns ``process`` with its sample."""
+        """Returns ``process`` with its latest utilization sample; unchanged if there is none."""
         sample = self._latest.get(process.pid)
         if sample is None:
             return process

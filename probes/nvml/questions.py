@@ -22,7 +22,7 @@ _ALL_LINKS: Final = 0xFFFFFFFF
 
 
 def call(function: str, *constants: str) -> Ask:
-    """Returns an Ask that calls a function with one number as its answer."""
+    """Returns an Ask that calls an NVML function whose answer is one number."""
     return lambda ask, gpu: (ask(function, gpu, *constants),)
 
 
@@ -38,8 +38,8 @@ def first(function: str) -> Ask:
 
 
 def memory(ask: Asking, gpu: Any) -> Answer:
-    """Returns used and total bytes. Version 2 of the call counts memory that the driver reserves apart from
-    used memory, as nvidia-smi does; drivers before 510 do not have it."""
+    """Returns used and total bytes of device memory. Version 2 of the call does not count memory that the
+    driver reserves as used, as nvidia-smi does not; drivers before 510 lack version 2."""
     try:
         told = ask("nvmlDeviceGetMemoryInfo", gpu, ask.nvml.nvmlMemory_v2)
     except NvmlCallError as none:
@@ -72,7 +72,7 @@ def ecc_errors(kind: str, counter: str) -> Ask:
 
 
 def bar1(ask: Asking, gpu: Any) -> Answer:
-    """Returns used and total bytes."""
+    """Returns used and total bytes of BAR1 memory."""
     told = ask("nvmlDeviceGetBAR1MemoryInfo", gpu)
     return told.bar1Used, told.bar1Total
 
@@ -81,7 +81,7 @@ def fans(ask: Asking, gpu: Any) -> Answer:
     """Returns the speed of the fastest fan, in percent."""
     number = min(int(ask("nvmlDeviceGetNumFans", gpu)), 16)
     if not number:
-        raise NvmlCallError("it has none", lasting=True, unsupported=True)
+        raise NvmlCallError("the board has none", lasting=True, unsupported=True)
     return (max(int(ask("nvmlDeviceGetFanSpeed_v2", gpu, fan)) for fan in range(number)),)
 
 
@@ -92,8 +92,8 @@ def pcie_throughput(ask: Asking, gpu: Any) -> Answer:
 
 
 def remapped(ask: Asking, gpu: Any) -> Answer:
-    """Returns the rows remapped after corrected and after uncorrected errors, whether more are pending, and
-    whether one failed."""
+    """Returns how many memory rows were remapped after corrected and after uncorrected errors, whether
+    remappings are pending, and whether one failed."""
     corrected, uncorrected, pending, failed = ask("nvmlDeviceGetRemappedRows", gpu)
     return corrected, uncorrected, pending, failed
 
@@ -139,7 +139,7 @@ def fields(*names: str) -> Ask:
 
 
 def retired(ask: Asking, gpu: Any) -> Answer:
-    """Returns the number of retired pages, and whether more are pending."""
+    """Returns the number of retired memory pages, and whether retirements are pending."""
     single, double, pending = field_values(
         ask, gpu, "retired, single bit", "retired, double bit", "retirement pending"
     )
@@ -152,7 +152,7 @@ def links(ask: Asking, gpu: Any) -> Answer:
     [links] = field_values(ask, gpu, "links")
     number = min(int(links or 0), 64)
     if not number:
-        raise NvmlCallError("it has none", lasting=True, unsupported=True)
+        raise NvmlCallError("the board has none", lasting=True, unsupported=True)
     return number, sum(1 for link in range(number) if _is_up(ask, gpu, link))
 
 

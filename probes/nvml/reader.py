@@ -1,4 +1,4 @@
-"""Gives the GPUs, which another process reads, so that a driver that hangs never delays a window."""
+"""Reports the GPUs. Another process reads them, so that a driver that hangs never delays a window."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ HANG_SECONDS: Final = 30.0
 """Seconds without an answer after which the process that reads NVML is killed and replaced. Opening NVML
 takes seconds for each GPU if the driver does not keep them initialized."""
 SET_ASIDE_SECONDS: Final = (60.0, 600.0)
-"""Seconds for which a GPU on which NVML hung is not read, at first and at most: the time doubles with each
-hang."""
+"""Seconds for which a GPU is not read after NVML hung on it: the first value at first, doubled with each
+further hang up to the second value."""
 MOST_HANGING: Final = 4
-"""Maximum number of processes that hang inside the Linux kernel and cannot be killed; beyond it no other is
-started."""
+"""Maximum number of NVML processes that hang inside the Linux kernel and cannot be killed. At this number no
+further process is started."""
 
 
 class NvmlConnection(Protocol):
@@ -44,7 +44,7 @@ class NvmlConnection(Protocol):
         ...
 
     def gone(self) -> bool:
-        """Returns whether it has ended."""
+        """Returns whether the process has ended."""
         ...
 
 
@@ -57,11 +57,10 @@ class _Aside:
 
 
 class DeviceReader:
-    """Gives the GPUs as they were a moment ago. Used from one thread; only another process touches NVML.
+    """Reports the latest known state of the GPUs. Used from one thread; only another process touches NVML.
 
-    Counters (``DEVICE_COUNTERS``, XIDs) are reported once: each read gives the increase since the previous
-    read that had it. If NVML gave nothing new in time, a counter is None and the next read includes the
-    increase.
+    A counter (``DEVICE_COUNTERS``, XIDs) is reported as its increase since the last read that reported it. If
+    NVML gave nothing new in time, the counter is None, and the next read that has it includes the increase.
     """
 
     def __init__(
@@ -72,7 +71,8 @@ class DeviceReader:
         clock: Callable[[], float] = time.monotonic,
         patience_seconds: float | None = None,
     ) -> None:
-        """``environment`` is set for the process that reads, such as the path of its library."""
+        """``environment`` has environment variables that are set for the process that reads NVML, such as the
+        path of its library."""
         self._environment = environment or {}
         self._begin = begin
         self._clock = clock
@@ -92,13 +92,14 @@ class DeviceReader:
         """Last known state of each GPU, and when it was read."""
         self._costs: tuple[CallCost, ...] | None = None
         self._fresh: set[int] = set()
-        """Indexes of GPUs that were read since the previous read of the window."""
+        """Indexes of GPUs whose figures arrived since the previous call of ``read``."""
         self._indexes: tuple[int, ...] = ()
         self._told: dict[tuple[str, str], int] = {}
         """The driver's totals that were last reported, by device and counter."""
         self._xids: dict[str, tuple[int, ...]] = {}
         """XIDs that were received and not reported yet, by device."""
-        self._look()  # Started now, because opening may take seconds if the driver keeps no state.
+        # Started now, because opening NVML may take seconds if the driver does not keep the GPUs initialized.
+        self._look()
 
     def read(self) -> Devices:
         """Returns the GPUs as they are now or, if the driver does not answer, as last seen, with a note of
@@ -188,8 +189,8 @@ class DeviceReader:
         return True
 
     def _give_up(self, now: float) -> None:
-        """Replaces a process that has been silent for long by another, which skips the GPU on which the old
-        one hangs."""
+        """Drops a process that has been silent for long. The process that replaces it skips the GPU on which
+        NVML hangs."""
         if self._asking is not None:
             first, most = SET_ASIDE_SECONDS
             before = self._aside.get(self._asking)

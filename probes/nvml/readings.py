@@ -1,7 +1,7 @@
 """Lists what is read of each GPU through NVML: the call and the interval of each figure, and its highest
 plausible value.
 
-The one table is ``READINGS``. Numbers are the driver's own: totals since it was loaded, milliwatts, bits.
+``READINGS`` is the table. Numbers are as the driver gives them: totals since it was loaded, milliwatts, bits.
 Counters are read in each sample, so that each window has its own increase.
 """
 
@@ -81,12 +81,13 @@ class Reading:
     """Name in the notes of a device that does not answer it."""
     figures: tuple[NvmlFigure, ...]
     ask: Ask
-    """Function that asks it; raises what ``Asking`` does."""
+    """Function that asks the question; raises what ``Asking`` does."""
     every_seconds: float = EACH_LOOK
     optional: bool = True
     """Whether many boards do not support it, so that its absence is not reported."""
     given: str = ""
-    """Field that makes the question unnecessary if it is known already."""
+    """Field of ``Device``. The question is not asked if an earlier answer of this sample has that field
+    already."""
 
 
 def _one(

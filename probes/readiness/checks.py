@@ -1,7 +1,7 @@
 """Checks whether this host can be traced and what will be missing, with one small check per subject.
 
-A check reports what it finds and what to do about it; none of them changes anything. A trial decides in the
-end: it traces a function of stalltop's own, and every call must be counted.
+A check reports what it finds and what to do about it; no check changes anything. A trial decides in the end:
+it traces a function of stalltop's own, and every call must be counted.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF = 19, 21, 38, 39
 INITIAL_NAMESPACES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC, "cgroup": 0xEFFFFFFB}
 """Inodes of the host's own namespaces (linux/proc_ns.h)."""
 OPEN_FILES = 4096
-"""Enough for one perf event and one link per probe, on Linux kernels that need them."""
+"""Number of open files that suffices for one perf event and one link per probe, on Linux kernels that need
+them."""
 SMALLEST_SCREEN = (60, 15)
-"""Columns and rows."""
+"""Columns and rows that the live screen needs."""
 
 
 def check(surroundings: Surroundings) -> tuple[Finding, ...]:
@@ -60,7 +61,7 @@ def _kernel(surroundings: Surroundings) -> Finding:
         return Finding(
             "kernel",
             "warn",
-            f"Linux {surroundings.release}: most of this age cannot trace",
+            f"Linux {surroundings.release}: most Linux kernels of this age cannot be traced",
             f"use Linux {wanted} or later",
         )
     return Finding("kernel", "ok", f"Linux {surroundings.release}")
@@ -151,7 +152,9 @@ def _bcc(surroundings: Surroundings) -> Finding:
         return Finding("bcc", "ok", f"BCC {clean(surroundings.bcc())}")
     except ImportError as error:
         if surroundings.kept():
-            return Finding("bcc", "ok", "not here, and not needed: compiled programs are kept")
+            return Finding(
+                "bcc", "ok", "not usable here, and not needed: the compiled BPF programs are stored"
+            )
         return Finding(
             "bcc",
             "fail",
@@ -224,9 +227,9 @@ def _trial(surroundings: Surroundings) -> Finding:
     try:
         seen, not_kept = surroundings.trial()
         if not_kept:
-            seen = f"{seen}; every start compiles its programs: {clean(not_kept)}"
+            seen = f"{seen}; every start compiles the BPF programs, which cannot be stored: {clean(not_kept)}"
             return Finding(
-                "trial", "warn", seen, "make room for them, in a folder that only this user can write to"
+                "trial", "warn", seen, "make room for them in a folder that only this user can write to"
             )
         return Finding("trial", "ok", seen)
     except TracingError as reason:
@@ -303,7 +306,7 @@ def _terminal(surroundings: Surroundings) -> Finding:
             "terminal",
             "warn",
             f"TERM is {kind or 'not set'}: no live screen",
-            "use `stalltop once`, or set TERM to what the terminal is",
+            "use `stalltop once`, or set TERM to the terminal's type",
         )
     size = f"{terminal.columns}x{terminal.rows}"
     unicode = terminal.encoding.lower().replace("-", "") == "utf8"
@@ -335,7 +338,7 @@ BASICS: tuple[tuple[str, Callable[[Surroundings], Finding]], ...] = (
     ("bcc", _bcc),
     ("uprobes", _uprobes),
 )
-"""Checks of what tracing needs."""
+"""Checks of what tracing cannot do without."""
 CHECKS = (
     *BASICS,
     ("bpf jit", _jit),

@@ -27,8 +27,9 @@ from stalltop.probes.tenants.host_files import host_files
 CUDA_SCAN_SECONDS = 2.0
 """Time limit of the search for CUDA libraries in processes, s."""
 COSTING_LOOKS, COSTING_SECONDS, COSTING_AT_MOST_SECONDS = 10, 0.3, 30.0
-"""Number of samples of the GPUs from which the costs of calls are taken, the seconds between them, and the
-seconds that they may take in all: the costs matter most if the driver is slow."""
+"""Number of samples of the GPUs from which the costs of NVML calls are taken, the seconds between two
+samples, and the seconds that all may take. That limit is long, because the costs matter most if the driver is
+slow."""
 DEVICE_SECONDS = 5.0
 """Time limit for the driver to open and answer, s; some seconds are usual if nothing else uses a GPU."""
 
@@ -56,7 +57,7 @@ class CudaUse:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the check reads."""
+    """Everything that the readiness check reads of a host."""
 
     root: Path
     release: str

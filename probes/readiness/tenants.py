@@ -21,11 +21,11 @@ class Runtime(NamedTuple):
 
     name: str
     signs: tuple[str, ...]
-    """Files whose presence shows that it is installed."""
+    """Files whose presence shows that the runtime is installed."""
     state: str = ""
-    """Folder with the names of its containers; '' if cgroup paths contain them."""
+    """Folder with the names of the runtime's containers; '' if cgroup paths contain the names."""
     socket: str = ""
-    """Socket at which it can be asked for names."""
+    """Socket at which the runtime can be asked for names; '' if it has none."""
 
 
 _STORAGE: Final = "var/lib/containers/storage/overlay-containers"
@@ -47,13 +47,13 @@ RUNTIMES: Final = (
 
 
 def runtimes(surroundings: Surroundings) -> Finding:
-    """Returns which runtimes there are, and which of them give their containers no names."""
+    """Reports which runtimes there are, and for which of them the names of containers cannot be read."""
     if not surroundings.of_host("."):
         return Finding(
             "containers",
             "warn",
-            f"{VARIABLE}: {clean(str(surroundings.files))} is not there: no names, and nothing of a kubelet",
-            "set it to the folder at which the host's / is mounted, or not at all",
+            f"{VARIABLE}: {clean(str(surroundings.files))} does not exist: names and GPU owners are unknown",
+            "set it to the folder at which the host's / is mounted, or unset it",
         )
     here = [runtime for runtime in RUNTIMES if any(surroundings.of_host(sign) for sign in runtime.signs)]
     seen = ", ".join(runtime.name for runtime in here) or "none seen"

@@ -1,4 +1,4 @@
-"""Finds which CUDA kernel the function at an address of a process stands for, in the file mapped there.
+"""Finds the CUDA kernel that a host function of a process stands for, in the file mapped at its address.
 
 A file's symbols are read at once. If they lack the name, the file's code is searched (``registrations``),
 which takes seconds for a large library: a separate thread does that, once for each file.
@@ -25,7 +25,8 @@ _KEPT_FILES: Final = 8
 _LINE: Final = re.compile(
     rb"^([0-9a-f]+)-([0-9a-f]+) [r-][w-]x[ps] ([0-9a-f]+) [0-9a-f:]+ [1-9]\d* +(/[^\n]*)$", re.MULTILINE
 )
-"""An executable mapping of a file: its addresses, its offset in the file, and the path."""
+"""Matches an executable mapping of a file in /proc/PID/maps: its addresses, its offset in the file, and the
+path."""
 
 Version = tuple[int, int, int, int]
 
@@ -54,7 +55,8 @@ class CodeSymbols:
     def __init__(self) -> None:
         self._symbols: OrderedDict[Version, _Functions] = OrderedDict()
         self._registered: OrderedDict[Version, _Functions | None] = OrderedDict()
-        """Functions by file; None if its code has not been searched yet."""
+        """Functions that the code of each file registers, by version of the file; None if the code has not
+        been searched yet."""
         self._parts: dict[int, list[_CodeRange]] = {}
         self._files: queue.SimpleQueue[tuple[int, Version] | None] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None
@@ -68,8 +70,8 @@ class CodeSymbols:
         self._parts.clear()
 
     def name(self, pid: int, address: int) -> bytes | None:
-        """Returns the mangled name of the CUDA kernel for which the function at ``address`` stands, or of
-        that function.
+        """Returns the mangled name of the CUDA kernel that the function at ``address`` stands for, or else
+        the name of that function.
 
         Returns an empty name if there is none, and None if it is not known yet.
         """
@@ -139,7 +141,7 @@ class _CodeRange(NamedTuple):
 
 
 def _executable_parts(pid: int) -> list[_CodeRange]:
-    """Returns executable mappings in the order of their addresses. Raises OSError."""
+    """Returns the executable mappings of process ``pid`` in the order of their addresses. Raises OSError."""
     with open(f"/proc/{pid}/maps", "rb") as file:
         maps = file.read()
     return [_CodeRange(int(line[1], 16), int(line[2], 16), int(line[3], 16)) for line in _LINE.finditer(maps)]

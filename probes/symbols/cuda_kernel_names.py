@@ -1,9 +1,9 @@
 """Names CUDA kernels: by the names that the kernel side captured, or else by the program's symbols.
 
 A program launches CUDA kernels by address (of the host function that stands for the CUDA kernel) or by a
-handle of the driver. Programs that are older than the probes registered their names unobserved. Then an
-address is looked up in the symbols of the file that is mapped there, and then in its code; a handle stays
-unknown.
+handle of the driver. Programs that were started before the probes were attached registered the names
+unobserved. Then an address is looked up in the symbols of the file that is mapped there, and then in its
+code; a handle stays unknown.
 """
 
 from __future__ import annotations
@@ -25,42 +25,47 @@ from stalltop.probes.symbols.code_symbols import CodeSymbols
 from stalltop.probes.symbols.demangler import Demangler, is_mangled
 
 MOST_NAME_BYTES: Final = 4096
-"""Maximum bytes read of a mangled name; longer ones are cut."""
+"""Maximum number of bytes that are read of a mangled name; longer names are cut."""
 MOST_NAME: Final = 1024
-"""Characters shown of a name, demangled."""
+"""Maximum number of characters that are shown of a demangled name."""
 MOST_SHOWN: Final = 65536
-"""Names that are remembered as they are shown: four for each record of a kernel."""
+"""Maximum number of names that are remembered as they are shown: four for each record of a CUDA kernel."""
 INSTALL_LIBRARY: Final = "install libstdc++ (apt install libstdc++6)"
 BUDGET_SECONDS: Final = 0.1
 """Time limit per window for searching names in files and memory of processes, s; the next window
 continues."""
 TRIES: Final = 3
-"""Number of windows in which a name that is not found is searched for."""
+"""Maximum number of windows in which a name is searched for. If it is not found then, the CUDA kernel stays
+without a name."""
 _STUB: Final = "__device_stub__"
 """Prefix that compilers may put before the name of the host function that stands for a CUDA kernel."""
 
 Inherited = Callable[[int, int], int]
-"""Given a process and a function, returns the address of the name that its parent registered, or 0."""
+"""Given a process and a function, returns the address of the name that the process's parent registered for
+the function; 0 if it registered none."""
 Runs = Callable[[int, int], bool]
-"""Given a process and ``RawKernel.born_ns``, returns whether it still runs that program."""
+"""Given a process and ``RawKernel.born_ns`` of a program, returns whether the process still runs that
+program."""
 _Which = tuple[int, int, int, bytes]
-"""A function, its program, its generation there, and the name that was captured."""
+"""Key of a CUDA kernel within a process: function, ``born_ns`` of its program, generation, and the name that
+was captured."""
 
 
 class _Name(NamedTuple):
     """What is known of a name."""
 
     text: bytes
-    """Perhaps mangled; empty where nobody knows it."""
+    """The name, mangled or not; empty if it is not known."""
     cut: bool = False
-    """Whether ``text`` is only the beginning."""
+    """Whether ``text`` is only the beginning of the name."""
 
 
 _UNKNOWN: Final = _Name(b"")
 
 
 class KernelNames:
-    """Names by process, program and function. Used from one thread, but for ``prepare``."""
+    """Finds the names of CUDA kernels by process, program and function. Used from one thread, except for
+    ``prepare``."""
 
     def __init__(
         self,
@@ -76,10 +81,10 @@ class KernelNames:
         """Known names, by process."""
         self._launched: dict[int, dict[tuple[int, int], tuple[int, str]]] = {}
         """By process, then by program and function: the window of the last launches, and the CUDA kernel's
-        name."""
+        name; '' if the function stood for two CUDA kernels in that window."""
         self._window = 0
         self._shown: dict[bytes, str] = {}
-        """Names as they are shown: processes of one program share their kernels' names."""
+        """Names as they are shown, by mangled name: processes that run the same program share them."""
         self._spent = 0.0
         """Time spent of the budget, s."""
         self._tries: Counter[tuple[int, _Which]] = Counter()
@@ -91,11 +96,12 @@ class KernelNames:
         self._demangler.close()
 
     def prepare(self) -> None:
-        """A program is there that may launch kernels: names will have to be demangled soon."""
+        """Starts the demangler. Called when there is a program that may launch CUDA kernels, so that names
+        will have to be demangled soon."""
         self._demangler.prepare()
 
     def missing(self) -> tuple[Missing, ...]:
-        """Why names are shown as they are, mangled, where that is so."""
+        """Returns why names are shown mangled; none if they are demangled."""
         reason = self._demangler.unavailable
         if not reason:
             return ()
@@ -109,7 +115,8 @@ class KernelNames:
         self._symbols.begin()
 
     def names(self, launches: Iterable[RawKernel]) -> list[str]:
-        """The name to show of each; empty where nobody knows it, or no time is left to look.
+        """Returns the name to show for each of ``launches``; '' if it is not known, or if no time is left to
+        search.
 
         A name is shown mangled until it is demangled.
         """
@@ -162,7 +169,7 @@ class KernelNames:
                 return _UNKNOWN
             self._tries[raw.key.tgid, which] += not name.text
             if not name.text and self._tries[raw.key.tgid, which] < TRIES:
-                return _UNKNOWN  # a program that has just begun, perhaps
+                return _UNKNOWN  # The program may have just begun.
             self._tries.pop((raw.key.tgid, which))
             known[which] = name
             # This name also serves records of the same CUDA kernel from before its name was captured.
@@ -171,7 +178,8 @@ class KernelNames:
         return name
 
     def _find(self, raw: RawKernel) -> _Name | None:
-        """None: it is still looked for."""
+        """Returns the name of the launched CUDA kernel, with an empty text if it is not found; None if the
+        search is not finished."""
         tgid = raw.key.tgid
         name, cut = raw.name, raw.cut
         if cut or not name:
@@ -185,19 +193,21 @@ class KernelNames:
                 return None
             name = symbol
         if name != raw.name and not self._runs(tgid, raw.born_ns):
-            # The name that was read belongs to the program that runs there now.
+            # The name that was read belongs to the program that the process runs now.
             name, cut = raw.name, raw.cut
         return _Name(_without_stub(name), cut and bool(name))
 
 
 def for_display(name: bytes) -> str:
-    """A name, demangled or not, on one line and short enough, without what compilers put around it."""
-    # Older libraries put a blank between angle brackets that close.
+    """Returns a name, demangled or not, in the form in which it is shown: on one line, at most ``MOST_NAME``
+    characters, without the prefix ``__device_stub__`` that compilers add."""
+    # Older libraries put a blank between closing angle brackets.
     return re.sub(r"> (?=>)", ">", clean(name, MOST_NAME)).replace(_STUB, "")
 
 
 def _without_stub(name: bytes) -> bytes:
-    """``__device_stub__Z5scalePf`` is the stub of ``_Z5scalePf``."""
+    """Returns the name of the CUDA kernel if ``name`` is that of its stub: ``_Z5scalePf`` for
+    ``__device_stub__Z5scalePf``. Other names are returned unchanged."""
     return name.removeprefix(_STUB[:-1].encode()) if name.startswith(_STUB.encode() + b"Z") else name
 
 

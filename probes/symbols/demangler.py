@@ -1,7 +1,7 @@
-"""C++ names as they stand in the source, by the platform's own library in a process of its own.
+"""Demangles C++ names with the platform's own library, in a separate process.
 
-Names come from the programs that are watched: a crafted one may hang or end that process
-(``demangler_process``), never this one. Whatever gets no answer keeps its mangled name.
+Names come from the programs that are traced: a crafted name may hang or end that process
+(``demangler_process``), never this one. A name that gets no answer stays mangled.
 """
 
 from __future__ import annotations
@@ -22,25 +22,28 @@ from typing import Final
 from stalltop.probes.symbols.demangler_process import LIBRARIES
 
 WAIT_SECONDS: Final = 0.01
-"""How long one window may wait for answers; the next one has the rest. A name takes about 20 microseconds."""
+"""Time for which one window waits for answers, s; the next window gets the rest. Demangling a name takes
+about 20 microseconds."""
 START_SECONDS: Final = 10.0
-"""How long the process may take to start; 0.05 s are usual."""
+"""Time limit for the start of the process, s; 0.05 s are usual."""
 LATE_SECONDS: Final = 2.0
-"""How long the process may be silent while a name is asked. It ends itself after 0.2 s of CPU time: this is
-for one that is stopped or gets no CPU."""
+"""Time for which the process may be silent while it has names to demangle, s. It ends itself if a name takes
+0.2 s of CPU time; this limit is for a process that is stopped or gets no CPU."""
 MOST_DEATHS, DEATHS_SECONDS = 4, 60.0
-"""After this many deaths within that time no process is started until that time has passed."""
+"""Number of deaths of the process, and a time in seconds. If it died this often within this time, it is not
+started again until the time has passed."""
 MOST_BYTES: Final = 4096
 """Longest name that is demangled, bytes."""
 _AT_ONCE: Final = 64
-"""Names that are sent together."""
+"""Maximum number of names that are sent together."""
 _REMEMBERED: Final = 65536
-"""Number of names that ended the process that are remembered."""
+"""Maximum number of remembered names that ended the process."""
 COMMAND: Final = (sys.executable, "-I", "-S", str(Path(__file__).with_name("demangler_process.py")))
 
 
 def is_mangled(name: bytes) -> bool:
-    """Whether ``name`` is worth asking for: the library takes ``i`` for a name too, that of the type int."""
+    """Returns whether ``name`` is a mangled name that can be demangled. Names without the prefix ``_Z`` are
+    excluded, because the library would take ``i`` for the mangled name of the type int."""
     return name.startswith(b"_Z") and len(name) <= MOST_BYTES and b"\0" not in name
 
 
@@ -49,7 +52,8 @@ class DemanglerEndedError(Exception):
 
 
 class Demangler:
-    """Answers names, and starts the process anew where one ended it. May be used from several threads."""
+    """Demangles names, and starts a new process if a name ended the old one. May be used from several
+    threads."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self._command = command
@@ -57,14 +61,14 @@ class Demangler:
         self._process: _DemanglerProcess | None = None
         self._deaths: deque[float] = deque(maxlen=MOST_DEATHS)
         self._ended_it: set[int] = set()
-        """Hashes of names that ended the process: they are not asked again."""
+        """Hashes of names that ended the process. These names are not sent again."""
         self.no_library = False
         """Whether this host has no library that demangles."""
         self._closed = False
 
     @property
     def unavailable(self) -> str:
-        """Why names stay mangled; empty where they do not."""
+        """Returns why names stay mangled; '' if they are demangled."""
         if self.no_library:
             return f"neither {' nor '.join(LIBRARIES)} is on this host"
         if self._resting():
@@ -72,14 +76,16 @@ class Demangler:
         return ""
 
     def prepare(self) -> None:
-        """Start the process, so that it is ready when the first name is asked. Does not wait for it."""
+        """Starts the process, so that it is ready when the first name is asked. Does not wait for it."""
         with self._lock:
             self._running()
 
     def ask(self, names: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The answers that are there within ``WAIT_SECONDS``, those to names of earlier calls too.
+        """Returns the demangled names that arrive within ``WAIT_SECONDS``, by mangled name, including answers
+        to names of earlier calls.
 
-        A name that is not understood is its own answer. One without an answer is to be asked again, later.
+        The answer to a name that the library does not understand is the name itself. A name without an answer
+        has to be asked again later.
         """
         waiting = dict.fromkeys(filter(is_mangled, names))
         answers = {name: name for name in waiting if hash(name) in self._ended_it}
@@ -98,7 +104,7 @@ class Demangler:
         return answers
 
     def close(self) -> None:
-        """End the process. May be called twice."""
+        """Ends the process. May be called twice."""
         with self._lock:
             self._closed = True
             self._end()
@@ -129,7 +135,8 @@ class Demangler:
         return len(self._deaths) == MOST_DEATHS and time.monotonic() - self._deaths[0] < DEATHS_SECONDS
 
     def _lost(self, process: _DemanglerProcess) -> bytes | None:
-        """The name that ``process`` ended with; None where it was asked nothing."""
+        """Drops ``process``, which has ended or hangs. Returns the name at which it did; None if it had no
+        name to demangle."""
         self._deaths.append(time.monotonic())
         self._end()
         if not process.asked:
@@ -146,7 +153,7 @@ class Demangler:
 
 
 class _DemanglerProcess:
-    """One such process. Raises OSError where it cannot be started."""
+    """One process that demangles names. Raises OSError if it cannot be started."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.asked: deque[bytes] = deque()
@@ -156,8 +163,10 @@ class _DemanglerProcess:
         self._unsent = b""
         self._buffer = b""
         self._heard = time.monotonic()
-        """Monotonic time, seconds: of its last answer, or of the first question since it had none open."""
-        # It ends with its input, also where this program is killed: nobody else holds a copy of that pipe.
+        """Monotonic time of the last answer, or of the first question after all earlier ones were answered,
+        s."""
+        # The process ends when its stdin is closed, also if stalltop is killed: no other process holds a copy
+        # of that pipe.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -165,7 +174,7 @@ class _DemanglerProcess:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={},
-            start_new_session=True,  # the terminal's keys are not for it
+            start_new_session=True,  # The terminal's signals must not reach it.
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -174,7 +183,8 @@ class _DemanglerProcess:
         os.set_blocking(self._stdout, False)
 
     def send(self, names: Iterable[bytes]) -> None:
-        """Send some of those of ``names`` that it was not asked yet, once it took the ones before."""
+        """Sends some of those ``names`` that were not sent yet, once the process has taken all names sent
+        before."""
         if not self._ready:
             return
         more: list[bytes] = []
@@ -188,7 +198,7 @@ class _DemanglerProcess:
             self._unsent = self._unsent[os.write(self._stdin, self._unsent) :]
         except BlockingIOError:
             pass
-        except BrokenPipeError:  # it ended before it got them; what it answered before is still to be read
+        except BrokenPipeError:  # The process has ended, but its earlier answers can still be read.
             self._unsent = b""
             return
         if more and not self.asked:
@@ -196,7 +206,8 @@ class _DemanglerProcess:
         self.asked += more
 
     def receive(self, patience_seconds: float) -> dict[bytes, bytes]:
-        """Some answers, as soon as there are any. Raises DemanglerEndedError."""
+        """Returns some answers as soon as there are any; none if none arrives within ``patience_seconds``.
+        Raises DemanglerEndedError."""
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
         if self._unsent:
@@ -229,11 +240,11 @@ class _DemanglerProcess:
             at = end
         self._buffer = self._buffer[at:]
         if self._buffer and not self.asked:
-            raise DemanglerEndedError  # it says what nobody asked: not the process that was started
+            raise DemanglerEndedError  # It answers without a question: it is not the expected program.
         return found
 
     def end(self) -> None:
-        """Kill it, and collect its end."""
+        """Kills the process, and collects its exit status."""
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:

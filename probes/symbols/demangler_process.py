@@ -1,13 +1,13 @@
 """Demangles C++ names with the platform's own library, as the process that ``Demangler`` starts.
 
-Names come from the programs that are watched. A crafted one makes the library build 2^n characters from n,
-and a fault in the library may let it do worse. So this process has a limit on memory and one on time, no
-capabilities, no descriptors but its pipes and no way to get others. It runs as a file of its own
-(``python -I -S``) and imports nothing of stalltop, which keeps it small. It ends with its input: whoever
-started it holds the other end of that pipe.
+Names come from the programs that are traced. A crafted name of n characters can make the library build 2^n
+characters, and a fault in the library may allow worse. So this process has limits on memory and time, no
+capabilities, no descriptors except its pipes, and no way to open others. It runs from its own file
+(``python -I -S``) and imports nothing of stalltop, which keeps it small. It ends when its stdin is closed.
 
-It says first whether there is a library (one byte), then answers each name: both are a length (two bytes)
-and as many bytes. An answer without bytes stands for a name that the library does not understand.
+The process first writes one byte that tells whether the library was found, and then an answer to each name.
+A name and an answer are each a length (two bytes) followed by that many bytes. An empty answer means that
+the library does not understand the name.
 """
 
 import ctypes
@@ -18,20 +18,20 @@ import struct
 
 LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1")
 MEMORY_BYTES = 32 << 20
-"""Address space for the work on names, beside what the process has when it starts."""
+"""Limit of the address space for demangling, bytes, on top of what the process has when it starts."""
 CPU_SECONDS = 0.2
-"""For one name. Usual ones take some microseconds."""
+"""Limit of the CPU time for one name, s. A usual name takes some microseconds."""
 MOST_ANSWER = 8192
-"""Bytes of an answer; longer ones are cut. Fewer are ever shown."""
+"""Maximum size of an answer, bytes; longer answers are cut. stalltop shows fewer characters than this."""
 _PR_SET_NO_NEW_PRIVS = 38
-"""Of linux/prctl.h."""
+"""Defined in linux/prctl.h."""
 _CAPABILITY_VERSION_3 = 0x20080522
-"""Of linux/capability.h."""
+"""Defined in linux/capability.h."""
 _NOBODY = 65534
 
 
 def main() -> None:
-    """Answer names until the input ends."""
+    """Answers names until stdin is closed."""
     library = _library()
     os.write(1, b"\1" if library is not None else b"\0")
     if library is None:
@@ -50,12 +50,12 @@ def main() -> None:
             end = at + 2 + int.from_bytes(waiting[at : at + 2], "big")
             if len(waiting) < end:
                 break
-            signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)  # SIGPROF ends the process
+            signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)  # SIGPROF ends the process.
             found = demangle(waiting[at + 2 : end], None, None, None)
             signal.setitimer(signal.ITIMER_PROF, 0)
             text = ctypes.string_at(found, libc.strnlen(found, MOST_ANSWER)) if found else b""
             libc.free(found)
-            # Each at once: the next name may end this process.
+            # Each answer is written at once, because the next name may end this process.
             _write(len(text).to_bytes(2, "big") + text)
             at = end
         waiting = waiting[at:]
@@ -76,14 +76,14 @@ def _write(answer: bytes) -> None:
 
 
 def _confine(libc: ctypes.CDLL) -> None:
-    """Give up what work on names does not need. What this user may not give up stays."""
+    """Gives up all rights that demangling does not need. Rights that this user cannot give up stay."""
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     try:
         os.setgroups([])
         os.setresgid(_NOBODY, _NOBODY, _NOBODY)
         os.setresuid(_NOBODY, _NOBODY, _NOBODY)
     except OSError:
-        pass  # not root, or a user namespace without that user
+        pass  # This process is not root, or its user namespace has no such user.
     libc.capset(struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
     with open("/proc/self/statm", "rb") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()

@@ -1,12 +1,12 @@
-"""Finds names of CUDA kernels in the code of a file that registers them: for programs that were not watched
-then.
+"""Finds names of CUDA kernels in the code of a file that registers them, for programs that registered them
+before they were traced.
 
-Compilers put a constructor into every file with CUDA kernels. For each of them it calls
+Compilers put a constructor into every file with CUDA kernels. For each CUDA kernel the constructor calls
 
     __cudaRegisterFunction(handle, function, name, name, -1, 0, 0, 0, 0, 0)
 
 with the addresses of the function and of the name as constants: two ``lea`` and a ``call``. Only unambiguous
-matches are taken: the function lies in code, the name is a mangled one. On x86-64 only.
+matches are taken: the function lies in code, and the name is mangled. Works on x86-64 only.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _NAME: Final = re.compile(rb"_Z[A-Za-z0-9_$.]+")
 
 
 def registrations(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the offsets of the functions that the file at ``fd`` registers, ascending, and those of their
-    CUDA kernels' names.
+    """Returns two arrays for the functions that the file at ``fd`` registers: their offsets in the file,
+    ascending, and the offsets of their CUDA kernels' names in the file.
 
     Takes a second for some hundred MB of code. Raises ``ElfError``, and OSError if reading fails.
     """
@@ -56,7 +56,7 @@ def registrations(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _registered(fd: int, segment: Segment, code: Sequence[Segment]) -> Iterator[tuple[int, int]]:
-    """Yields (address of a function, address of a name) for each call that is given both."""
+    """Yields (address of a function, address of a name) for each call that gets both as arguments."""
     for first in range(0, segment.size_bytes, _CHUNK_BYTES):
         start = max(first - _AROUND_BYTES, 0)
         end = min(first + _CHUNK_BYTES + _AROUND_BYTES, segment.size_bytes)
@@ -87,7 +87,9 @@ def _loads(data: bytes, base: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def _name_given_with(data: bytes, place: int, base: int) -> int | None:
-    """Returns the only address that is loaded for the third and fourth argument of the same call."""
+    """``place`` is the instruction that loads the second argument of a call. Returns the address that is
+    loaded for the third and fourth argument of that call; None if no call follows, or if there is not exactly
+    one such address."""
     names: set[int] = set()
     called = False
     for _, name, leaves in _instructions(data, place, place + _AROUND_BYTES, base):
@@ -99,7 +101,7 @@ def _name_given_with(data: bytes, place: int, base: int) -> int | None:
         return None
     before = data.rfind(b"\xe8", max(place - _AROUND_BYTES, 0), place - 4)
     while before >= 0:
-        # Finds the previous call: decoding from its end must arrive exactly at this instruction.
+        # Finds the previous call: decoding from the end of that call must arrive exactly at ``place``.
         between = list(_instructions(data, before + 5, place, base))
         if between and between[-1][0] == place and all(leaves is None for _, _, leaves in between):
             names |= {name for _, name, _ in between if name is not None}

@@ -30,7 +30,7 @@ class Mount(NamedTuple):
 
     point: Path
     root: str
-    """Path, within its hierarchy, that is visible at ``point``."""
+    """Path within the hierarchy that is visible at ``point``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class CgroupLayout:
 
 
 def layout(root: Path = Path("/")) -> CgroupLayout:
-    """Returns the layout that ``/proc/self/mountinfo`` below ``root`` shows. An unreadable file counts as
-    none."""
+    """Returns the layout that ``/proc/self/mountinfo`` below ``root`` shows; kind ``none`` if the file cannot
+    be read."""
     found = mounts(root)
     unified = found.pop(UNIFIED, None)
     if unified is None:
@@ -57,7 +57,8 @@ _NO_CONTROLLER = {"rw", "ro", "xattr", "noprefix", "clone_children", "none"}
 
 
 def mounts(root: Path = Path("/")) -> dict[frozenset[str], Mount]:
-    """Returns where each hierarchy is mounted; of several mounts, the one that shows most of it.
+    """Returns where each hierarchy is mounted. If it is mounted several times, the mount that shows most of
+    it is returned.
 
     Cgroup v1 hierarchies have their controllers as key, as in ``/proc/PID/cgroup``. An unreadable
     ``mountinfo`` counts as an empty one.

@@ -1,7 +1,7 @@
 """Asks Docker or Podman for names and labels of containers, over their sockets.
 
-Used for what state files do not contain. Those are read first: they can be read while a daemon is down, and
-never delay the caller. Both daemons answer alike: https://docs.docker.com/reference/api/engine/
+Used for names that state files do not contain. State files are read first: they can be read while a daemon is
+down, and never delay the caller. Both daemons answer alike: https://docs.docker.com/reference/api/engine/
 (ContainerInspect).
 """
 
@@ -25,7 +25,7 @@ USERS_SOCKETS: Final = ("run/user/{uid}/docker.sock", "run/user/{uid}/podman/pod
 SECONDS: Final = 1.0
 """Time limit for an answer, from the first byte to the last, s."""
 MOST_BYTES: Final = 1 << 20
-"""Largest answer, bytes; usual ones have 10 KiB."""
+"""Maximum size of an answer, bytes; usual answers have 10 KiB."""
 LEFT_ALONE_SECONDS: Final = 30.0
 """Seconds for which a daemon that failed is not asked again."""
 _KEPT: Final = 1_024
@@ -47,7 +47,7 @@ class ContainerSockets:
         self._clock = clock
         self._known: dict[tuple[str, int | None], Names] = {}
         self._left_alone: dict[str, float] = {}
-        """Time until which a socket is not asked again."""
+        """Clock time until which a socket that failed is not asked again, by path."""
 
     def look_up(self, container_id: str, uid: int | None = None) -> Names:
         """Returns the names of a container (full id); ``uid`` is the user whose daemon runs it, None for
@@ -77,8 +77,8 @@ class ContainerSockets:
 def asked(path: Path, address: str, uid: int | None = None) -> Any:
     """Returns the JSON that the daemon at the socket ``path`` answers; None if it does not know ``address``.
 
-    With ``uid``, only a daemon of that user is asked, because a link can lead to anybody's. Raises
-    DaemonError.
+    With ``uid``, only a daemon of that user is asked, because a symbolic link at ``path`` can lead to another
+    user's socket. Raises DaemonError.
     """
     import http.client  # Slow to import, and only needed if there is a daemon.
 
@@ -119,7 +119,7 @@ def _heard(path: Path, address: str, uid: int | None) -> bytes:
 
 
 class _Heard:
-    """The received bytes, in place of the connection."""
+    """Gives the received bytes to ``HTTPResponse``, which expects a socket."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

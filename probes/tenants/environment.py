@@ -29,7 +29,8 @@ _KEPT_FILES: Final = 256
 
 
 def started_with(pid: int, names: Collection[str], root: Path = Path("/")) -> dict[str, str]:
-    """Returns those of these variables that were set when the process began its program. Raises OSError."""
+    """Returns those of the variables ``names`` that were set when the process began its program. Raises
+    OSError."""
     with (root / f"proc/{pid}/environ").open("rb") as file:
         return dict(_chosen(file.read(_MOST_BYTES).split(b"\0"), names))
 
@@ -41,11 +42,12 @@ class Environments:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._places: dict[tuple[int, int, int, int], tuple[int, bool] | None] = {}
-        """By version of a file: the address of ``environ``, and whether it is relative; None if it has
-        none."""
+        """Address of ``environ`` and whether it is relative to where the file is loaded, by version of the
+        file; None for a file without ``environ``."""
 
     def now(self, pid: int, names: Collection[str]) -> dict[str, str] | None:
-        """Returns those of these variables that are set now; None if they cannot be read."""
+        """Returns those of the variables ``names`` that are set now; None if the process's memory cannot be
+        read."""
         try:
             place = self._place(pid)
             if place is None:
@@ -56,13 +58,14 @@ class Environments:
             return None
 
     def _place(self, pid: int) -> int | None:
-        """Returns where the process keeps its pointer to its environment. Raises OSError."""
+        """Returns the address of ``environ`` in the memory of process ``pid``; None if it is not found.
+        Raises OSError."""
         folder = self._root / f"proc/{pid}"
         maps = (folder / "maps").read_bytes()
         program = os.fsencode(os.readlink(folder / "exe"))
         files = {path: int(start, 16) for start, path in reversed(_FILE.findall(maps))}
         libraries = [path for path in files if _C_LIBRARY.match(os.path.basename(path))]
-        # If the program refers to the variable itself, it may hold it instead of its C library.
+        # A program that refers to ``environ`` itself may hold the variable in place of its C library.
         for path in [program, *libraries]:
             if path in files:
                 at = self._in_file(
@@ -100,7 +103,8 @@ def _variables(memory: int, place: int) -> Iterator[bytes]:
 
 
 def _chosen(texts: Collection[bytes] | Iterator[bytes], names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yields the wanted variables; if one is set twice, the first, as getenv finds it."""
+    """Yields the wanted variables with their values. If a variable is set twice, the first value counts, as
+    for getenv."""
     wanted = {os.fsencode(name): name for name in names}
     for text in texts:
         name, equals, value = text.partition(b"=")

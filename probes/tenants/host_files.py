@@ -1,8 +1,8 @@
 """Finds the host's own files: sockets and state files of runtimes, names of users.
 
-In a container they are not below ``/``. A container in the host's PID namespace reaches them through the
-host's first process, without any mount; one that lacks the privilege for that needs them mounted, and the
-path in an environment variable.
+In a container the host's files are not below ``/``. A container in the host's PID namespace reaches them
+through the host's first process (``/proc/1/root``), without any mount. A container without the privilege for
+that needs the host's files mounted, and the mount's path in the environment variable ``STALLTOP_HOST_ROOT``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "STALLTOP_HOST_ROOT"
-"""Environment variable with the folder where they are mounted."""
+"""Environment variable with the folder where the host's files are mounted."""
 _INITIAL_PID_NAMESPACE: Final = "pid:[4026531836]"
-"""linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC."""
+"""Target of ``/proc/self/ns/pid`` in the initial PID namespace (linux/proc_ns.h: PROC_PID_INIT_INO,
+0xEFFFFFFC)."""
 _MOST_LINKS: Final = 40
 """The number of links that Linux follows in one path."""
 
@@ -36,7 +37,8 @@ def host_files() -> Path:
 
 
 def sees_host_pids() -> bool:
-    """Returns whether PIDs here are the host's. Raises OSError if that cannot be determined."""
+    """Returns whether this process is in the host's PID namespace. Raises OSError if that cannot be
+    determined."""
     return os.readlink("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE
 
 

@@ -1,7 +1,7 @@
 """Reads the name and labels of a Slurm job from the environment of its processes.
 
-The ids of job and step come from the cgroup if there is one, since only Slurm makes such cgroups. The
-environment is under the processes' own control: it is shown, but never overrides what a cgroup says.
+The ids of job and step come from the cgroup if Slurm made one, since only Slurm makes such cgroups. Processes
+control their own environment: what it says is shown, but never overrides what a cgroup says.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Returns the name that its user gave it."""
+        """Returns the name that the user gave the job; '' if there is none."""
         return dict(self.labels).get("job", "")
 
 

@@ -13,7 +13,7 @@ _OF_MACHINERY: Final = ("io.kubernetes.", "annotation.", "org.opencontainers.ima
 """Prefixes of labels that kubelets, runtimes and image builders set for themselves."""
 _NAME: Final = 128
 _VALUE: Final = 128
-"""Maximum number of characters that are kept."""
+"""Maximum number of characters that are kept of a label's value."""
 
 
 def bounded(labels: Iterable[tuple[object, object]]) -> Labels:

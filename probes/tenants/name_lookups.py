@@ -1,7 +1,8 @@
 """Looks names up on threads other than the one that makes windows.
 
-Files may lie on a server that is down, and daemons may hang. One thread reads what the host keeps, others
-what its users keep: a user whose files hang delays only the names that share that thread.
+Files may lie on a server that is down, and daemons may hang. One thread reads root's files and daemons,
+others read those of users: if the files of a user hang, only the names that are looked up on the same thread
+are delayed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from stalltop.probes.tenants.names import NameFiles, Names
 from stalltop.probes.tenants.patterns import Identity
 
 USERS_THREADS: Final = 8
-"""Number of threads for what users keep; if there are more users, some share a thread."""
+"""Number of threads that read users' files and daemons; if there are more users, some share a thread."""
 TOLD_SECONDS: Final = 5.0
 """Seconds after which a slow look-up is reported."""
 _ASKED: Final = ("docker", "podman", "ecs", "")
@@ -51,7 +52,7 @@ class LookUp:
     def __init__(self, identity: Identity, work: Callable[[Sources], Found]) -> None:
         self.identity = identity
         self.found: Found | None = None
-        """Its result, once it is done; None if it failed."""
+        """Result of the look-up; None before it is done, and if it failed."""
         self._work = work
         self._done = threading.Event()
 
@@ -63,7 +64,8 @@ class LookUp:
         """Makes the look-up. Never raises."""
         try:
             self.found = self._work(sources)
-        except Exception:  # A state file may hold anything; a failed name must not cost the row.
+        # A state file may contain anything. If the look-up fails, the tenant is shown without a name.
+        except Exception:
             self.found = None
         self._done.set()
 
@@ -78,8 +80,8 @@ class NameLookUps:
         self._lanes: dict[int, _Lane] = {}
 
     def ask(self, identity: Identity, tgid: int) -> tuple[LookUp, bool]:
-        """Queues a look-up for ``identity``, of which ``tgid`` is a process; returns it, and whether it is
-        made at once."""
+        """Queues a look-up for ``identity``, of which ``tgid`` is a process. Returns the look-up, and whether
+        it is made at once."""
         place = identity.uid % USERS_THREADS + 1 if identity.uid and _is_users(identity) else 0
         lane = self._lanes.get(place)
         if lane is None:
@@ -128,7 +130,8 @@ class _Lane:
         self._queue.put(look_up)
 
     def held_up(self) -> tuple[Identity | None, float]:
-        """Returns whose look-up is under way, and for how many seconds."""
+        """Returns the identity whose name is being looked up, and for how many seconds; (None, 0) if there is
+        none."""
         current = self._current
         return (None, 0.0) if current is None else (current[0].identity, time.monotonic() - current[1])
 
@@ -143,8 +146,8 @@ class _Lane:
 
 
 def look_up_name(identity: Identity, tgid: int, sources: Sources, root: Path) -> Found:
-    """Reads files and asks daemons, which may take long. ``tgid`` is a process of the identity, ``root`` the
-    folder of /proc."""
+    """Returns the name of a tenant. Reads files and asks daemons, which may take long. ``tgid`` is a process
+    of the tenant; ``root`` contains ``/proc``."""
     if identity.kind not in ("container", "pod"):
         user = sources.files.user(identity.uid or 0)
         job = job_of(tgid, root) if identity.kind == "job" else None
@@ -160,5 +163,5 @@ def look_up_name(identity: Identity, tgid: int, sources: Sources, root: Path) ->
 
 
 def _is_users(identity: Identity) -> bool:
-    """Returns whether the look-up reads what a user keeps, or a user's process."""
+    """Returns whether the look-up reads files, daemons or processes of the tenant's user."""
     return identity.kind in ("container", "pod", "job")

@@ -1,7 +1,7 @@
 """Reads the names of containers, pods and users from state files that runtimes keep on this host.
 
-Files need no socket and no client library; they can be read while a daemon is down, and cannot be delayed by
-it. A missing file costs the name, never more. The layouts read here:
+Files need no socket and no client library; they can be read while a daemon is down, and a daemon cannot delay
+the reading. If a file is missing, only the name is unknown. The layouts read here:
 
 * Kubernetes (any runtime): names of the kubelet's log links, ``/var/log/containers`` and ``/var/log/pods``
 * Docker: ``config.v2.json`` of the container, below its data root
@@ -56,7 +56,8 @@ class Names:
 
 
 class NameFiles:
-    """Reads the state files below ``root``. Never raises for what a file holds or lacks."""
+    """Reads the state files below ``root``. Never raises because a file is missing or has unexpected
+    content."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -219,7 +220,7 @@ def docker_names(state: object) -> Names:
     kubernetes = _labelled(labels, "io.kubernetes.container.name", "io.kubernetes.pod.name")
     ecs = Names(
         clean(_text(labels, "com.amazonaws.ecs.container-name")),
-        clean(_text(labels, "com.amazonaws.ecs.task-definition-family")),  # The name of a task.
+        clean(_text(labels, "com.amazonaws.ecs.task-definition-family")),  # An ECS task is shown as a pod.
         clean(_text(labels, "com.amazonaws.ecs.cluster")),
     )
     own = _from_parts(_text(state, "Name").lstrip("/"))
@@ -228,7 +229,8 @@ def docker_names(state: object) -> Names:
 
 
 def _from_parts(name: str) -> Names:
-    """Returns a container's own name; the kubelet's names are ``k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT``."""
+    """Returns the names that a container's name contains. The kubelet names containers
+    ``k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT``; any other name is the container's own."""
     parts = re.fullmatch(r"k8s_([^_]+)_([^_]+)_([^_]+)_([^_]+)_\d+", name)
     if parts:
         return Names(clean(parts[1]), clean(parts[2]), clean(parts[3]))

@@ -26,7 +26,7 @@ class Owner(NamedTuple):
 
 
 HOST: Final = Owner("", 0, "")
-"""Owner of what cannot be attributed to a process."""
+"""The host itself: owner of whatever cannot be attributed to a process or tenant."""
 
 
 class Owners:
@@ -37,16 +37,16 @@ class Owners:
         self._names = names
         self._looks = 0
         self._asked: dict[int, int] = {}
-        """By process, the sample in which it was last asked for."""
+        """Number of the sample in which each process was last asked for, by PID."""
         self._cgroup: dict[int, int] = {}
-        """The v2 cgroup in which a process was last seen."""
+        """Id of the v2 cgroup in which each process was last seen, by PID."""
         self._kernel_threads: set[int] = set()
         self.found: dict[str, Tenant] = {}
         """Every tenant asked for in this sample, by id."""
 
     def begin(self, traced: Collection[int]) -> None:
-        """Begins a new sample. The processes in ``traced`` are not forgotten by age here, but by the code
-        that traces them."""
+        """Begins a new sample, and forgets processes that were not asked for lately. The tenants and names of
+        the processes in ``traced`` are kept: the code that traces these processes forgets them."""
         self._looks += 1
         self.found = {}
         for pid, look in list(self._asked.items()):
@@ -57,8 +57,8 @@ class Owners:
                     self._names.forget(pid)
 
     def of(self, pid: int, cgroup_id: int = 0) -> Owner:
-        """Returns the owner of a process; ``cgroup_id`` is its v2 id if known, else the last known one is
-        used."""
+        """Returns the owner of a process. ``cgroup_id`` is the id of its v2 cgroup; 0 stands for the last
+        known cgroup of the process."""
         if pid <= 0:
             return self.of_cgroup(cgroup_id)
         if pid not in self._asked and _is_kernel_thread(pid):
@@ -77,7 +77,8 @@ class Owners:
         return Owner(self._tenant(0, cgroup_id), 0, "")
 
     def known(self, pid: int, cgroup_id: int) -> Owner:
-        """Returns what `of` does, but without reading an unknown process: for short-lived ones."""
+        """Returns what `of` returns if the process was asked for before. Otherwise returns the tenant of its
+        cgroup without reading the process, which may be short-lived."""
         return self.of(pid, cgroup_id) if pid in self._asked else self.of_cgroup(cgroup_id)
 
     def saw(self, pid: int, cgroup_id: int) -> None:

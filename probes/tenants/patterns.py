@@ -27,8 +27,8 @@ USERS = "user:"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What one path says. Fields are `model.tenant.Tenant`'s; ``uid`` is the user if the path contains
-    one."""
+    """The tenant that one path identifies. Fields are those of `model.tenant.Tenant`; ``uid`` is the user id
+    if the path contains one, else None."""
 
     id: str
     name: str
@@ -121,7 +121,7 @@ def _row(name: str, regex: str, build: Callable[[re.Match[str]], Identity]) -> P
 
 
 PATTERNS: tuple[Pattern, ...] = (
-    # Of two matches of the same depth the earlier row wins: special before general.
+    # Of two matches of the same depth the earlier row wins, so special patterns come before general ones.
     _row(
         "ECS, systemd driver",
         rf"/(?i:ecstasks)-[0-9a-f-]{{32,36}}\.slice/docker-{_HEX}\.scope{_END}",

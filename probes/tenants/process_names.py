@@ -7,7 +7,7 @@ from stalltop.probes.tenants.tenants import process_name
 
 
 class ProcessNames:
-    """Names by process id. Used from one thread."""
+    """Gives the names of processes by PID. Used from one thread."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
@@ -18,7 +18,8 @@ class ProcessNames:
         self._named_now.clear()
 
     def name(self, pid: int) -> str:
-        """Returns the name, or the last known one of a process that has ended, else ``pid N``."""
+        """Returns the name of a process; the last known name if the process has ended; ``pid N`` if no name
+        is known."""
         # Read anew in every window, because a program sets its name after exec. The last name outlives the
         # process.
         if pid not in self._named_now:

@@ -23,17 +23,18 @@ ROOT_CGROUP_ID = 1
 ENDED: Final = "process:ended"
 """Id of the tenant of calls by ended processes that cannot be attributed any more."""
 PATIENCE_SECONDS = 0.2
-"""Maximum time spent waiting for names between two refreshes, s; slower ones are shown when they arrive."""
+"""Maximum time spent waiting for names between two refreshes, s; names that take longer are shown when they
+arrive."""
 NAME_TRIES = 6
-"""Number of look-ups of a name that is missing (state files are written after a start), each after twice the
-delay."""
+"""Maximum number of look-ups of a name that is missing. A state file may be written some time after the
+container starts, so the delay doubles after each look-up."""
 LOOK_AGAIN_SECONDS = 5.0
 """Seconds after which a process that is identified by its own name, or by cgroup v1, is read again: both can
 change."""
 MAX_WALKS = 10
 """Maximum number of walks of the cgroup tree for unknown ids between two refreshes."""
 MAX_TENANTS = 2048
-"""Number of tenants above which those without processes are forgotten."""
+"""Number of tenants above which tenants without processes are forgotten."""
 _NAMED_BY_PATH = ("lxc", "systemd")
 
 
@@ -51,7 +52,7 @@ class _Owner:
 class _Nameless:
     identity: Identity
     tgid: int
-    """One of its processes."""
+    """A process of the tenant."""
     tries: int
     next_try: float
     asked: LookUp | None = None
@@ -72,8 +73,8 @@ class Tenants:
         *,
         files: Path | None = None,
     ) -> None:
-        """``root`` contains ``/proc`` and ``/sys``; ``files`` contains the host's own files, by default the
-        same folder."""
+        """``root`` contains ``/proc`` and ``/sys``; ``files`` contains the host's own files, by default
+        ``root``."""
         self._root = root
         self._clock = clock
         mount = layout(root).unified
@@ -91,8 +92,8 @@ class Tenants:
     def find(self, tgid: int, cgroup_id: int) -> Tenant:
         """Returns the tenant of a call by process ``tgid`` in cgroup ``cgroup_id`` (0 if that is not known).
 
-        The answer for a pair stays the same until `forget`, except that a name may become known and that a
-        process identified by its own name may change it.
+        The answer for a pair of process and cgroup stays the same until `forget`, except that a name may
+        become known and that a process identified by its own name may change it.
         """
         owner = self._owners.get(tgid, {}).get(cgroup_id)
         if owner is None:
@@ -101,8 +102,8 @@ class Tenants:
         return self._tenants[owner.tenant]
 
     def holder(self, tgid: int) -> str:
-        """Returns the tenant (id) of a process that a driver lists; '' if there is no such process (any
-        more), because it cannot be attributed."""
+        """Returns the id of the tenant of a process that the GPU driver lists; '' if no such process exists
+        (any more), so that it cannot be attributed."""
         tenant = self.find(tgid, 0).id
         if tenant != ENDED:
             return tenant
@@ -112,7 +113,7 @@ class Tenants:
         return ""
 
     def missing(self) -> tuple[Missing, ...]:
-        """Returns the names that have been waited for for long."""
+        """Returns the look-ups of names that have been unanswered for long."""
         return self._names.missing()
 
     def forget(self, tgid: int) -> None:
@@ -150,8 +151,8 @@ class Tenants:
         return _Owner(identity.id, start, may_change)
 
     def _identify(self, tgid: int, cgroup_id: int) -> tuple[Identity, bool]:
-        """Returns the identity, and whether it may change while the process and its cgroup id stay the
-        same."""
+        """Returns the identity of the tenant, and whether it may change while the process and its cgroup id
+        stay the same."""
         member = membership(tgid, self._root)
         counted_in = self._path(cgroup_id, member.unified if member else "")
         unified = counted_in or (member.unified if member else "")
@@ -182,13 +183,14 @@ class Tenants:
         began = time.monotonic()
         try:
             return self._jobs.call(lambda: job_of(tgid, self._root), self._patience)
-        except Exception:  # Any failure leaves the name of its cgroup.
+        except Exception:  # Then the tenant is named by its cgroup.
             return None
         finally:
             self._spend(began)
 
     def _path(self, cgroup_id: int, presumed: str) -> str:
-        """Returns the path of the cgroup, or '' for the root and for an unknown one."""
+        """Returns the path of the cgroup, or '' for the root and for an unknown cgroup. ``presumed`` is the
+        path that the process's own cgroup has now; it saves a walk of the tree if it is the path."""
         if self._tree is None or cgroup_id <= ROOT_CGROUP_ID:
             return ""
         path = self._tree.path(cgroup_id)
@@ -210,10 +212,11 @@ class Tenants:
             for cgroup_id in changing:
                 if start and start == owners[cgroup_id].start and not self._jobs.busy:
                     again = self._find(tgid, cgroup_id)
-                    # If the look-up is still busy it did not answer, so nothing changes.
+                    # If the look-up of the job is still under way, there is no answer, and nothing changes.
                     if not self._jobs.busy:
                         owners[cgroup_id] = again
-            # Such processes are not traced: their end is not reported, and their PID may be reused.
+            # A process whose cgroup id is given as 0 is not traced: its end is not reported, and its PID may
+            # be reused.
             if 0 in owners and (not start or start != owners[0].start):
                 del owners[0]
             if not owners:
