@@ -44,7 +44,8 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
     if not kernels or usage.per_second(waits.calls) < SYNCS_PER_S or waits.calls < SYNCS_PER_LAUNCH * kernels:
         return
     host_ns = usage.launched.total_ns + (usage.gap.running_ns if usage.gap else 0)
-    # Overlapping would hide the shorter of both sides, and at least the round trips.
+    # If host and device overlapped, the shorter of the host's work and its waits would cost no time, and at
+    # least the round trips would not.
     lost = max(min(host_ns, waits.total_ns), min(waits.calls * ROUND_TRIP_NS, waits.total_ns))
     if not usage.noticeable(lost):
         return
@@ -90,10 +91,11 @@ each launch waits for a CUDA kernel to end, and the loop is GPU-bound instead.""
 BUSY_SHARE: Final = 0.7
 """Part of the threads' time spent launching and preparing launches in a launch-bound loop."""
 LAUNCH_SHARE: Final = 0.1
-"""Least part of that time that is spent in launches: below it, the program's work between them is the
-limit."""
+"""Least part of the threads' time spent in launches in a launch-bound loop: below it, the program's work
+between the launches is the limit."""
 WAITING_SHARE: Final = 0.15
-"""Part of that time spent waiting for the device above which the device is not starved."""
+"""Largest part of the threads' time spent waiting for the device in a launch-bound loop: if they wait more,
+the device has enough work."""
 
 
 def launch_bound(usage: Usage) -> Iterator[Suspicion]:
@@ -146,9 +148,10 @@ def launch_bound(usage: Usage) -> Iterator[Suspicion]:
 
 
 LOADING_SHARE: Final = 0.1
-"""Part of a thread's time in loads that a person notices as a start that hangs."""
+"""Least part of a thread's time spent loading modules: a person notices that the program is slow to start."""
 COMPILED_NS: Final = 1_000_000_000
-"""Time of a single load above which it compiles: reading and relocating a module takes milliseconds."""
+"""Time from which on a single load counts as compiling, ns: reading and relocating a module takes
+milliseconds."""
 
 
 def cold_start(usage: Usage) -> Iterator[Suspicion]:

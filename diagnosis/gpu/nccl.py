@@ -26,12 +26,11 @@ CAUSES: Final = (
 )
 
 JOINED: Final = 8
-"""Number of compared collectives from which on the lateness of a rank is more than chance."""
+"""Least number of compared collectives for the lateness of a rank to be more than chance."""
 JOINED_AT_LEAST: Final = 3
-"""Number of compared collectives that is enough if the rank was the last one each time and the loss is
-large."""
+"""Least number of compared collectives if the rank was the last one each time and the loss is large."""
 LARGE: Final = 0.2
-"""Loss, as a part of the time, that jitter does not cause: steps of equal work differ by a few per cent."""
+"""Loss, as a part of the window, that jitter does not cause: steps of equal work differ by a few per cent."""
 APART: Final = 3.0
 """Least ratio of a straggler's lateness to the median of the others: jitter makes all ranks late in turn."""
 EXPLAINED: Final = 0.3
@@ -120,7 +119,8 @@ def _straggler(
         lost,
         confidence=(0.6 + 0.3 * late.last / late.joined) + (0.05 if reasons else 0.0),
         links=(
-            # Includes waits in calls and between them, so this step has the whole loss.
+            # The loss includes waits in calls and between calls, so this step has the whole loss, not only
+            # that of ``hit``.
             replace(
                 worst.step("waits for the collective to end", hit, lost),
                 share=1.0,
@@ -134,7 +134,7 @@ def _straggler(
         about=late.communicator,
         unknown=unknown,
     )
-    # All ranks that wait: a user who looks at any of them must find the chain.
+    # The rows of all ranks that wait: a user who opens any of them must find the chain.
     rows = (row.key for usage in (worst, *waiting) for row in _waits_in(usage).rows)
     return replace(told, rows=tuple(dict.fromkeys(rows)))
 
@@ -158,7 +158,8 @@ _IN_WORDS: Final = {
 
 
 def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -> list[Link]:
-    """Returns what the late rank spends more time on than the others, the largest difference first."""
+    """Returns links that say on what the late rank spends more time than the others, and who causes that;
+    none if this explains too little of its lateness."""
     own = _spent(late)
     usual = [_spent(usage) for usage in waiting]
     more = {part: own[part] - fmean(spent[part] for spent in usual) for part in _IN_WORDS}

@@ -1,5 +1,5 @@
-"""Describes data loading, as `attribution` finds it: a caller waits for workers, and these for a disk, a CPU,
-a lock, or they sleep."""
+"""Describes losses in data loading, which `attribution` finds: a caller waits for workers, and the workers
+wait for a disk, a CPU or a lock, or sleep."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix
 
 SURE: Final = 0.9
-"""Confidence before ``Loss.sure``. Workers are measured by their own split; that the caller waits for their
-result is known from who wakes it. How much of their time was spent in this way (``Loss.sure``) says how
-likely the caller waited for just that: the split covers all their results, also those that nobody waited
-for."""
+"""Confidence before it is multiplied by ``Loss.sure``: who wakes the caller shows that it waits for the
+workers' results. ``Loss.sure`` is the part of the workers' time that was spent in the way that is reported.
+It is less certain, because it covers all results of the workers, also those for which nobody waited."""
 
 
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:

@@ -35,7 +35,7 @@ def late(facts: Facts, loss: Loss) -> Description:
                 "bucketing by length)"
             ),
             Fix(
-                f"see what {other.process} does (perf top -p for what is no Python)",
+                f"see what {other.process} does (perf top -p for code that is not Python)",
                 f"py-spy top --pid {other.pid}",
                 look=True,
             ),
