@@ -37,7 +37,7 @@ ChainKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Whom a chain blamed until now."""
+    """The culprits that a chain has blamed so far."""
 
     first: Who | None = None
     """The culprit that the chain named first."""

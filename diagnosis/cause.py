@@ -10,7 +10,7 @@ from stalltop.model.chain import Severity
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One cause."""
+    """A cause that the diagnosis can name."""
 
     id: str
     title: str

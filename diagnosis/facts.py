@@ -42,7 +42,7 @@ class Row:
     split_ns: Mapping[str, int]
     """Time by ``model.window.SPLITS``, ns; empty if splits were not measured."""
     normal_p99_ns: int | None = None
-    """Baseline learned from healthy windows of the same workload; None before that."""
+    """The p99 that was learned from healthy windows of the same workload; None until it is known."""
     normal_p50_ns: int | None = None
     usual_ns: Mapping[str, float] | None = None
     """Time that one call normally spends in each of ``SPLITS``, ns, once a few healthy windows are known;
@@ -169,7 +169,7 @@ class Facts:
         return (found.name if found else "") or tenant or "the host"
 
     def per_second(self, value: float) -> float:
-        """Returns ``value`` of the window as a rate."""
+        """Returns ``value``, a sum over the window, per second."""
         return value / self.seconds
 
     def within(self, row: Row) -> float:

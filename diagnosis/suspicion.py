@@ -27,7 +27,7 @@ class Suspicion:
     confidence: float
     """Confidence from 0 to 1."""
     links: tuple[Link, ...] = ()
-    """From the effect (depth 0) to the root."""
+    """Links of the chain, from the effect (depth 0) to the root."""
     fixes: tuple[Fix, ...] = ()
     effect: RowKey | None = None
     """Row that loses most time; None if no row does."""

@@ -113,7 +113,7 @@ def _pid(way: _Way) -> int:
 
 
 def _same(one: _Way, other: _Way) -> bool:
-    """Returns whether two paths have the same steps, and either share a culprit or have none."""
+    """Returns whether two paths have the same steps, and either share a culprit or both have none."""
     steps, others = ([link for link in way if link.role != "culprit"] for way in (one, other))
     if len(steps) != len(others) or not all(map(_alike, steps, others)):
         return False

@@ -16,7 +16,7 @@ from stalltop.model.chain import SEVERITIES, Chain, Link, Severity
 
 SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
     (0.5, "critical"),  # the program runs at half its speed or less
-    (0.2, "high"),  # a fifth of the machine's time is lost
+    (0.2, "high"),  # a fifth of the threads' time is lost
     (0.05, "medium"),  # more than runs of the same program differ
 )
 """Severity of a loss, by the least part of the time of the losing threads that it takes. A smaller loss has
@@ -127,7 +127,8 @@ def severity_of(cause: Cause, share: float | None) -> Severity:
 
 
 def _weighed(suspicion: Suspicion) -> bool:
-    """Returns whether a suspicion is judged by its loss alone."""
+    """Returns whether a suspicion is judged by its lost time alone: it is a fault with a loss, and its cause
+    neither opens a problem at once nor has a least severity above low."""
     cause = CAUSES[suspicion.cause]
     return (
         _doubt(suspicion) == 0 and not cause.at_once and cause.least == "low" and suspicion.lost_ns_per_s > 0

@@ -124,7 +124,8 @@ def _own(place: Sharing, usage: Usage) -> Sharer | None:
 
 
 def _together(facts: Facts, own: Sharer) -> str:
-    """Names the tenants that were active in the same milliseconds, and in how much of the window."""
+    """Names the tenants that were active in the same milliseconds as ``own``, and in how much of the
+    window."""
     parts = [
         f"{facts.name(tenant)} {100 * ns / (facts.seconds * SECOND_NS):.0f}%"
         for tenant, ns in own.overlaps[:MOST_OTHERS]

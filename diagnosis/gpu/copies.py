@@ -22,8 +22,9 @@ STAGED_BYTES: Final = 64 << 10
 """Size up to which copies from pageable memory are sent with the command, without a staging buffer (CUDA's
 driver API, "API synchronization behavior")."""
 PAGEABLE_BYTES_PER_S: Final = (0.5e9, 10e9)
-"""Rates at which a core moves bytes into a staging buffer. A copy above the upper figure is as fast as one
-from pinned memory on many hosts; below the lower one, the thread waits for the device instead of copying."""
+"""Lowest and highest rate at which a core moves bytes into a staging buffer, bytes/s. A copy above the upper
+figure is as fast as one from pinned memory on many hosts; below the lower one, the thread waits for the
+device instead of copying."""
 PINNED_BYTES_PER_S: Final = 12e9
 """Least rate of a copy from pinned memory on PCIe 3.0 x16, the slowest link of data-centre cards still in
 use. A synchronous copy from pageable memory loses the time by which it is slower than this rate."""
@@ -32,7 +33,7 @@ PINNED_OF_LINK: Final = 0.7
 fast, because the link is slow, is not reported. Packets and their headers leave 80 to 90 % of the rate for
 data (PCIe 3.0, 4.12)."""
 STARTED_NS: Final = 10_000
-"""Time to start a copy from pinned memory, after which an asynchronous one returns."""
+"""Time to start a copy from pinned memory, ns. An asynchronous copy returns after this time."""
 SHORTEST_COPY: Final = 0.5
 """Least part of the copies' time that a thread is on the CPU if it moves the bytes itself."""
 

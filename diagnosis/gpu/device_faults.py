@@ -84,8 +84,8 @@ def suspect(
     about: str = "",
     unknown: Iterable[str] = (),
 ) -> Suspicion:
-    """Returns a suspicion of ``cause`` against ``device``; ``about`` distinguishes several of the same
-    cause."""
+    """Returns a suspicion of ``cause`` against ``device``; ``about`` distinguishes several suspicions of the
+    same cause."""
     gpu = name_of(device)
     usage, hit = loser.usage, loser.hit
     effect = hit.rows[0] if hit.rows else None
@@ -174,7 +174,7 @@ def gpu_lost(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[S
                 look=True,
             ),
             Fix(
-                f"end the processes on {gpu}, then reset it; where that fails restart the host, and have "
+                f"end the processes on {gpu}, then reset it; if that fails, restart the host, and have "
                 "power, cooling and seating of the card checked",
                 f"nvidia-smi -i {device.index} --gpu-reset",
             ),
@@ -249,7 +249,7 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
         fixes.append(
             Fix(
                 f"end the processes on {gpu} and reset it, so that bad rows are replaced; results since "
-                "then may be wrong"
+                "the first error may be wrong"
                 if bad
                 else f"reset {gpu} when its processes can be ended: bad rows are replaced then",
                 f"nvidia-smi -i {device.index} --gpu-reset",
@@ -258,7 +258,7 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
     fixes.append(
         Fix("have the card replaced: its memory has no spare rows left where they are needed")
         if device.remap_failed
-        else Fix("where it comes again after a reset: have the card tested (dcgmi diag -r 3) and replaced")
+        else Fix("if errors come again after a reset: have the card tested (dcgmi diag -r 3) and replaced")
     )
     yield suspect(
         facts,

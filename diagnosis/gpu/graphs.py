@@ -59,7 +59,7 @@ def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
                 "(static input buffers, padding to a few sizes)"
             ),
             Fix(
-                "where only parameters change: cudaGraphExecUpdate or cudaGraphExecKernelNodeSetParams; for "
+                "if only parameters change: cudaGraphExecUpdate or cudaGraphExecKernelNodeSetParams; for "
                 "torch.compile TORCH_LOGS=recompiles,cudagraphs tells why it captures again"
             ),
         ),
@@ -110,7 +110,7 @@ def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
                 f"see why {usage.process} does not launch them: sizes that no captured graph fits (vLLM "
                 "--cuda-graph-sizes, padding of batches), or a switch to eager mode"
             ),
-            Fix("where they are not wanted do not capture: each graph holds device memory"),
+            Fix("if graphs are not wanted, do not capture them: each graph holds device memory"),
         ),
         hit=hit if hit.calls else usage.launched,
         unknown=("graphs made before tracing began",),

@@ -28,12 +28,13 @@ CAUSES: Final = (
 )
 
 HUNG_NS: Final = 10_000_000_000
-"""Shortest wait for a rank, or in a call of NCCL, that is called a hang."""
+"""Shortest wait for a rank, or in a call of NCCL, that is called a hang, ns."""
 TIMES_LONGEST: Final = 5
 """A hang also has to be this many times as long as the longest wait before: the other ranks also wait while
 one rank writes a checkpoint or validates."""
 STARTING_NS: Final = 60_000_000_000
-"""Shortest hang while a communicator is made: ranks of one job start at different times."""
+"""Shortest wait that is called a hang while a communicator is made, ns: ranks of one job start at different
+times."""
 CRITICAL_NS: Final = 60_000_000_000
 """Length of a wait from which on its severity is critical: the whole job stands still."""
 OPEN_NS: Final = 5_000_000_000

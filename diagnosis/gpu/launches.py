@@ -1,4 +1,5 @@
-"""Finds launches and waits that take turns: waits after every launch, launch-bound loops, and first loads."""
+"""Finds loops in which launches keep the device from working all the time: waits after every launch,
+launch-bound loops, and modules that are loaded at their first use."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ CAUSES: Final = (
 )
 
 SYNCS_PER_S: Final = 100
-"""Waits per second below which their round trips do not matter."""
+"""Least number of waits for the device per second: the round trips of fewer waits do not matter."""
 SYNCS_PER_LAUNCH: Final = 0.5
-"""Waits per launch from which on they are too frequent: healthy loops launch ten CUDA kernels and more for
+"""Waits per launch from which on waits are too frequent: healthy loops launch ten CUDA kernels and more for
 each wait, small requests four or five."""
 ROUND_TRIP_NS: Final = 10_000
 """Time for which the device is idle around a wait after each launch: until the host is awake, and until the
@@ -84,7 +85,7 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
 
 
 LAUNCHES_PER_S: Final = 2_000
-"""Launches per second below which they do not limit a loop."""
+"""Least number of launches per second in a launch-bound loop: fewer launches do not limit it."""
 SHORT_LAUNCH_NS: Final = 30_000
 """Longest median of a launch that is not held up: launches take 2 to 10 us. If the device's queue is full,
 each launch waits for a CUDA kernel to end, and the loop is GPU-bound instead."""
@@ -205,7 +206,7 @@ def _warm_up_fixes(usage: Usage, *, compiled: bool) -> list[Fix]:
             look=True,
         ),
         Fix(
-            "where the start itself is too long: CUDA_MODULE_LOADING=LAZY loads what is used (default "
+            "if the start itself takes too long: CUDA_MODULE_LOADING=LAZY loads only what is used (default "
             "since 12.2)"
         ),
     ]

@@ -37,11 +37,11 @@ LEAK_POINTS: Final = 6
 LEAK_PARTS: Final = 4
 """Number of parts of equal length into which the trend is cut; it has to grow in each of them."""
 LEAK_STEADY: Final = 0.5
-"""Least growth of the last part, relative to the mean part: caches that fill up slow down."""
+"""Least growth of the last part, relative to the mean growth of a part: caches that fill up slow down."""
 LEAK_BYTES: Final = 16 << 20
 """Least growth that is reported, bytes: libraries allocate smaller amounts as they run."""
 WORKING_PER_S: Final = 2.0
-"""Launches (of CUDA kernels or graphs) per second of a program that is in its loop."""
+"""Least number of launches (of CUDA kernels or graphs) per second of a program that is in its loop."""
 LOADING: Final = 0.5
 """If at least this part of what is allocated is filled by copies from the host, and hardly anything is freed,
 a model is being loaded."""
@@ -121,7 +121,8 @@ def _grown(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], f
     """Returns (trend, bytes, seconds) of growth of the memory that the process holds; 0 bytes if there is
     none.
 
-    The driver's figure of a process is coarser, but includes what was allocated before tracing began.
+    The allocations that stalltop counted come first. The driver's figure of the process is used if they do
+    not grow: it is coarser, but includes what was allocated before tracing began.
     """
     for what in ("held_bytes", "device_memory_bytes"):
         trend = facts.trend(what, usage.tenant, usage.pid)

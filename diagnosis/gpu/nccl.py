@@ -34,7 +34,7 @@ LARGE: Final = 0.2
 APART: Final = 3.0
 """Least ratio of a straggler's lateness to the median of the others: jitter makes all ranks late in turn."""
 EXPLAINED: Final = 0.3
-"""Part of the lateness that a difference between the ranks has to explain to be named as its reason."""
+"""Least part of the lateness that a difference between the ranks has to explain to be named as the reason."""
 
 
 def nccl_straggler(facts: Facts, usages: Mapping[int, Usage]) -> Iterator[Suspicion]:
@@ -66,10 +66,11 @@ def communicators(facts: Facts) -> dict[str, list[Rank]]:
 
 
 def _lost_ns(late: Rank, usual_ns: float, waiting: Sequence[Usage]) -> float:
-    """Returns how long the others wait, in ns of the window.
+    """Returns how long the other ranks wait for ``late``, in ns of the window.
 
     All collectives between two synchronizations are delayed by the same lateness, so it counts once for each
-    synchronization. A process loses at most the time that it was measured to wait.
+    synchronization. The loss is at most the time for which the waiting ranks were measured to wait, on
+    average.
     """
     syncs = fmean(usage.synced.calls for usage in waiting)
     times = min(late.joined, syncs) if syncs else late.joined
@@ -200,8 +201,8 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
 
 
 def _in_words(part: str, late: Usage, waiting: Sequence[Usage]) -> str:
-    """Returns in words what the late rank spends more time on; names the call if it computes longer inside
-    one."""
+    """Returns in words on what the late rank spends more time than the others. If it computes longer inside a
+    call, the call is named."""
     if part != "running":
         return _IN_WORDS[part]
     usual: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -234,7 +235,7 @@ def _straggler_fixes(facts: Facts, late: Rank, reasons: Sequence[Link]) -> list[
     if culprit is not None and culprit.pid and culprit.pid != late.pid and "CPU" in culprit.text:
         fixes.append(keep_off(facts, late.pid, Who(culprit.tenant, culprit.pid, culprit.process)))
     fixes += [
-        Fix(f"see the chains of rank {late.rank} itself (pid {late.pid}): what holds it up holds up all"),
+        Fix(f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays it delays all ranks"),
         Fix(
             f"give rank {late.rank} the same work as the others: equal shards and lengths "
             "(DistributedSampler, bucketing by length), and a device with the same clocks",

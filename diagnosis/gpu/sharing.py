@@ -30,8 +30,8 @@ usual sizes differ by less."""
 CALLS: Final = 30
 """Least number of waits in the window, so that their mean is more than chance."""
 MORE: Final = 0.5
-"""Least increase of the work that others give the device, relative to all its earlier work: work that makes
-waits longer by half is at least half as much again."""
+"""Least increase of the work that others give the device, relative to all earlier work of the device: work
+that makes waits longer by half is at least half as much again."""
 NEW_SECONDS: Final = 10.0
 """Age from which on figures count as earlier, s; the waits that are compared with them are those of the last
 few seconds."""
@@ -207,9 +207,9 @@ def _apart(facts: Facts, device: Device, usage: Usage, first: Usage, *, mps: boo
             look=True,
         ),
         Fix(
-            "with MPS bound each client: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+            "limit the share of each MPS client: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
             if mps
-            else "where both have to stay: MPS instead of time slicing, with "
+            else "if both have to stay: use MPS instead of time slicing, with "
             "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
         ),
     )

@@ -130,7 +130,7 @@ class Usage:
         return _sum([*self._families.get(Family.SYNC, ()), *copies])
 
     def per_second(self, value: float) -> float:
-        """Returns ``value`` of the window as a rate."""
+        """Returns ``value``, a sum over the window, per second."""
         return value / self.facts.seconds
 
     @property

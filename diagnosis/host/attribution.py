@@ -246,13 +246,14 @@ class Attribution:
         if edge.kind == "lock":
             return self._locked(wait, self._victim, edge)
         if edge.kind == HAND_OVER:
-            # Threads of a driver, of an autograd engine and of NCCL hand results over inside such calls.
+            # Threads of a driver, of an autograd engine and of NCCL hand results over inside calls that wait
+            # for the device or for ranks, which is no loss.
             inside = row.key.layer != HOST_LAYER
             if not (inside and kind_of(row.key.layer, row.key.operation).family in _HANDED_OVER):
                 followed = self._work(wait, edge.waker, edge.ns)
                 if not followed and not inside and row.usual_ns is not None:
                     self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
-            return True  # Who hands over is known, even if that is not a fault.
+            return True  # The thread that hands over is known, even if it is not late by fault.
         return self._answered(wait, self._victim, edge)
 
     def _without_startup(self, wait: Wait, edge: Edge) -> Edge:

@@ -28,7 +28,7 @@ class Late(NamedTuple):
 
     @property
     def charged_ns(self) -> float:
-        """Returns the part that has a known culprit."""
+        """Returns the part of the wait that has a known culprit, ns."""
         return min(sum(self.by.values()), self.ns)
 
 

@@ -39,7 +39,7 @@ class Load:
     """The device for which a process waits."""
 
     device: str
-    """Name of the device; '' if its I/O was not seen."""
+    """Name of the device; '' if no I/O of the process or its tenant was seen."""
     links: tuple[Link, ...]
     fixes: tuple[Fix, ...]
     unknown: tuple[str, ...] = ()
@@ -193,7 +193,7 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
     text = f"let {culprit.process} of {name} use {device} only when nobody else does"
     return [
         Fix(text, commands.idle_io(culprit.pid)),
-        Fix(f"where {device} has no I/O scheduler (none), or writes are buffered, rather {limit}", command),
+        Fix(f"if {device} has no I/O scheduler (none), or writes are buffered: {limit}", command),
     ]
 
 

@@ -61,7 +61,7 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
     about_memory = use is not None and (limit is not None or use.memory_used_bytes is not None)
     links: list[Link] = []
     unknown: tuple[str, ...] = ()
-    smaller = Fix("or let it need less: smaller batches, fewer workers, fewer batches ahead")
+    smaller = Fix("or let it need less memory: smaller batches, fewer workers, fewer batches ahead")
     if use is not None and (use.limit_kills or (limit and (use.limit_hits or at_limit(facts, tenant)))):
         of = f" of {limit / MIB:,.0f} MiB" if limit else ""
         why = f"{name} reached its memory limit{of}"

@@ -34,9 +34,9 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
         summary=f"{facts.name(loss.victim.tenant)} waits for data that {worker.process} computes",
         links=(*blamed(facts, loss, "computes all the time", culprits, len(loss.path) + 2), *factors),
         fixes=(
-            Fix("more DataLoader workers (num_workers), where CPUs are free"),
-            Fix("less work for each sample: decode and augment beforehand, or on the GPU (DALI)"),
-            Fix("keep workers between epochs (persistent_workers=True) and ahead (prefetch_factor)"),
+            Fix("use more DataLoader workers (num_workers), if CPUs are free"),
+            Fix("do less work for each sample: decode and augment beforehand, or on the GPU (DALI)"),
+            Fix("keep workers between epochs (persistent_workers=True) and raise their prefetch_factor"),
         ),
         confidence=SURE * loss.sure,
     )
@@ -52,7 +52,7 @@ def short_of_disk(facts: Facts, loss: Loss) -> Description:
         links=found.links,
         fixes=(
             *found.fixes,
-            Fix("more DataLoader workers (num_workers) and more batches ahead (prefetch_factor)"),
+            Fix("use more DataLoader workers (num_workers) and a larger prefetch_factor"),
             Fix("keep the data in memory or on a local, faster disk"),
         ),
         confidence=found.sure * loss.sure,
@@ -69,7 +69,7 @@ def short_of_lock(facts: Facts, loss: Loss) -> Description:
         links=tuple(blamed(facts, loss, "holds the lock", culprits, len(loss.path) + 2)),
         fixes=(
             Fix("do not share a lock between workers: one file, index or cache for each"),
-            Fix("hold the lock for less: read and decode outside of it"),
+            Fix("hold the lock for a shorter time: read and decode without it"),
         ),
         confidence=SURE * loss.sure * min(sum(loss.culprits.values()) / loss.ns, 1.0),
     )
@@ -88,7 +88,7 @@ def asleep(facts: Facts, loss: Loss) -> Description:
                 f"py-spy dump --pid {worker.pid}",
                 look=True,
             ),
-            Fix("more DataLoader workers (num_workers): sleeps of several workers overlap"),
+            Fix("use more DataLoader workers (num_workers): sleeps of several workers overlap"),
         ),
         confidence=SURE * loss.sure,
     )

@@ -42,7 +42,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
             *reason,
         ),
         fixes=(
-            Fix(f"let {holder.process} (pid {holder.pid}) hold the lock for less: work outside of it"),
+            Fix(f"let {holder.process} (pid {holder.pid}) hold the lock for a shorter time"),
             Fix("call the GPU from one thread, or give each thread a stream and locks of its own"),
         ),
         confidence=SURE,

@@ -1,4 +1,5 @@
-"""Finds the children that a caller polls: it sleeps briefly, looks whether they are done, sleeps again."""
+"""Finds the children that a caller polls: the caller sleeps briefly, looks whether they are done, and sleeps
+again."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SURE_ELSEWHERE: Final = 0.6
 process are known."""
 
 _ASK_LESS: Final = Fix(
-    "ask for less and ahead: cache answers, put several requests into one, ask before they are needed"
+    "ask for less and ahead: cache answers, put several requests into one, ask before answers are needed"
 )
 
 

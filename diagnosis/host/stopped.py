@@ -77,7 +77,9 @@ def _fixes(facts: Facts, kind: str, who: Who, by: Who | None, sent: str) -> list
     elif kind == TRACED:
         if by is not None:
             fixes.append(Fix(f"end {by.process}: the program goes on then", f"kill {by.pid}"))
-        fixes.append(Fix("look without stopping it: py-spy --nonblocking, perf, or eBPF instead of ptrace"))
+        fixes.append(
+            Fix("examine it without stopping it: py-spy --nonblocking, perf, or eBPF instead of ptrace")
+        )
     else:
         thaw = commands.thaw(facts, who.tenant)
         fixes.append(Fix(f"let {facts.name(who.tenant)} go on" + (f": {thaw}" if thaw else ""), thaw))

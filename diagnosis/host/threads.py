@@ -171,7 +171,8 @@ class ThreadGraph:
         return [edge._replace(ns=edge.ns * factor) if edge.waker.pid else edge for edge in others]
 
     def work_of(self, thread: ThreadId) -> Work | None:
-        """Returns what a thread did, at most for the length of the window; None if it is not followed."""
+        """Returns how a thread spent its time, scaled down to the length of the window if it is longer; None
+        if the thread is not followed."""
         work = self._works.get((thread.pid, thread.tid))
         total_ns = sum(work.split_ns) if work is not None else 0
         if work is None or not total_ns:

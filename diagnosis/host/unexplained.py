@@ -15,10 +15,10 @@ from stalltop.model.chain import Fix
 UNSURE: Final = 0.25
 """Confidence: only that the program waits longer than usual is measured."""
 _WHO: Final = {
-    "network": "who sends so late: senders on other hosts, and RDMA, are not seen here",
-    "process": "who ends these waits so late: no thread that stalltop follows, or one that waits itself",
-    "lock": "who ends these waits so late: no thread that stalltop follows",
-    "memory": "why: no reclaim and few major faults were counted",
+    "network": "who sends so late: stalltop sees neither other hosts nor RDMA",
+    "process": "who ends these waits so late: a thread that is not followed, or waits itself",
+    "lock": "who ends these waits so late: a thread that is not followed",
+    "memory": "why it waits for memory: no reclaim and few major faults were counted",
     "other": "what the Linux kernel does meanwhile: the wait belongs to no other part of the split",
 }
 """What is not known, by the part of the split with the lost time."""

@@ -29,19 +29,20 @@ from stalltop.diagnosis.host.wording import effect, mechanisms, row_of, worst
 from stalltop.diagnosis.suspicion import Suspicion
 
 LEAST_SHARE: Final = 0.1
-"""Least part of its time that a process has to lose for the loss to be reported soon."""
+"""Least part of its time that a process has to lose for the loss to be reported without waiting whether it
+lasts."""
 LEAST_SHARE_OF_LASTING: Final = 0.06
 """Least part of its time that a process has to lose for a lasting loss to be reported: tenants of a busy,
 healthy host wait for each other for some hundredths of their time, and for more now and then. A loss that
 varies around ``LEAST_SHARE`` stays reported."""
 LEAST_SHARE_OF_CERTAIN: Final = 0.02
 """Least part of its time that a process has to lose through a cause that is ``certain`` for the loss to be
-reported soon."""
+reported without waiting whether it lasts."""
 LEAST_SHARE_OF_SLOW: Final = 0.02
-"""Least part of its time that a process has to lose for the loss to be reported soon if the row that loses
-most is slower by ``SLOW``: rare, long waits hurt latency."""
+"""Least part of its time that a process has to lose for the loss to be reported without waiting whether it
+lasts, if the row that loses most is slower by ``SLOW``: rare, long waits hurt latency."""
 SLOW: Final = 3.0
-"""Ratio of the present p99 to its baseline."""
+"""Least ratio of a row's p99 to its baseline for the row to count as slower."""
 SLOW_CALLS: Final = 100
 """Least number of calls of a row whose p99 is judged: with fewer calls, the p99 is just the longest call."""
 

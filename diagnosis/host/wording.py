@@ -120,7 +120,8 @@ def by_tenant(culprits: Mapping[Who, float], first: Who | None) -> list[str]:
     tenant of ``first`` stays first until another one took clearly more.
 
     Processes outside containers are grouped only by their name, so such a group counts as much as its largest
-    process. Otherwise many unrelated processes would, by turns, precede one that took more.
+    process. Otherwise a group of many unrelated processes could precede a process that took more than any of
+    them.
     """
     taken: dict[str, float] = {}
     for who, ns in culprits.items():
@@ -143,7 +144,7 @@ def ranked(culprits: Mapping[Who, float], total: float, first: Who | None = None
     def order(item: tuple[Who, float]) -> tuple[int, bool, float, Who]:
         who, ns = item
         stays = STAYS_FIRST if first is not None and _as_before(who) == first else 1.0
-        # Sums of small culprits come after those with a name.
+        # The sum of small culprits comes after culprits with a name.
         return place[who.tenant], who.process in _SINGULAR, -stays * ns, who
 
     known = {who: ns for who, ns in culprits.items() if who.tenant or who.process not in _SINGULAR}
@@ -219,7 +220,7 @@ def untold(
     taken: Mapping[Who, float], culprits: Sequence[tuple[Who, float]], total: float
 ) -> tuple[str, float]:
     """Returns the text for the culprits of a loss of ``total`` that are not named, and what they took.
-    Returns ('', 0) if that is too little."""
+    Returns ('', 0) if they took too little to be mentioned."""
     amount = sum(taken.values()) - sum(ns for _, ns in culprits)
     if amount < LEAST_TOLD * total:
         return "", 0.0

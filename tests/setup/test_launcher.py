@@ -245,7 +245,7 @@ class Pythons:
 
     @property
     def used(self) -> str:
-        """The interpreter that made the environment, as its stamp says."""
+        """The interpreter that made the environment, as the stamp file in the environment says."""
         stamp = (self.checkout.folder / ".venv/run.ready").read_text()
         return str(Path(stamp.split()[0]).relative_to(self.checkout.folder.parent))
 
