@@ -1,8 +1,8 @@
 """Adds up over time whom a chain blames, so that it does not name another culprit every second.
 
-On a busy host several processes take about as much, and each second another one takes most. A chain therefore
-blames by the sum of what each took since it is followed, in which the past counts less and less, and keeps
-naming the same culprit first until another one has clearly taken more.
+On a busy host several processes take about equally much, and each second a different one takes most. A chain
+therefore ranks culprits by what each took since the chain is followed, in which the past counts less and
+less. It keeps naming the same culprit first until another one has clearly taken more.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from stalltop.diagnosis.host.losses import Who
 from stalltop.model.chain import OTHERS, Link
 
 REMEMBERED_SECONDS: Final = 5.0
-"""Time constant of the exponential weight, s: what was taken that long ago counts 1/e. An exponential weight
+"""Time constant of the exponential weight, s: what was taken this long ago counts 1/e. An exponential weight
 needs no history, and has no edge at which an old burst suddenly drops out. With this constant a sum averages
-over about ten seconds. A new culprit, of the same size, comes first after about this constant, and the second
-or two that rules look back."""
+over about ten seconds. A new culprit that takes as much as the old one did is named first after about this
+time, plus the second or two that rules look back."""
 STAYS_FIRST: Final = 1.5
-"""Factor by which another culprit must have taken more than the one that is named first, to replace it. Sums
-of neighbours that take between half and one and a half times their mean each second hardly differ as much."""
+"""Factor by which another culprit must have taken more than the one that is named first, to replace it. Two
+processes with equal means whose use varies by ±50 % from second to second rarely have sums that differ by
+this factor, so the name does not flip."""
 LEAST_REMEMBERED: Final = 1e-3
-"""Part of what the greatest culprit took below which a culprit that takes nothing now is forgotten."""
+"""A culprit that takes nothing now is forgotten once its sum is below this part of the greatest culprit's
+sum."""
 _SEVERAL: Final = re.compile(r" \(\d+ processes\)$")
 
 
@@ -35,15 +37,15 @@ ChainKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Whom a chain blamed until now."""
+    """The culprits that a chain has blamed so far."""
 
     first: Who | None = None
-    """The culprit that it named first."""
+    """The culprit that the chain named first."""
     taken: Mapping[int, Mapping[Who, float]] = field(default_factory=dict)
-    """By process that loses: what each culprit took, as a weighted sum."""
+    """For each process that loses time (by PID): the weighted sum of what each culprit took."""
 
     def faded(self, seconds: float) -> Blame:
-        """Returns the same ``seconds`` later."""
+        """Returns this blame with all sums reduced to their weight after ``seconds`` more."""
         weight = math.exp(-max(seconds, 0.0) / REMEMBERED_SECONDS)
         return Blame(
             self.first,
@@ -54,10 +56,11 @@ class Blame:
 def remembered(
     before: Mapping[Who, float], now: Mapping[Who, float], alive: Collection[int]
 ) -> dict[Who, float]:
-    """Returns the sums of ``before`` with what culprits take ``now``.
+    """Returns the weighted sums ``before`` plus what culprits take ``now``.
 
     A process that takes nothing now and is not among ``alive`` has ended, and cannot be stopped any more. If
-    others of its name take its place, as compilers do, they stand for it; else it is forgotten.
+    other processes of its name and tenant take time now, as compilers that follow each other do, its sum goes
+    to one culprit without a PID that stands for all of them. Otherwise its sum is dropped.
     """
     present = {(who.tenant, who.process) for who in now}
     most = max(before.values(), default=0.0)
@@ -72,13 +75,13 @@ def remembered(
 
 
 def culprit_of(link: Link) -> Who:
-    """Returns the culprit that a link names. Of several processes named together only the name is kept,
-    because their number changes."""
+    """Returns the culprit that a link names. If the link names several processes together, returns their name
+    without a PID and without their number, because the number changes."""
     return Who(link.tenant, link.pid, link.process if link.pid else name_of(link.process))
 
 
 def name_of(process: str) -> str:
-    """Returns the name in the text for one or several processes, such as ``cc1 (8 processes)``."""
+    """Returns a process name without the count that `several` adds: ``cc1`` for ``cc1 (8 processes)``."""
     return _SEVERAL.sub("", process)
 
 
@@ -88,7 +91,8 @@ def several(process: str, count: int) -> str:
 
 
 def rest(taken: Iterable[Who], named: Collection[Who]) -> str:
-    """Returns the text for those of ``taken`` that are not among ``named``, as `culprit_of` returns them."""
+    """Returns the text for the culprits of ``taken`` that are not among ``named``, which are as `culprit_of`
+    returns them."""
     told = {(who.tenant, who.process) for who in named}
     left = {
         who

@@ -1,4 +1,5 @@
-"""Defines what is known of a cause before it occurs."""
+"""Defines the fixed properties of a cause: its texts, its least severity, and when its problems open and
+close."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from stalltop.model.chain import Severity
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One cause."""
+    """A cause that the diagnosis can name."""
 
     id: str
     title: str
@@ -17,13 +18,16 @@ class Cause:
     about: str
     """One line that says what happens."""
     fault: bool = True
-    """False if it is worth knowing but not a fault."""
+    """Whether the cause is a fault. False for a cause that is only worth knowing, such as a GPU-bound
+    program."""
     least: Severity = "low"
-    """Least severity, whatever time it takes."""
+    """Least severity of its problems, however little time they cost."""
     last_resort: bool = False
-    """Whether it may not be a fault at all. It is reported only if nothing else is wrong with the tenant, and
-    its severity is always low."""
+    """Whether the cause may turn out to be harmless. It is reported only if nothing else is wrong with the
+    tenant, and its severity is always low."""
     at_once: bool = False
-    """Whether a single window is enough to open a problem: the cause does not come and go by chance."""
+    """Whether a single window is enough to open a problem, because the cause does not come and go by
+    chance."""
     stays_seconds: float = 5.0
-    """Time for which its problem stays open after it was last seen: longer for what happens in a moment."""
+    """Seconds for which a problem stays open after its cause was last seen; longer for causes that happen in
+    an instant, such as a kill."""

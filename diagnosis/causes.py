@@ -1,4 +1,4 @@
-"""Lists every cause that is distinguished. See docs/causes.md."""
+"""Lists every cause that the diagnosis can name. See docs/causes.md."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class Diagnosed:
     def read(self) -> Window:
         """Returns the next window of the source, diagnosed.
 
-        If the diagnosis fails, this window has no problems and says so among what is unknown; its counts are
-        shown all the same.
+        If the diagnosis raises an exception, returns the window without problems and with the error in
+        ``evidence.unknown``: its counts are shown all the same.
         """
         window = self._source.read()
         try:
@@ -34,8 +34,8 @@ class Diagnosed:
             return replace(window, evidence=evidence)
 
     def _with_names(self, window: Window) -> Window:
-        """Returns ``window`` with the tenants that its problems name, even those that have ended
-        meanwhile."""
+        """Returns ``window`` with all tenants that its problems name, including tenants that have ended
+        since."""
         known = {**self._named, **window.tenants}
         spoken = {chain.tenant for chain in window.chains}
         spoken |= {link.tenant for chain in window.chains for link in chain.links}

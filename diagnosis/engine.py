@@ -22,22 +22,24 @@ from stalltop.model.thread_evidence import ThreadEvidence
 from stalltop.model.window import Window
 
 LOOK_SECONDS: Final = 3.0
-"""Length of the recent past that rules see: some steps of a usual training loop, but short enough to react
+"""Length of the recent past that rules see, s: some steps of a usual training loop, but short enough to react
 soon to a fault."""
 NEWEST_SECONDS: Final = 0.75
-"""Shortest time that counts as one sighting: shorter windows are merged until they are that long."""
+"""Least length of a window that is diagnosed, s: shorter windows are merged until they are this long."""
 SIGHTS: Final = 2
-"""Number of the last ``OF_SIGHTS`` windows that have to show a cause by themselves before its chain opens, so
-that no blip opens one."""
+"""A chain opens if at least this many of the last ``OF_SIGHTS`` windows show its cause, each by itself. A
+disturbance within a single window opens no chain."""
 OF_SIGHTS: Final = 3
 LASTING_SIGHTS: Final = 5
-"""Alternatively, number of times in a row that the last ``LOOK_SECONDS`` have to show it. A blip within one
-window is seen at most four times; steps longer than a window are found only this way."""
+"""A chain also opens if the merged windows of the last ``LOOK_SECONDS`` show its cause this many times in a
+row. A disturbance within one window is part of at most four such merges. A cause that shows only over several
+windows, as with steps longer than a window, is found only in this way."""
 LONG_WINDOW_SECONDS: Final = 2.5
-"""Length of a window that is enough by itself."""
+"""Least length of a single window that opens a chain at once, s."""
 LASTING_SECONDS: Final = LOOK_SECONDS + LASTING_SIGHTS - 1
-"""The same for small losses, which are reported only if they last: as long as ``LASTING_SIGHTS`` windows of a
-second see."""
+"""Least length of a single window that opens a chain for a ``small`` loss, s. Small losses are reported only
+if they last: ``LASTING_SIGHTS`` successive merges of ``LOOK_SECONDS`` span this time if windows take a
+second."""
 RESUMED_SECONDS: Final = 30.0
 """A chain that opens again within this time keeps the time at which it was first seen."""
 MOST_CLOSED: Final = 50
@@ -45,7 +47,8 @@ MOST_CLOSED: Final = 50
 MOST_FOLLOWED: Final = 1000
 """Maximum number of suspicions that are followed at a time."""
 _ROWS_KEPT: Final = 1024
-"""Minimum number of rows without recent calls whose baselines are still given."""
+"""A window also has the baselines of rows without recent calls. These are dropped if they outnumber the rows
+with recent calls by more than this."""
 
 
 @dataclass(slots=True)
@@ -53,14 +56,14 @@ class _Followed:
     """One suspicion over time."""
 
     found: Suspicion
-    """What was found last."""
+    """The suspicion as it was found last."""
     since: float
     sights: deque[bool] = field(default_factory=lambda: deque(maxlen=OF_SIGHTS))
-    """Whether each of the newest windows showed it by itself."""
+    """For each of the newest windows: whether the window showed the cause by itself."""
     lasting: int = 0
     last: float = 0.0
     chain: Chain | None = None
-    """Its chain, once that is open."""
+    """The chain of this suspicion; None until it opens."""
 
 
 class Diagnosis:
@@ -109,7 +112,7 @@ class Diagnosis:
         self._recent.append(newest)
         while len(self._recent) > 1 and _length(self._recent) - self._recent[0].seconds >= LOOK_SECONDS:
             self._recent.popleft()
-        # A much longer earlier window would outweigh the newest one.
+        # A window that is much longer than the newest one would outweigh it in the merge.
         while len(self._recent) > 1 and _length(self._recent) > 2 * LOOK_SECONDS:
             self._recent.popleft()
         self._series.add(newest)
@@ -117,19 +120,21 @@ class Diagnosis:
         facts = self._facts(newest, blamed)
         self._tell(facts.normal)
         lately = now_seen = suspicions(facts, self._rules)
-        # If no window shows anything by itself, all together do not either: most samples end here.
+        # If the newest window shows no cause and none is followed, the merged windows show none either. This
+        # holds for most samples, and saves the merge.
         if len(self._recent) > 1 and (now_seen or self._followed):
             lately = suspicions(self._facts(_joined(self._recent), blamed), self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
 
     def _tell(self, normal: Mapping[RowKey, tuple[int, int]]) -> None:
-        """Adds the baselines of the rows of the newest window; earlier windows keep their own dict."""
+        """Adds the baselines of the rows of the newest window, in a new dict: earlier windows still use the
+        old one."""
         seen = {**self._normals_seen, **normal}
         self._normals_seen = seen if len(seen) <= 2 * len(normal) + _ROWS_KEPT else dict(normal)
 
     def _blamed(self, newest: Window) -> dict[ChainKey, Blame]:
-        """Returns whom chains blame until now."""
+        """Returns whom each chain has blamed so far, with sums as of the end of ``newest``."""
         found = {}
         for followed in self._followed.values():
             last = followed.found
@@ -193,9 +198,10 @@ class Diagnosis:
     def _learn(self, facts: Facts, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:
         """Learns baselines from this window, except from tenants that suffer now.
 
-        Tenants whose loss is low are learned: a device that is always at its power cap, or a link that never
-        had more lanes, is their baseline. A cause that is defined against a baseline always excludes the
-        tenant: once learned, it would not be seen any more.
+        Tenants that have only problems of low severity are learned from: a device that is always at its power
+        cap, or a link that never had more lanes, is part of their baseline. A tenant with a ``last_resort``
+        cause is not learned from: such a cause is defined against the baseline, and would not be seen any
+        more once the baseline includes it.
         """
         faulty: set[str] = set()
         for found in (now_seen, lately):
@@ -220,7 +226,7 @@ class Diagnosis:
 def explain(
     window: Window, *, rules: Sequence[Rule] = RULES, normals: Normals | None = None
 ) -> tuple[Chain, ...]:
-    """Returns the chains of one window by itself, the worst first: what its own evidence says.
+    """Returns the chains that the evidence of one window shows by itself, the worst first.
 
     Returns none if several hosts are merged, because process ids belong to one host.
     """

@@ -42,19 +42,19 @@ class Row:
     split_ns: Mapping[str, int]
     """Time by ``model.window.SPLITS``, ns; empty if splits were not measured."""
     normal_p99_ns: int | None = None
-    """Baseline learned from healthy windows of the same workload; None before that."""
+    """The p99 that was learned from healthy windows of the same workload; None until it is known."""
     normal_p50_ns: int | None = None
     usual_ns: Mapping[str, float] | None = None
     """Time that one call normally spends in each of ``SPLITS``, ns, once a few healthy windows are known;
     else None."""
 
     def share(self, part: str) -> float:
-        """Returns the part of its time that went to ``part`` (a name of ``SPLITS``), 0 to 1."""
+        """Returns the part of the row's time that went to ``part`` (a name of ``SPLITS``), 0 to 1."""
         return self.split_ns.get(part, 0) / self.total_ns if self.total_ns else 0.0
 
     def beyond_usual(self, part: str) -> float:
-        """Returns the time in ``part`` beyond what its calls normally spend there, ns; all of it if that is
-        not known."""
+        """Returns the time in ``part`` beyond what the row's calls normally spend there, ns; the whole time
+        in ``part`` if the normal time is not known."""
         ns = self.split_ns.get(part, 0)
         usual = self.usual_ns.get(part, 0.0) * self.calls if self.usual_ns is not None else 0.0
         return max(ns - usual, 0.0)
@@ -67,7 +67,8 @@ _NOBODY: Final = Blame()
 
 
 class Facts:
-    """What rules read. Everything refers to ``window``, the last few seconds, unless stated otherwise."""
+    """Gives rules what they read. Everything refers to ``window``, the last few seconds, unless stated
+    otherwise."""
 
     def __init__(
         self,
@@ -80,13 +81,13 @@ class Facts:
         longest_ns: Mapping[RowKey, int] = _NONE_LONGEST,
         blamed: Mapping[ChainKey, Blame] = _NONE_BLAMED,
     ) -> None:
-        """``normal`` has (p50_ns, p99_ns) of rows with a baseline, ``series`` what ``trend`` returns,
-        ``usual`` the values of ``Row.usual_ns``, ``longest_ns`` the longest calls of the last minutes,
-        ``blamed`` whom chains blame until now."""
+        """``normal`` has (p50_ns, p99_ns) of rows with a baseline, ``series`` the points that ``trend``
+        returns, ``usual`` the values of ``Row.usual_ns``, ``longest_ns`` the longest calls of the last
+        minutes, ``blamed`` whom each chain has blamed so far."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid
-        """The tracer's own process; 0 if unknown."""
+        """PID of stalltop; 0 if unknown."""
         self._series = series
         self.rows = _rows(window, normal or {}, usual)
         evidence = window.evidence
@@ -114,17 +115,18 @@ class Facts:
         return self._rows_of.get(pid, ())
 
     def calls_of(self, pid: int) -> list[Row]:
-        """Returns the outermost traced calls of a process."""
+        """Returns the rows of the outermost traced calls of a process."""
         return [row for row in self.rows_of(pid) if row.key.outermost]
 
     def gaps_of(self, pid: int) -> list[Row]:
-        """Returns the time between its outermost calls, for each device that its threads use, the longest
-        first."""
+        """Returns the rows with the time between the outermost calls of a process, one for each device that
+        its threads use, the longest first."""
         gaps = [row for row in self.rows_of(pid) if row.key.operation == HOST_GAP]
         return sorted(gaps, key=lambda row: -row.total_ns)
 
     def work_of(self, pid: int) -> Row | None:
-        """Returns what it did between the wake-ups that it gave to processes that make calls."""
+        """Returns the row with the host work of a process: the time of its threads between two wake-ups that
+        they gave to processes that make calls. Returns None if there is none."""
         return next((row for row in self.rows_of(pid) if row.key.operation == HOST_WORK), None)
 
     def charges_of(self, pid: int) -> Sequence[Charge]:
@@ -136,16 +138,16 @@ class Facts:
         return self._io_of.get(pid, ())
 
     def blame(self, cause: str, tenant: str, about: str = "") -> Blame:
-        """Returns whom the chain of a cause blames until now; ``tenant`` is the one that loses."""
+        """Returns whom the chain of ``cause`` has blamed so far; ``tenant`` is the tenant that loses time."""
         return self._blamed.get((cause, tenant, about), _NOBODY)
 
     @property
     def pids(self) -> Collection[int]:
-        """Returns the processes of which it is known what they used."""
+        """Returns the processes whose use of resources is known."""
         return self._process.keys()
 
     def process(self, pid: int) -> ProcessUse | None:
-        """Returns what a process used."""
+        """Returns what a process used; None if that is not known."""
         return self._process.get(pid)
 
     def children_of(self, pid: int) -> Sequence[ProcessUse]:
@@ -153,7 +155,7 @@ class Facts:
         return self._children_of.get(pid, ())
 
     def use(self, tenant: str) -> TenantUse | None:
-        """Returns what a tenant used."""
+        """Returns what a tenant used; None if that is not known."""
         return self._tenant.get(tenant)
 
     @property
@@ -167,18 +169,19 @@ class Facts:
         return (found.name if found else "") or tenant or "the host"
 
     def per_second(self, value: float) -> float:
-        """Returns ``value`` of the window as a rate."""
+        """Returns ``value``, a sum over the window, per second."""
         return value / self.seconds
 
     def within(self, row: Row) -> float:
-        """Returns the part of the row's time that can lie in the window, 0 to 1: a call counts when it ends,
-        and one that began long before brings time from before."""
+        """Returns the largest part of the row's time that can lie in the window, 0 to 1. A call is counted
+        with its whole time when it ends, so a call that began before the window includes time before the
+        window."""
         most = row.calls * self.seconds * 1e9
         return min(1.0, most / row.total_ns) if row.total_ns else 1.0
 
     def wall_ns(self, pid: int) -> float:
-        """Returns the time of the threads of ``pid`` that make calls, ns: calls and the gaps between them,
-        and at least the length of the window."""
+        """Returns the time of the calling threads of ``pid``, ns: their calls and the gaps between these
+        calls, but at least the length of the window."""
         known = self._wall_ns.get(pid)
         if known is None:
             rows = [row for row in self.rows_of(pid) if row.key.outermost or row.key.operation == HOST_GAP]
@@ -187,9 +190,9 @@ class Facts:
         return known
 
     def longest_ns(self, call: OpenCall) -> int | None:
-        """Returns how long calls like an open one took at most in the last minutes, or normally take, ns.
-        Considers calls of the same process and operation or, if none of these returned, of the same family.
-        None: nothing is known."""
+        """Returns how long calls like an open call took at most in the last minutes, or normally take (p99),
+        whichever is longer, ns. Considers calls of the same process and operation or, if none of these
+        returned, of the same family. Returns None if nothing is known."""
         key = RowKey(self.window.host, *call.row)
         known = {row.key: row.max_ns for row in self.calls_of(call.pid) if row.calls}
         for other, longest_ns in self._longest_ns.items():
@@ -203,8 +206,9 @@ class Facts:
         return max(alike, default=None) if family is not Family.OTHER else None
 
     def trend(self, what: str, tenant: str, pid: int = 0) -> Sequence[tuple[float, float]]:
-        """Returns (Unix time, value) over the last minutes, oldest first, of ``held_bytes`` of a process or
-        another series of ``diagnosis.series``. Empty if there is none."""
+        """Returns the points (Unix time, value) of one series of ``diagnosis.series`` over the last minutes,
+        oldest first. ``what`` is the name of the series, such as ``held_bytes``; ``pid`` 0 means the tenant
+        as a whole. Returns an empty sequence if there is no such series."""
         return self._series.get((what, tenant, pid), ())
 
 

@@ -19,7 +19,8 @@ from stalltop.model.window import SPLITS
 
 
 class Workload(NamedTuple):
-    """What a baseline belongs to; outlives process ids and container ids."""
+    """Identifies the calls to which a baseline belongs, by names that outlive process ids and container
+    ids."""
 
     tenant: str
     """Kind of the tenant, with its namespace, pod and name."""
@@ -40,15 +41,16 @@ class Normal(NamedTuple):
 
 
 KNOWN_WINDOWS: Final = 30
-"""Number of healthy windows after which a baseline is known: half a minute distinguishes a rhythm from its
-start."""
+"""Number of healthy windows after which a baseline is used: half a minute distinguishes the regular steps of
+a program from its start-up."""
 USUAL_WINDOWS: Final = 3
-"""Number of healthy windows after which the usual split of a call is roughly known: enough to distinguish a
-lasting habit from a change."""
+"""Number of healthy windows after which the usual split of a call is used: three are enough to distinguish
+what a program always does from a change."""
 _SLOWEST: Final = 1 / 100
-"""Weight of a new window in an old baseline: it follows a workload that changes within minutes."""
+"""Least weight of a new window in a baseline. With windows of a second, a baseline follows a lasting change
+of its workload within minutes."""
 MOST_WORKLOADS: Final = 4096
-"""Maximum number of workloads; the ones not seen for longest are removed first."""
+"""Maximum number of workloads; those that have not been seen for longest are removed first."""
 
 _SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 _REPLICA: Final = re.compile(rf"(?:-{_SAFE}{{8,10}})?-{_SAFE}{{5}}$")
@@ -56,8 +58,8 @@ _REPLICA: Final = re.compile(rf"(?:-{_SAFE}{{8,10}})?-{_SAFE}{{5}}$")
 without vowels (rand.SafeEncodeString)."""
 
 NESTED: Final = "> "
-"""Prefix of an operation inside another call, which has its own baseline: the same function called directly
-does more, or less."""
+"""Prefix of operations that are made inside other traced calls. They have baselines of their own, because a
+function does more or less work if the program calls it directly."""
 
 _P50, _P99, _RATE, _SPLIT = 0, 1, 2, 3
 _COLUMNS = _SPLIT + len(SPLITS)
@@ -68,7 +70,8 @@ class Normals:
 
     def __init__(self) -> None:
         self._place: dict[Workload, int] = {}
-        """Row of each workload in order of use, the one not seen for longest first."""
+        """Index of each workload in ``_windows`` and ``_means``, in order of use: the workload not seen for
+        longest comes first."""
         self._windows: NDArray[np.int64] = np.zeros(0, np.int64)
         self._means: NDArray[np.float64] = np.zeros((0, _COLUMNS))
         self._free: list[int] = []
@@ -84,7 +87,8 @@ class Normals:
             return
         places = np.array([self._placed(workload_of(row.key, facts.window.tenants)) for row in rows])
         figures = _figures(rows, facts.seconds)
-        # Several processes of one workload are weighted by their calls; its rate is that of one of them.
+        # The figures of several processes of one workload are averaged with their calls as weights; the rate
+        # of calls is the mean per process.
         place, of_row = np.unique(places, return_inverse=True)
         who = {(at, row.key.tenant, row.key.pid) for at, row in zip(of_row.tolist(), rows, strict=True)}
         processes = np.bincount([at for at, *_ in who])
@@ -99,7 +103,7 @@ class Normals:
         self._means[place] += weight * (seen - self._means[place])
 
     def of(self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant]) -> Normal:
-        """Returns what is known of rows with these keys."""
+        """Returns the baselines of the rows with these keys, as far as they are known."""
         percentiles: dict[RowKey, tuple[int, int]] = {}
         usual: dict[RowKey, dict[str, float]] = {}
         placed = [(key, at) for key in keys if (at := self._place.get(workload_of(key, tenants))) is not None]
@@ -181,7 +185,8 @@ def _name_of(kind: str, namespace: str, pod: str, name: str) -> str:
 
 
 def _figures(rows: Sequence[Row], seconds: float) -> NDArray[np.float64]:
-    """Returns what is learned of each of ``rows``, by columns; all of them have calls."""
+    """Returns the figures that are learned: one line for each of ``rows``, with columns as in ``Normals``.
+    Each row must have calls."""
     calls = np.array([row.calls for row in rows], np.float64)
     nothing = repeat(0)
     splits = np.array([list(map(row.split_ns.get, SPLITS, nothing)) for row in rows], np.float64)

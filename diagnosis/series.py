@@ -27,9 +27,11 @@ class Series:
     def __init__(self) -> None:
         self._points: dict[Key, deque[tuple[float, float]]] = {}
         self._counts: dict[Key, int] = {}
-        """Counts since the process was first seen; kept as long as its series."""
+        """Graphs made and launched since the process was first seen. A count is removed together with its
+        series."""
         self._longest: dict[RowKey, tuple[int, float]] = {}
-        """Longest outermost call of an operation, and when it returned."""
+        """Duration of the longest outermost call of each operation, ns, and the time at which the call
+        returned."""
 
     def add(self, window: Window) -> None:
         """Adds the newest window."""
@@ -69,7 +71,7 @@ class Series:
 
     @property
     def longest_ns(self) -> Mapping[RowKey, int]:
-        """Returns the longest call of each operation within ``LENGTH_SECONDS``."""
+        """Returns the duration of the longest call of each operation within ``LENGTH_SECONDS``, ns."""
         return {key: longest_ns for key, (longest_ns, _) in self._longest.items()}
 
     @property
@@ -111,8 +113,8 @@ _KERNELS: Final = {Family.LAUNCH: 1, Family.GRAPH_LAUNCH: KERNELS_OF_A_GRAPH}
 
 
 def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
-    """Yields the CUDA kernels per second that each process gives its device, and how long one of its waits
-    for the device takes."""
+    """Yields for each process the CUDA kernels per second that it gives its device, and the mean time of its
+    waits for the device, ns."""
     kernels: dict[tuple[str, int], int] = {}
     waits: dict[tuple[str, int], tuple[int, int]] = {}
     splits = window.rows.split_ns
@@ -133,7 +135,8 @@ def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
 
 
 def _rank_lags(window: Window) -> Iterator[tuple[Key, float]]:
-    """Yields how long ranks that are ahead have waited so far for one of this host that has not entered."""
+    """Yields how long each rank has been waiting in a collective that another rank of this host has not
+    entered yet."""
     communicators: dict[str, list[Rank]] = {}
     for rank in window.evidence.ranks:
         communicators.setdefault(rank.communicator, []).append(rank)

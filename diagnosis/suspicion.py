@@ -1,4 +1,5 @@
-"""Defines what one rule finds in one stretch of time: a chain before it is followed over time."""
+"""Defines what one rule finds in one window. The engine follows suspicions over time and makes chains of
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from stalltop.model.row_key import RowKey
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """One cause that is at work, with the time that it takes."""
+    """One cause that a rule found at work, with the time that was lost through it."""
 
     cause: str
     """A key of ``diagnosis.causes.CAUSES``."""
@@ -26,16 +27,16 @@ class Suspicion:
     confidence: float
     """Confidence from 0 to 1."""
     links: tuple[Link, ...] = ()
-    """From the effect (depth 0) to the root."""
+    """Links of the chain, from the effect (depth 0) to the root."""
     fixes: tuple[Fix, ...] = ()
     effect: RowKey | None = None
-    """Row that loses most; None if it is not a row."""
+    """Row that loses most time; None if no row does."""
     rows: tuple[RowKey, ...] = ()
     pid: int = 0
     process: str = ""
     about: str = ""
-    """Distinguishes it from another of the same cause and tenant: a device, a communicator. '': not
-    needed."""
+    """What distinguishes this suspicion from others of the same cause and tenant, such as a device or a
+    communicator; '' if there are no others."""
     unknown: tuple[str, ...] = ()
     p99_ns: int | None = None
     normal_p99_ns: int | None = None
@@ -43,12 +44,16 @@ class Suspicion:
     share: float | None = None
     """Part of the victim's time that is lost, 0 to 1; if None, the engine computes it from ``pid``."""
     small: bool = False
-    """Whether it is reported only if it lasts: such losses also occur on healthy hosts for a moment."""
+    """Whether the loss is reported only if it lasts, because losses of this size also occur on healthy hosts
+    for a moment."""
     suffering: frozenset[str] = frozenset()
-    """All tenants (ids) that it may slow down, if more than ``tenant``: a device's users."""
+    """Ids of all tenants that the cause may slow down, if there are others besides ``tenant``: the users of a
+    device."""
     taken: Mapping[int, Mapping[Who, float]] = field(default_factory=dict)
-    """By process that loses: what each culprit took, added up over time (`diagnosis.blame`)."""
+    """For each process that loses time (by PID): what each culprit took, added up over time
+    (`diagnosis.blame`)."""
 
 
 Rule = Callable[[Facts], Iterable[Suspicion]]
-"""Looks for one cause, or a few that share their evidence. Pure; yields nothing if all is well."""
+"""A function that looks for one cause, or for several causes that share their evidence. It is pure, and
+yields nothing if all is well."""

@@ -15,23 +15,26 @@ from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import OTHERS, Fix, Link
 
 MOST_TOLD: Final = 3
-"""Maximum number of findings whose steps are listed, and of culprits of each; smaller findings count only if
-they have the same steps, smaller culprits are told as one."""
+"""Maximum number of findings whose steps a chain lists, and of culprits that are named for each. A smaller
+finding is added to a listed one that has the same steps; otherwise only its loss counts. Smaller culprits are
+summed up in one link."""
 MOST_FIXES: Final = 6
 
 _Key = tuple[str, str, int, str, int]
 _Way = list[Link]
-"""Links of one finding from below the effect to its root, without factors."""
+"""A path: the links of one finding from the first one below the effect down to the root, without factors."""
 
 
 def together(members: Sequence[Suspicion], first: Who | None = None) -> Suspicion:
-    """Merges ``members`` (at least one) of one cause, tenant and ``about``. The summary is that of the member
-    which comes first: of those with the culprit to which the members lose most, the one that loses most.
-    ``first`` is the culprit that was named first until now.
+    """Merges ``members``, at least one suspicion, all of one cause, tenant and ``about``.
+
+    The main culprit is the one to which the members lose most. The summary is that of the member that loses
+    most among those that name the main culprit first. ``first`` is the culprit that the chain has named first
+    so far, which is replaced only if another one clearly took more.
 
     Each loss has its own path to its own culprit, as a part of the sum. Losses with the same path to the same
-    culprit are listed once, with the ids of the processes that lose, so that the parts of a step add up to
-    it.
+    culprit are listed once, with the ids of the processes that lose, so that the shares of all paths add up
+    to the whole loss.
     """
     if len(members) == 1:
         return members[0]
@@ -49,7 +52,7 @@ def together(members: Sequence[Suspicion], first: Who | None = None) -> Suspicio
         rows=tuple(dict.fromkeys(row for member in ordered for row in member.rows)),
         unknown=tuple(dict.fromkeys(line for member in ordered for line in member.unknown)),
         calls=sum(member.calls for member in ordered),
-        # Processes lose independently, so the share is that of the worst one.
+        # The processes lose independently of each other, so the share is that of the process that loses most.
         small=all(member.small for member in ordered),
         share=max((member.share for member in ordered if member.share is not None), default=None),
         taken={pid: taken for member in ordered for pid, taken in member.taken.items()},
@@ -57,7 +60,8 @@ def together(members: Sequence[Suspicion], first: Who | None = None) -> Suspicio
 
 
 def _ordered(members: Sequence[Suspicion], first: Who | None) -> list[Suspicion]:
-    """Returns ``members`` by their loss, but the member which the merged chain is about first."""
+    """Returns ``members``, those that name the main culprit first before all others, and then by their
+    loss."""
     lost_to: defaultdict[Who | None, float] = defaultdict(float)
     for member in members:
         who = _first_culprit(member)
@@ -75,9 +79,9 @@ def _links(ordered: Sequence[Suspicion], lost: float) -> tuple[Link, ...]:
     factors: list[Link] = []
     ways: list[_Way] = []
     losers: list[list[int]] = []
-    """Processes that lose by each of ``ways``."""
+    """For each of ``ways``: the ids of the processes that lose on this path."""
     taken: list[set[Who]] = []
-    """Culprits of each of ``ways``, whether named or not."""
+    """For each of ``ways``: all culprits, whether a link names them or not."""
     for number, member in enumerate(ordered):
         parts = [_part(link, member.lost_ns_per_s / lost) for link in member.links]
         own = [link for link in parts if link.role == "effect"]
@@ -109,7 +113,7 @@ def _pid(way: _Way) -> int:
 
 
 def _same(one: _Way, other: _Way) -> bool:
-    """Returns whether two paths have the same steps, and either share a culprit or have none."""
+    """Returns whether two paths have the same steps, and either share a culprit or both have none."""
     steps, others = ([link for link in way if link.role != "culprit"] for way in (one, other))
     if len(steps) != len(others) or not all(map(_alike, steps, others)):
         return False
@@ -118,8 +122,8 @@ def _same(one: _Way, other: _Way) -> bool:
 
 
 def _alike(one: Link, other: Link) -> bool:
-    """Returns whether two steps are the same: either only figures in their texts differ, or only the process
-    that loses."""
+    """Returns whether two links show the same step: they differ only in the figures in their texts, or only
+    in the process that loses."""
     said = (one.role, one.tenant, one.device, one.depth, one.text)
     return _key(one) == _key(other) or said == (
         other.role,
@@ -135,7 +139,7 @@ def _key(link: Link) -> _Key:
 
 
 def _joined(one: _Way, other: _Way) -> _Way:
-    """Merges two paths that are the same; culprits of only one of them stay."""
+    """Merges two paths with the same steps, and keeps culprits that are on only one of them."""
     joined = list(one)
     for link in other:
         at = next((at for at, known in enumerate(joined) if _alike(known, link)), None)
@@ -147,7 +151,8 @@ def _joined(one: _Way, other: _Way) -> _Way:
 
 
 def _named(way: _Way, pids: Sequence[int]) -> _Way:
-    """Returns ``way``, with the ids of the processes in the step that they all have in common."""
+    """Returns ``way`` with the process ids ``pids`` in the text of its first step; ``way`` itself if there is
+    only one id."""
     pids = sorted({pid for pid in pids if pid})
     if len(pids) < 2:
         return way
@@ -159,8 +164,9 @@ def _named(way: _Way, pids: Sequence[int]) -> _Way:
 
 
 def _few_culprits(links: Iterable[Link], taken: Collection[Who]) -> list[Link]:
-    """Returns ``links`` with culprits of one level sorted by what they took. The first one stays, because the
-    summary names it; too many are told as one, if ``taken`` tells how many they are."""
+    """Returns ``links`` with the culprits of each level sorted by what they took. The first culprit keeps its
+    place, because the summary names it. Culprits beyond ``MOST_TOLD`` are summed up in one link, if ``taken``
+    tells how many they are."""
     ordered: list[Link] = []
     for (role, _), beside in groupby(links, key=lambda link: (link.role, link.depth)):
         run = list(beside)
@@ -179,5 +185,5 @@ def _few_culprits(links: Iterable[Link], taken: Collection[Who]) -> list[Link]:
 
 
 def _fixes(ordered: Sequence[Suspicion]) -> tuple[Fix, ...]:
-    """Returns the fixes of the first member, then further ones of the others."""
+    """Returns the fixes of all members, those of the first member first, without duplicates."""
     return tuple(dict.fromkeys(fix for member in ordered for fix in member.fixes))[:MOST_FIXES]

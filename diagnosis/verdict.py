@@ -1,5 +1,5 @@
-"""Turns suspicions of one stretch of time into chains: decides how severe each is, and which is only part of
-another."""
+"""Turns the suspicions of one window into chains: decides how severe each suspicion is, and which ones are
+only parts of others."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from stalltop.model.chain import SEVERITIES, Chain, Link, Severity
 
 SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
     (0.5, "critical"),  # the program runs at half its speed or less
-    (0.2, "high"),  # a fifth of the machine's time is lost
-    (0.05, "medium"),  # more than the difference between runs
+    (0.2, "high"),  # a fifth of the threads' time is lost
+    (0.05, "medium"),  # more than runs of the same program differ
 )
-"""Severity of a loss by its part of the time of the threads that lose it. Below all of these it is low."""
+"""Severity of a loss, by the least part of the time of the losing threads that it takes. A smaller loss has
+the least severity of its cause."""
 
 PART_OF_ANOTHER: Final = 0.3
-"""A loss smaller than this part of the same tenant's largest one is reported as a factor of that one: of
-several causes at once the small ones are mostly consequences of the large one. So is a ``small`` one beside
-one that is not."""
+"""A loss smaller than this part of the same tenant's largest loss is reported as a factor of the largest one:
+of several losses at once, the small ones are mostly consequences of the large one. A loss that is ``small``
+also becomes a factor if the largest one is not ``small``."""
 
 MOST_FACTORS: Final = 4
 MOST_ROWS: Final = 40
@@ -32,7 +33,8 @@ MOST_ROWS: Final = 40
 
 
 def suspicions(facts: Facts, rules: Sequence[Rule]) -> dict[str, Suspicion]:
-    """Returns what ``rules`` find, by the id of its chain: one for each cause, tenant and ``about``."""
+    """Returns the suspicions that ``rules`` find, by the id of their chain. Those of one cause, tenant and
+    ``about`` are merged into one."""
     found: dict[str, list[Suspicion]] = {}
     for rule in rules:
         for suspicion in rule(facts):
@@ -49,9 +51,9 @@ def identity_of(suspicion: Suspicion) -> str:
 
 
 def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
-    """Returns ``found`` without losses that are only part of a larger one of the same tenant: those become
-    factors. For a tenant with a fault, possible faults are not reported, and what limits it only if that
-    takes more time than any of its faults."""
+    """Returns ``found`` without losses that are only part of a larger loss of the same tenant; these become
+    factors of the larger one. For a tenant with a fault, possible faults are left out, and causes that are
+    not faults are kept only if they take more time than any of the tenant's faults."""
     largest: dict[str, str] = {}
     for identity, suspicion in found.items():
         best = largest.get(suspicion.tenant)
@@ -115,7 +117,7 @@ def chain_of(identity: str, suspicion: Suspicion, *, since: float, seen: float) 
 
 
 def severity_of(cause: Cause, share: float | None) -> Severity:
-    """Returns the severity of losing ``share`` of one's time through ``cause``."""
+    """Returns the severity of a loss through ``cause`` that takes ``share`` of the victim's time."""
     if not cause.fault:
         return "info"
     if cause.last_resort:
@@ -125,7 +127,8 @@ def severity_of(cause: Cause, share: float | None) -> Severity:
 
 
 def _weighed(suspicion: Suspicion) -> bool:
-    """Returns whether a suspicion is judged by its loss alone."""
+    """Returns whether a suspicion is judged by its lost time alone: it is a fault with a loss, and its cause
+    neither opens a problem at once nor has a least severity above low."""
     cause = CAUSES[suspicion.cause]
     return (
         _doubt(suspicion) == 0 and not cause.at_once and cause.least == "low" and suspicion.lost_ns_per_s > 0
@@ -136,7 +139,7 @@ _NO_FAULT: Final = 2
 
 
 def _doubt(suspicion: Suspicion) -> int:
-    """Returns 0 for a fault, 1 for what may be one, `_NO_FAULT` for what is none."""
+    """Returns 0 for a fault, 1 for a possible fault, and `_NO_FAULT` for a cause that is not a fault."""
     cause = CAUSES[suspicion.cause]
     return _NO_FAULT if not cause.fault else int(cause.last_resort)
 

@@ -1,5 +1,5 @@
-"""Recognizes the healthy case, a loop that is GPU-bound, and says what can be known of it on a shared
-device."""
+"""Recognizes the healthy case, a loop that is GPU-bound, and says what can be known of its waits if the
+device is shared."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ CAUSES: Final = (
 )
 
 BOUND_SHARE: Final = 0.5
-"""Part of the calling threads' time that they wait for the device."""
+"""Least part of the calling threads' time in waits for the device if a process is GPU-bound."""
 WITHOUT_CAUSE: Final = 0.9
-"""Part of the waits that is spent waiting for the device, and not for a CPU, a disk or memory."""
+"""Least part of the time in waits for the device that threads really wait for it, and not for a CPU, a disk
+or memory."""
 MOST_OTHERS: Final = 3
 """Maximum number of tenants of a shared device that are named."""
 
 
 def gpu_bound(facts: Facts, usages: Sequence[Usage], faults: Sequence[Suspicion]) -> Iterator[Suspicion]:
     """Yields processes whose threads wait for the device most of the time, which is healthy if nobody else
-    uses it. ``faults`` are those of the device and its use: waits that they make longer do not count."""
+    uses it. ``faults`` are the faults of the device and of its use that were found: time that they add to the
+    waits does not count."""
     lost = {usage.pid: _lost_ns(usage, faults) for usage in usages}
     bound = [usage for usage in usages if _is_bound(usage, lost[usage.pid])]
     shared = [place for place in _places(facts) if place.shared] if bound else []
@@ -122,7 +124,8 @@ def _own(place: Sharing, usage: Usage) -> Sharer | None:
 
 
 def _together(facts: Facts, own: Sharer) -> str:
-    """Names the tenants that were active in the same milliseconds, and in how much of the window."""
+    """Names the tenants that were active in the same milliseconds as ``own``, and in how much of the
+    window."""
     parts = [
         f"{facts.name(tenant)} {100 * ns / (facts.seconds * SECOND_NS):.0f}%"
         for tenant, ns in own.overlaps[:MOST_OTHERS]

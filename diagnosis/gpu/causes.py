@@ -1,4 +1,4 @@
-"""Asks all rules of this package together, so that what they share is computed once."""
+"""Runs all rules of this package together, so that what several of them need is computed once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PROCESS_RULES: Final = (
     *graphs.PROCESS_RULES,
     *collectives.PROCESS_RULES,
 )
-"""Rules that are asked about every process that makes calls."""
+"""Rules that run for every process that makes calls."""
 
 
 def gpu_causes(facts: Facts) -> Iterator[Suspicion]:

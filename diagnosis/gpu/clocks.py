@@ -31,16 +31,18 @@ CAUSES: Final = (
 )
 
 HELD: Final = 0.1
-"""Least part of the time that clocks are throttled: shorter contacts with a limit are usual."""
+"""Least part of the window in which clocks have to be throttled to be reported: a device often reaches a
+limit for a shorter time."""
 SLOWER: Final = 0.05
-"""Least part of the highest clock that is missing; boost clocks vary within this anyway."""
+"""Least part of the highest clock that has to be missing on average: boost clocks vary by less than this
+anyway."""
 USUAL_AT_CAP: Final = 0.3
-"""Missing part of the highest clock up to which a device at its power cap counts as healthy: large matrix
-products hold an A100 or H100 there by design, at 70 to 90 % of its highest clock. That is reported, but
-raises no alarm."""
+"""Part of the highest clock that may be missing at a power cap while the device counts as healthy: large
+matrix products hold an A100 or H100 at its power cap by design, at 70 to 90 % of its highest clock. That is
+reported, but raises no alarm."""
 UNEXPLAINED: Final = 0.3
-"""Least part of the highest clock that is missing if the driver gives no reason: clocks chosen on purpose are
-mostly nearer to the highest."""
+"""Least part of the highest clock that has to be missing if the driver gives no reason: clocks that somebody
+chose on purpose are mostly nearer to the highest."""
 BUSY_PERCENT: Final = 50.0
 """Least utilization at which a device should run at its clocks without help, percent."""
 
@@ -69,12 +71,13 @@ _LIMITS: Final = (
         "gpu_hardware_slowdown",
         frozenset({"hardware slowdown", "power brake", "board limit", "reliability"}),
         "its hardware protection",
-        # The time at the voltage limit is left out: boards that run as fast as they can are always there.
+        # The time at the voltage limit is left out: boards that run as fast as they can are always at this
+        # limit.
         ("power_brake_held_ns", "board_limit_held_ns"),
     ),
 )
-"""Only the first limit that applies is reported: heat and power also raise the general ``hardware
-slowdown``."""
+"""Only the first limit that applies is reported, because heat and power also set the general reason
+``hardware slowdown``."""
 
 
 def clocks(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
@@ -109,15 +112,16 @@ def _works(device: Device, users: Sequence[Usage]) -> bool:
 
 
 def _missing(device: Device) -> float | None:
-    """Returns the part of the highest SM clock that is missing; None if clocks are not known."""
+    """Returns the part of the highest SM clock by which the present one is lower; None if clocks are not
+    known."""
     if device.sm_clock_mhz is None or not device.sm_clock_max_mhz:
         return None
     return max(0.0, 1 - device.sm_clock_mhz / device.sm_clock_max_mhz)
 
 
 def _held(facts: Facts, device: Device, limit: _Limit) -> float:
-    """Returns the part of the window in which ``limit`` throttled the clocks, from the driver's counter if it
-    has one."""
+    """Returns the part of the window in which ``limit`` throttled the clocks, by the driver's counter. If the
+    counter shows nothing, returns 1 if the limit throttles now, else 0."""
     counted = max(getattr(device, field) or 0 for field in limit.counted)
     share = min(counted / (facts.seconds * SECOND_NS), 1.0)
     now = bool(limit.reasons.intersection(device.throttle_reasons))

@@ -23,7 +23,8 @@ CAUSES: Final = (
 SMALL_BYTES: Final = 128 << 10
 """Largest small collective, bytes: at 10 GB/s it takes 13 us, less than NCCL needs to start it."""
 SMALL_PER_S: Final = 500
-"""Least number of small collectives per second: a model with sums of losses and norms makes some per step."""
+"""Least number of small collectives per second: a model that sums up losses and norms makes only some per
+step."""
 SMALL_MEAN_NS: Final = 200_000
 """Longest mean time of a small collective: a longer one waits for the device or for other ranks, which are
 other causes."""

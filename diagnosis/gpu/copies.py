@@ -22,16 +22,18 @@ STAGED_BYTES: Final = 64 << 10
 """Size up to which copies from pageable memory are sent with the command, without a staging buffer (CUDA's
 driver API, "API synchronization behavior")."""
 PAGEABLE_BYTES_PER_S: Final = (0.5e9, 10e9)
-"""Rates at which a core moves bytes into a staging buffer. A copy above the upper figure is as fast as one
-from pinned memory on many hosts; below the lower one, the thread waits for the device instead of copying."""
+"""Lowest and highest rate at which a core moves bytes into a staging buffer, bytes/s. A copy above the upper
+figure is as fast as one from pinned memory on many hosts; below the lower one, the thread waits for the
+device instead of copying."""
 PINNED_BYTES_PER_S: Final = 12e9
 """Least rate of a copy from pinned memory on PCIe 3.0 x16, the slowest link of data-centre cards still in
-use: the time beyond it is what pageable memory costs a synchronous copy."""
+use. A synchronous copy from pageable memory loses the time by which it is slower than this rate."""
 PINNED_OF_LINK: Final = 0.7
-"""Least part of a link's rate that a copy from pinned memory reaches: a copy that is as fast, on a slow link,
-is not reported. Packets and their headers leave 80 to 90 % (PCIe 3.0, 4.12)."""
+"""Least part of a link's rate that a copy from pinned memory reaches. A copy from pageable memory that is as
+fast, because the link is slow, is not reported. Packets and their headers leave 80 to 90 % of the rate for
+data (PCIe 3.0, 4.12)."""
 STARTED_NS: Final = 10_000
-"""Time to start a copy from pinned memory, after which an asynchronous one returns."""
+"""Time to start a copy from pinned memory, ns. An asynchronous copy returns after this time."""
 SHORTEST_COPY: Final = 0.5
 """Least part of the copies' time that a thread is on the CPU if it moves the bytes itself."""
 
@@ -104,7 +106,8 @@ def _pinned_bytes_per_s(usage: Usage) -> float:
 SMALL_BYTES: Final = 64 << 10
 """Largest small copy, bytes: at 12 GB/s it takes 5 us, which is the cost of starting it."""
 SMALL_PER_S: Final = 1_000
-"""Least number of small copies per second: this many are a loop over pieces, not the inputs of requests."""
+"""Least number of small copies per second: a program that copies this often loops over pieces, and does not
+just copy the inputs of requests."""
 SMALL_MEAN_NS: Final = 100_000
 """Longest mean time of a small copy: one that takes longer waits for the device, which is another cause."""
 

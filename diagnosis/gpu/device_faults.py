@@ -38,7 +38,7 @@ CAUSES: Final = (
         "the link has fewer lanes or a lower generation than it could",
         least="medium",
     ),
-    # So many replays in one window are far above those of a sound link: one window is enough.
+    # ``REPLAYS`` in one window are far above the replays of a sound link: one window is enough.
     Cause(
         "pcie_replays",
         "PCIe replays",
@@ -84,8 +84,8 @@ def suspect(
     about: str = "",
     unknown: Iterable[str] = (),
 ) -> Suspicion:
-    """Returns a suspicion of ``cause`` against ``device``; ``about`` distinguishes several of the same
-    cause."""
+    """Returns a suspicion of ``cause`` against ``device``; ``about`` distinguishes several suspicions of the
+    same cause."""
     gpu = name_of(device)
     usage, hit = loser.usage, loser.hit
     effect = hit.rows[0] if hit.rows else None
@@ -132,8 +132,8 @@ def name_of(device: Device) -> str:
 
 
 def _only_tenant(device: Device) -> str:
-    """Returns the tenant that has the device for itself, or '' if there are several: the one that loses most
-    changes every second, while the fault stays the same."""
+    """Returns the only tenant on the device. Returns '' if there are several, because the tenant that loses
+    most changes every second while the fault stays the same."""
     tenants = {process.tenant for process in device.processes}
     return tenants.pop() if len(tenants) == 1 else ""
 
@@ -146,7 +146,8 @@ def slower(users: Sequence[Usage], share: float) -> Loser:
 
 
 def stopped(users: Sequence[Usage]) -> Loser:
-    """Returns the process that is hit by an error whose cost is not a time."""
+    """Returns the process with most time in calls, as the loser of an error whose cost cannot be measured as
+    time: its lost time is 0."""
     usage = max(users, key=lambda user: user.all.total_ns, default=None)
     return Loser(usage, NO_CALLS, 0.0, 0.0)
 
@@ -173,7 +174,7 @@ def gpu_lost(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[S
                 look=True,
             ),
             Fix(
-                f"end the processes on {gpu}, then reset it; where that fails restart the host, and have "
+                f"end the processes on {gpu}, then reset it; if that fails, restart the host, and have "
                 "power, cooling and seating of the card checked",
                 f"nvidia-smi -i {device.index} --gpu-reset",
             ),
@@ -248,7 +249,7 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
         fixes.append(
             Fix(
                 f"end the processes on {gpu} and reset it, so that bad rows are replaced; results since "
-                "then may be wrong"
+                "the first error may be wrong"
                 if bad
                 else f"reset {gpu} when its processes can be ended: bad rows are replaced then",
                 f"nvidia-smi -i {device.index} --gpu-reset",
@@ -257,7 +258,7 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
     fixes.append(
         Fix("have the card replaced: its memory has no spare rows left where they are needed")
         if device.remap_failed
-        else Fix("where it comes again after a reset: have the card tested (dcgmi diag -r 3) and replaced")
+        else Fix("if errors come again after a reset: have the card tested (dcgmi diag -r 3) and replaced")
     )
     yield suspect(
         facts,
@@ -279,7 +280,7 @@ LANE_GB_PER_S: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
 
 def pcie_link(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields a device whose link is slower than card and slot allow, while it works."""
+    """Yields a device whose link is slower than card and slot allow while the device has work."""
     now, best = (
         (device.pcie_generation, device.pcie_width),
         (device.pcie_generation_max, device.pcie_width_max),
@@ -377,4 +378,4 @@ def _works(device: Device) -> bool:
 
 
 DEVICE_RULES: Final = (gpu_lost, gpu_xid, gpu_ecc, pcie_link, pcie_replays)
-"""Rules that are asked about every device, with the processes that use it."""
+"""Rules that run for every device, with the processes that use it."""

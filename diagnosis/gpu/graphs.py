@@ -30,7 +30,7 @@ several times."""
 
 
 def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
-    """Yields processes that capture a graph for every launch or two of it."""
+    """Yields processes that capture graphs anew in their loop and launch each graph only a few times."""
     made, launched = usage.of(Family.GRAPH_INSTANTIATE), usage.of(Family.GRAPH_LAUNCH)
     if made.calls < 2 or usage.per_second(made.calls) < MADE_PER_S or not launched.calls:
         return
@@ -59,7 +59,7 @@ def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
                 "(static input buffers, padding to a few sizes)"
             ),
             Fix(
-                "where only parameters change: cudaGraphExecUpdate or cudaGraphExecKernelNodeSetParams; for "
+                "if only parameters change: cudaGraphExecUpdate or cudaGraphExecKernelNodeSetParams; for "
                 "torch.compile TORCH_LOGS=recompiles,cudagraphs tells why it captures again"
             ),
         ),
@@ -72,7 +72,8 @@ UNLAUNCHED_SECONDS: Final = 60.0
 """Time after which graphs count as never launched: servers capture all their graphs at start before they
 launch the first, which takes some tens of seconds."""
 WORKING_PER_S: Final = 2.0
-"""CUDA kernels launched per second from which on the program is at work, and does not use its graphs."""
+"""Least number of CUDA kernels that a program at work launches per second one by one, although it has
+graphs."""
 
 
 def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
@@ -109,7 +110,7 @@ def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
                 f"see why {usage.process} does not launch them: sizes that no captured graph fits (vLLM "
                 "--cuda-graph-sizes, padding of batches), or a switch to eager mode"
             ),
-            Fix("where they are not wanted do not capture: each graph holds device memory"),
+            Fix("if graphs are not wanted, do not capture them: each graph holds device memory"),
         ),
         hit=hit if hit.calls else usage.launched,
         unknown=("graphs made before tracing began",),

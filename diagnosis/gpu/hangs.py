@@ -28,16 +28,17 @@ CAUSES: Final = (
 )
 
 HUNG_NS: Final = 10_000_000_000
-"""Shortest wait for a rank, or in a call of NCCL, that is called a hang."""
+"""Shortest wait for a rank, or in a call of NCCL, that is called a hang, ns."""
 TIMES_LONGEST: Final = 5
-"""A wait also has to be this many times the longest that was seen: one rank alone writes checkpoints and
-validates."""
+"""A hang also has to be this many times as long as the longest wait before: the other ranks also wait while
+one rank writes a checkpoint or validates."""
 STARTING_NS: Final = 60_000_000_000
-"""Shortest hang while a communicator is made: ranks of one job start at different times."""
+"""Shortest wait that is called a hang while a communicator is made, ns: ranks of one job start at different
+times."""
 CRITICAL_NS: Final = 60_000_000_000
 """Length of a wait from which on its severity is critical: the whole job stands still."""
 OPEN_NS: Final = 5_000_000_000
-"""Age of an open call of the missing rank from which on it may be the reason."""
+"""Age of an open call of the missing rank from which on this call may be the reason, ns."""
 MOST_RANKS: Final = 4
 """Maximum number of ranks that a chain names one by one."""
 
@@ -66,7 +67,7 @@ def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
 
 
 def _longest_lag_ns(facts: Facts, ahead: Sequence[Rank], waited_ns: int) -> float:
-    """Returns how long these ranks waited at most before the present wait, ns."""
+    """Returns how long ranks of ``ahead`` waited at most for a late rank before the present wait, ns."""
     began = facts.window.end - waited_ns / SECOND_NS
     lags = (facts.trend("rank_lag_ns", rank.tenant, rank.pid) for rank in ahead)
     return max((lag for points in lags for time, lag in points if time < began), default=0.0)
@@ -87,8 +88,8 @@ def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
 
 
 def _severity(waited_ns: float) -> float:
-    """Returns ``Suspicion.share``: the waiting ranks lose all their time, but the wait may still end by
-    itself at first."""
+    """Returns the value of ``Suspicion.share``, which decides the severity: 1 because the waiting ranks lose
+    all their time, but 0 before ``CRITICAL_NS``, because the wait may still end by itself."""
     return 1.0 if waited_ns >= CRITICAL_NS else 0.0
 
 
@@ -107,7 +108,7 @@ def _hang(
 ) -> Suspicion:
     first, worst = ahead[0], max(missing, key=lambda rank: rank.behind)
     links = _hang_links(facts, ahead, missing, waited_ns)
-    # All ranks that wait: a user who looks at any of them must find the chain.
+    # The rows of all ranks that wait: a user who opens any of them must find the chain.
     rows = tuple(row for rank in ahead if (row := _row(facts, rank)) is not None)
     return Suspicion(
         cause="nccl_hang",
@@ -143,8 +144,8 @@ def _hang(
 def _hang_links(
     facts: Facts, ahead: Sequence[Rank], missing: Sequence[Rank], waited_ns: int
 ) -> tuple[Link, ...]:
-    """Returns the steps: which ranks wait, for which ranks, and the calls that those have been in for
-    long."""
+    """Returns the links: which ranks wait, which ranks are missing, and the calls in which the missing ranks
+    have been for long."""
     first = ahead[0]
     links = [
         link_of(

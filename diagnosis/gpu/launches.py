@@ -1,4 +1,5 @@
-"""Finds launches and waits that take turns: waits after every launch, launch-bound loops, and first loads."""
+"""Finds loops in which launches keep the device from working all the time: waits after every launch,
+launch-bound loops, and modules that are loaded at their first use."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ CAUSES: Final = (
 )
 
 SYNCS_PER_S: Final = 100
-"""Waits per second below which their round trips do not matter."""
+"""Least number of waits for the device per second: the round trips of fewer waits do not matter."""
 SYNCS_PER_LAUNCH: Final = 0.5
-"""Waits per launch from which on they are too frequent: healthy loops launch ten CUDA kernels and more for
+"""Waits per launch from which on waits are too frequent: healthy loops launch ten CUDA kernels and more for
 each wait, small requests four or five."""
 ROUND_TRIP_NS: Final = 10_000
 """Time for which the device is idle around a wait after each launch: until the host is awake, and until the
@@ -44,7 +45,8 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
     if not kernels or usage.per_second(waits.calls) < SYNCS_PER_S or waits.calls < SYNCS_PER_LAUNCH * kernels:
         return
     host_ns = usage.launched.total_ns + (usage.gap.running_ns if usage.gap else 0)
-    # Overlapping would hide the shorter of both sides, and at least the round trips.
+    # If host and device overlapped, the shorter of the host's work and its waits would cost no time, and at
+    # least the round trips would not.
     lost = max(min(host_ns, waits.total_ns), min(waits.calls * ROUND_TRIP_NS, waits.total_ns))
     if not usage.noticeable(lost):
         return
@@ -83,17 +85,18 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
 
 
 LAUNCHES_PER_S: Final = 2_000
-"""Launches per second below which they do not limit a loop."""
+"""Least number of launches per second in a launch-bound loop: fewer launches do not limit it."""
 SHORT_LAUNCH_NS: Final = 30_000
 """Longest median of a launch that is not held up: launches take 2 to 10 us. If the device's queue is full,
 each launch waits for a CUDA kernel to end, and the loop is GPU-bound instead."""
 BUSY_SHARE: Final = 0.7
 """Part of the threads' time spent launching and preparing launches in a launch-bound loop."""
 LAUNCH_SHARE: Final = 0.1
-"""Least part of that time that is spent in launches: below it, the program's work between them is the
-limit."""
+"""Least part of the threads' time spent in launches in a launch-bound loop: below it, the program's work
+between the launches is the limit."""
 WAITING_SHARE: Final = 0.15
-"""Part of that time spent waiting for the device above which the device is not starved."""
+"""Largest part of the threads' time spent waiting for the device in a launch-bound loop: if they wait more,
+the device has enough work."""
 
 
 def launch_bound(usage: Usage) -> Iterator[Suspicion]:
@@ -146,9 +149,10 @@ def launch_bound(usage: Usage) -> Iterator[Suspicion]:
 
 
 LOADING_SHARE: Final = 0.1
-"""Part of a thread's time in loads that a person notices as a start that hangs."""
+"""Least part of a thread's time spent loading modules: a person notices that the program is slow to start."""
 COMPILED_NS: Final = 1_000_000_000
-"""Time of a single load above which it compiles: reading and relocating a module takes milliseconds."""
+"""Time from which on a single load counts as compiling, ns: reading and relocating a module takes
+milliseconds."""
 
 
 def cold_start(usage: Usage) -> Iterator[Suspicion]:
@@ -202,7 +206,7 @@ def _warm_up_fixes(usage: Usage, *, compiled: bool) -> list[Fix]:
             look=True,
         ),
         Fix(
-            "where the start itself is too long: CUDA_MODULE_LOADING=LAZY loads what is used (default "
+            "if the start itself takes too long: CUDA_MODULE_LOADING=LAZY loads only what is used (default "
             "since 12.2)"
         ),
     ]

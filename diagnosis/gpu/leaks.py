@@ -26,30 +26,32 @@ CAUSES: Final = (
 )
 
 LEAK_LOOKS: Final = ((20.0, 0.8), (120.0, 0.0), (600.0, 0.0))
-"""Lengths of the trends that are examined, s, each with the least part of its points that have to be above
-the one before. Caches grow in the first minutes, but in steps that become rare; memory that grows with nearly
-every point is reported early."""
+"""Lengths of the trends that are examined, s, each with the least part of its points that have to be higher
+than the point before. Caches grow in the first minutes, but in steps that become rare; memory that grows with
+nearly every point is reported early."""
 LEAK_SURE_SECONDS: Final = 300.0
-"""Length of growth that the start of a program does not explain any more."""
+"""Length of growth from which on it is a leak whatever the program does, s: no program takes as long to
+start."""
 LEAK_POINTS: Final = 6
 """Least number of points of a trend whose shape can be judged."""
 LEAK_PARTS: Final = 4
 """Number of parts of equal length into which the trend is cut; it has to grow in each of them."""
 LEAK_STEADY: Final = 0.5
-"""Least growth of the last part, relative to the mean part: caches that fill up slow down."""
+"""Least growth of the last part, relative to the mean growth of a part: caches that fill up slow down."""
 LEAK_BYTES: Final = 16 << 20
 """Least growth that is reported, bytes: libraries allocate smaller amounts as they run."""
 WORKING_PER_S: Final = 2.0
-"""Launches (of CUDA kernels or graphs) per second of a program that is in its loop."""
+"""Least number of launches (of CUDA kernels or graphs) per second of a program that is in its loop."""
 LOADING: Final = 0.5
 """If at least this part of what is allocated is filled by copies from the host, and hardly anything is freed,
 a model is being loaded."""
 MOSTLY_KEPT: Final = 0.1
-"""Frees per allocation below which a program only allocates."""
+"""A program with at most this many frees per allocation counts as one that only allocates."""
 
 
 def memory_leak(usage: Usage) -> Iterator[Suspicion]:
-    """Yields processes whose device memory grows without end while they are in their loop."""
+    """Yields a suspicion if the device memory of a process grows steadily while it launches work regularly
+    (its training or serving loop), or for longer than ``LEAK_SURE_SECONDS``."""
     facts = usage.facts
     trend, grown, seconds = _grown(facts, usage)
     together = not grown
@@ -119,7 +121,8 @@ def _grown(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], f
     """Returns (trend, bytes, seconds) of growth of the memory that the process holds; 0 bytes if there is
     none.
 
-    The driver's figure of a process is coarser, but includes what was allocated before tracing began.
+    The allocations that stalltop counted come first. The driver's figure of the process is used if they do
+    not grow: it is coarser, but includes what was allocated before tracing began.
     """
     for what in ("held_bytes", "device_memory_bytes"):
         trend = facts.trend(what, usage.tenant, usage.pid)
@@ -130,8 +133,9 @@ def _grown(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], f
 
 
 def _grown_together(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], float, float]:
-    """Returns the same for all processes of its tenant together, only for the process that grew most: each
-    may keep too little to be reported by itself."""
+    """Returns (trend, bytes, seconds) of growth of the memory that all processes of the tenant hold together:
+    each may keep too little to be reported by itself. Returns 0 bytes if there is no growth, or if another
+    process of the tenant grew more, so that the growth is reported once."""
     trend = facts.trend("held_bytes", usage.tenant)
     grown, seconds = _growth(trend)
     if not grown or usage.pid != max(_tenants_growth(facts, usage.tenant), key=itemgetter(1))[0]:
@@ -149,7 +153,7 @@ def _tenants_growth(facts: Facts, tenant: str) -> list[tuple[int, float]]:
 
 
 def _loads(usage: Usage) -> bool:
-    """Returns whether a model seems to be being loaded."""
+    """Returns whether the process seems to be loading a model."""
     process = usage.facts.process(usage.pid)
     if process is None or process.frees > MOSTLY_KEPT * process.allocations:
         return False
@@ -170,7 +174,8 @@ def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> tuple[float, float]:
-    """Returns (bytes, seconds) by which ``look`` grew, if it grew in every part and until its end."""
+    """Returns (bytes, seconds) by which the trend ``look`` grew, if it grew in every part and hardly slower
+    in the last part; zeros otherwise."""
     rises = sum(after[1] > before[1] for before, after in pairwise(look))
     if len(look) < LEAK_POINTS or rises < rising * (len(look) - 1):
         return 0.0, 0.0

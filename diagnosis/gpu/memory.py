@@ -26,11 +26,11 @@ CAUSES: Final = (
 LEAST_PER_S: Final = 4
 """Least number of allocations, and of frees, per second in a loop."""
 EVEN: Final = 0.5
-"""Least ratio of the fewer of allocations and frees to the more: a program that starts up only allocates, one
-that ends only frees."""
+"""Least ratio of frees to allocations, or of allocations to frees if these are fewer: a program that starts
+up only allocates, one that ends only frees."""
 SLOW_POOL_NS: Final = 50_000
-"""Longest mean time of a stream-ordered allocation from memory that its pool holds, which takes a few
-microseconds; above it, the driver has to get memory from the device first."""
+"""Longest mean time of a stream-ordered allocation from memory that its pool holds, ns: it takes a few
+microseconds. If allocations take longer, the driver has to get memory from the device first."""
 
 _DIRECT: Final = (Family.ALLOC, Family.HOST_ALLOC, Family.FREE, Family.HOST_FREE)
 _POOLED: Final = (Family.POOL_ALLOC, Family.POOL_FREE, Family.POOL)

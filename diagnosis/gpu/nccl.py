@@ -26,16 +26,15 @@ CAUSES: Final = (
 )
 
 JOINED: Final = 8
-"""Number of compared collectives from which on the lateness of a rank is more than chance."""
+"""Least number of compared collectives for the lateness of a rank to be more than chance."""
 JOINED_AT_LEAST: Final = 3
-"""Number of compared collectives that is enough if the rank was the last one each time and the loss is
-large."""
+"""Least number of compared collectives if the rank was the last one each time and the loss is large."""
 LARGE: Final = 0.2
-"""Loss, as a part of the time, that jitter does not cause: steps of equal work differ by a few per cent."""
+"""Loss, as a part of the window, that jitter does not cause: steps of equal work differ by a few per cent."""
 APART: Final = 3.0
 """Least ratio of a straggler's lateness to the median of the others: jitter makes all ranks late in turn."""
 EXPLAINED: Final = 0.3
-"""Part of the lateness that a difference between the ranks has to explain to be named as its reason."""
+"""Least part of the lateness that a difference between the ranks has to explain to be named as the reason."""
 
 
 def nccl_straggler(facts: Facts, usages: Mapping[int, Usage]) -> Iterator[Suspicion]:
@@ -67,10 +66,11 @@ def communicators(facts: Facts) -> dict[str, list[Rank]]:
 
 
 def _lost_ns(late: Rank, usual_ns: float, waiting: Sequence[Usage]) -> float:
-    """Returns how long the others wait, in ns of the window.
+    """Returns how long the other ranks wait for ``late``, in ns of the window.
 
     All collectives between two synchronizations are delayed by the same lateness, so it counts once for each
-    synchronization. A process loses at most the time that it was measured to wait.
+    synchronization. The loss is at most the time for which the waiting ranks were measured to wait, on
+    average.
     """
     syncs = fmean(usage.synced.calls for usage in waiting)
     times = min(late.joined, syncs) if syncs else late.joined
@@ -120,7 +120,8 @@ def _straggler(
         lost,
         confidence=(0.6 + 0.3 * late.last / late.joined) + (0.05 if reasons else 0.0),
         links=(
-            # Includes waits in calls and between them, so this step has the whole loss.
+            # The loss includes waits in calls and between calls, so this step has the whole loss, not only
+            # that of ``hit``.
             replace(
                 worst.step("waits for the collective to end", hit, lost),
                 share=1.0,
@@ -134,7 +135,7 @@ def _straggler(
         about=late.communicator,
         unknown=unknown,
     )
-    # All ranks that wait: a user who looks at any of them must find the chain.
+    # The rows of all ranks that wait: a user who opens any of them must find the chain.
     rows = (row.key for usage in (worst, *waiting) for row in _waits_in(usage).rows)
     return replace(told, rows=tuple(dict.fromkeys(rows)))
 
@@ -158,7 +159,8 @@ _IN_WORDS: Final = {
 
 
 def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -> list[Link]:
-    """Returns what the late rank spends more time on than the others, the largest difference first."""
+    """Returns links that say on what the late rank spends more time than the others, and who causes that;
+    none if this explains too little of its lateness."""
     own = _spent(late)
     usual = [_spent(usage) for usage in waiting]
     more = {part: own[part] - fmean(spent[part] for spent in usual) for part in _IN_WORDS}
@@ -199,8 +201,8 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
 
 
 def _in_words(part: str, late: Usage, waiting: Sequence[Usage]) -> str:
-    """Returns in words what the late rank spends more time on; names the call if it computes longer inside
-    one."""
+    """Returns in words on what the late rank spends more time than the others. If it computes longer inside a
+    call, the call is named."""
     if part != "running":
         return _IN_WORDS[part]
     usual: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -233,7 +235,7 @@ def _straggler_fixes(facts: Facts, late: Rank, reasons: Sequence[Link]) -> list[
     if culprit is not None and culprit.pid and culprit.pid != late.pid and "CPU" in culprit.text:
         fixes.append(keep_off(facts, late.pid, Who(culprit.tenant, culprit.pid, culprit.process)))
     fixes += [
-        Fix(f"see the chains of rank {late.rank} itself (pid {late.pid}): what holds it up holds up all"),
+        Fix(f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays it delays all ranks"),
         Fix(
             f"give rank {late.rank} the same work as the others: equal shards and lengths "
             "(DistributedSampler, bucketing by length), and a device with the same clocks",

@@ -57,13 +57,14 @@ def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
             *(("whether collectives use TCP: all ranks are on this host",) if here else ()),
         ),
     )
-    # This becomes one chain with what the host's rules find of the same tenant's waits for the network.
+    # Without ``about``, this suspicion and that of the rule ``waits`` about the same tenant's waits for the
+    # network become one chain.
     yield replace(told, about="")
 
 
 def _beyond_usual_ns(facts: Facts, waits: DeviceCalls) -> tuple[float, float]:
-    """Returns what calls waited beyond the usual, and the usual, ns. Leaves out calls whose usual time is not
-    known, because no two jobs have the same collectives on a healthy network."""
+    """Returns the ns that calls waited beyond the usual, and the ns that they usually wait. Leaves out calls
+    whose usual wait is not known, because no two jobs have the same collectives on a healthy network."""
     lost = usual = 0.0
     for row in waits.rows:
         if row.usual_ns is not None:

@@ -25,23 +25,25 @@ CAUSES: Final = (
 )
 
 LONGER: Final = 1.5
-"""Least ratio of present to earlier waits, without the host's part: batches of usual sizes differ by less."""
+"""Least ratio of present to earlier waits for the device, without time that the host adds to them: batches of
+usual sizes differ by less."""
 CALLS: Final = 30
 """Least number of waits in the window, so that their mean is more than chance."""
 MORE: Final = 0.5
-"""Least increase of the work that others give the device, relative to all its earlier work: work that makes
-waits longer by half is at least half as much again."""
+"""Least increase of the work that others give the device, relative to all earlier work of the device: work
+that makes waits longer by half is at least half as much again."""
 NEW_SECONDS: Final = 10.0
-"""Age from which on the past counts as earlier; the examined waits are those of the last seconds."""
+"""Age from which on figures count as earlier, s; the waits that are compared with them are those of the last
+few seconds."""
 WATCHED_SECONDS: Final = 20.0
-"""Time for which a process has to be watched before its past can be compared."""
+"""Time for which a process has to be watched before its earlier waits can be compared, s."""
 MOST_NEIGHBOURS: Final = 3
 
 
 def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields tenants whose waits became longer when others began to give the same device more work; or are
-    longer than they were in earlier runs, if others have been there since before tracing began. MIG instances
-    of a device are separate: only tenants on the same one are neighbours."""
+    """Yields tenants whose waits became longer when other tenants began to give the same device more work, or
+    are longer than in earlier runs if other tenants have used the device since before tracing began. MIG
+    instances of a device are separate: only tenants on the same instance are neighbours."""
     for place in device.instances or (device,):
         computing = {process.pid for process in processes_on(device, place) if "C" in process.kind}
         together = [usage for usage in users if usage.pid in computing]
@@ -84,8 +86,8 @@ def _who(usage: Usage) -> Who:
 
 
 def _ordered(neighbours: Sequence[Usage], taken: Mapping[Who, float], first: Who | None) -> list[Usage]:
-    """Returns ``neighbours``, the one that gave the device most first, over time. ``first`` was named first
-    until now."""
+    """Returns ``neighbours`` by the work that they gave the device over time, the largest first. ``first``
+    was named first until now, and stays first until another one clearly gave more."""
 
     def gave(other: Usage) -> float:
         who = _who(other)
@@ -95,8 +97,8 @@ def _ordered(neighbours: Sequence[Usage], taken: Mapping[Who, float], first: Who
 
 
 def _kept_wait_ns(waits: DeviceCalls) -> float:
-    """Returns what one of these waits took in completed runs, or in half a minute of this one, ns; 0 if that
-    is not known of all of them."""
+    """Returns the mean time that these waits take by their baselines, which were learned in earlier runs or
+    in at least half a minute of this one, ns; 0 if a row has no baseline."""
     if any(row.usual_ns is None or row.normal_p50_ns is None for row in waits.rows):
         return 0.0
     usual = sum(
@@ -106,8 +108,8 @@ def _kept_wait_ns(waits: DeviceCalls) -> float:
 
 
 def _usual_wait_ns(facts: Facts, usage: Usage) -> float:
-    """Returns what one of its waits for the device took before, ns; 0 if it has not been watched for long
-    enough."""
+    """Returns the median time of a process's waits for the device before the last ``NEW_SECONDS``, ns; 0 if
+    the process has not been watched for long enough."""
     trend = facts.trend("device_wait_ns", usage.tenant, usage.pid)
     if not trend or facts.window.end - trend[0][0] < WATCHED_SECONDS:
         return 0.0
@@ -116,8 +118,8 @@ def _usual_wait_ns(facts: Facts, usage: Usage) -> float:
 
 
 def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, float]:
-    """Returns the CUDA kernels per second that each of ``users`` gave the device before, since ``usage`` is
-    watched."""
+    """Returns the mean number of CUDA kernels per second that each of ``users`` gave the device, from when
+    ``usage`` was first watched until ``NEW_SECONDS`` ago."""
     now = facts.window.end
     watched = [time for time, _ in facts.trend("kernels_per_s", usage.tenant, usage.pid)]
     start = watched[0] if watched else now
@@ -129,7 +131,7 @@ def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, flo
             for time, value in facts.trend("kernels_per_s", other.tenant, other.pid)
             if start <= time < now - NEW_SECONDS
         ]
-        # Points are missing where it made no call: then it gave the device nothing.
+        # A point is missing if the process made no call then, and so gave the device nothing.
         return sum(values) / max(points, len(values), 1)
 
     return {other.pid: usual(other) for other in users}
@@ -205,9 +207,9 @@ def _apart(facts: Facts, device: Device, usage: Usage, first: Usage, *, mps: boo
             look=True,
         ),
         Fix(
-            "with MPS bound each client: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+            "limit the share of each MPS client: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
             if mps
-            else "where both have to stay: MPS instead of time slicing, with "
+            else "if both have to stay: use MPS instead of time slicing, with "
             "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
         ),
     )

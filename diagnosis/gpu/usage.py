@@ -16,8 +16,8 @@ from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, O
 
 SECOND_NS: Final = 1_000_000_000
 NOTICEABLE: Final = 0.05
-"""Part of one thread's time that a habit of a program must cost to be called a fault: less is not worth an
-alarm, and a tenth of it is within the noise of a second's figures."""
+"""Part of one thread's time that something a program does must cost to be called a fault: less is not worth
+an alarm, and a tenth of this is within the noise of a second's figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class _RowTime(NamedTuple):
 
 
 class Usage:
-    """One process. Times are sums over all its calling threads."""
+    """Shows how one process uses the GPU. Times are sums over all its calling threads."""
 
     def __init__(self, facts: Facts, pid: int, rows: Sequence[Row]) -> None:
-        """``rows`` are its outermost ones, at least one."""
+        """``rows`` are the outermost rows of the process, at least one."""
         self.facts = facts
         self.pid = pid
         self._rows = [_counted(facts, row) for row in rows]
@@ -74,11 +74,11 @@ class Usage:
         self.tenant, self.process = self.all.rows[0].key.tenant, self.all.rows[0].key.process
         gaps = facts.gaps_of(pid)
         self.gap = added(facts, gaps) if gaps else None
-        """Time between its calls; None if that was not measured."""
+        """Time between the calls of the process; None if that was not measured."""
         self.wall_ns = facts.wall_ns(pid)
 
     def of(self, *families: Family) -> DeviceCalls:
-        """Returns its outermost calls of ``families``."""
+        """Returns the process's outermost calls of ``families``."""
         known = self._known.get(families)
         if known is None:
             known = _sum([row for family in families for row in self._families.get(family, ())])
@@ -86,7 +86,9 @@ class Usage:
         return known
 
     def copies(self, *directions: str, asynchronous: bool | None = None) -> DeviceCalls:
-        """Returns its outermost copies in ``directions`` (in all if none is named)."""
+        """Returns the process's outermost copies in ``directions`` (in all if none is named). If
+        ``asynchronous`` is not None, returns only copies that are asynchronous, or only those that are
+        not."""
         return _sum(
             [
                 row
@@ -97,8 +99,8 @@ class Usage:
         )
 
     def everywhere(self, family: Family) -> DeviceCalls:
-        """Returns calls of ``family`` wherever they were made, nested ones too, of the layer that spent most
-        on them: layers see the same work, so they are not added up."""
+        """Returns all calls of ``family``, nested ones too, in the layer that spent most time on them. Layers
+        are not added up, because each of them sees the same work."""
         layers: defaultdict[str, list[Row]] = defaultdict(list)
         for row in self.facts.rows_of(self.pid):
             if kind_of(row.key.layer, row.key.operation).family is family:
@@ -113,8 +115,8 @@ class Usage:
 
     @property
     def kernels(self) -> int:
-        """Returns a lower bound of the CUDA kernels given to the device: those that graphs launch are not
-        counted one by one."""
+        """Returns a lower bound of the CUDA kernels given to the device: a launch of a graph counts as
+        ``KERNELS_OF_A_GRAPH``, because the kernels in it are not counted one by one."""
         return self.launched.calls + KERNELS_OF_A_GRAPH * self.of(Family.GRAPH_LAUNCH).calls
 
     @cached_property
@@ -128,7 +130,7 @@ class Usage:
         return _sum([*self._families.get(Family.SYNC, ()), *copies])
 
     def per_second(self, value: float) -> float:
-        """Returns ``value`` of the window as a rate."""
+        """Returns ``value``, a sum over the window, per second."""
         return value / self.facts.seconds
 
     @property
@@ -148,8 +150,8 @@ class Usage:
         )
 
     def step(self, text: str, calls: DeviceCalls, lost_ns: float) -> Link:
-        """Returns a link that says where the time went: to ``calls``, as a part of the ``lost_ns`` of the
-        window."""
+        """Returns a link that says that ``calls`` took time, with the part of ``lost_ns`` (of the window)
+        that they took."""
         return link_of(
             self,
             "mechanism",
@@ -207,13 +209,13 @@ class Usage:
         )
 
     def noticeable(self, lost_ns: float) -> bool:
-        """Returns whether that loss in the window is worth reporting."""
+        """Returns whether a loss of ``lost_ns`` in the window is worth reporting."""
         return self.per_second(lost_ns) >= NOTICEABLE * SECOND_NS
 
 
 def added(facts: Facts, rows: Iterable[Row]) -> DeviceCalls:
-    """Returns the sums over ``rows``. Of calls that began long before the window only the part inside it
-    counts."""
+    """Returns the sums over ``rows``. If calls began long before the window, only the part of their time that
+    can lie in the window counts."""
     return _sum([_counted(facts, row) for row in rows])
 
 

@@ -16,7 +16,7 @@ class Xid(NamedTuple):
 
 
 _DEBUG: Final = "run the program under compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, to find the kernel"
-_RESET: Final = "end the processes on {gpu} and reset it; update the driver where it comes again"
+_RESET: Final = "end the processes on {gpu} and reset it; update the driver if the error comes again"
 _HARDWARE: Final = "take {gpu} out of service and have it tested (dcgmi diag -r 3)"
 
 XIDS: Final = {

@@ -1,18 +1,18 @@
 """Attributes each ns that a process lost on the host to one root cause.
 
-A wait of a calling thread is followed to the thread that ended it. What that one did meanwhile is why it came
-late: its own work, or waits of its own, which are followed in turn, through pipes, sockets, conditions and
-locks, also into other processes, for a few steps. A thread that itself waits for the caller, or whose waits
-have no known end, is not the cause of the delay.
+A wait of a calling thread is followed to the thread that ended it. What that thread did during the wait is
+why it came late: either its own work, or waits of its own. Its waits are followed in turn for a few steps,
+through pipes, sockets, conditions and locks, also into other processes. A thread that itself waits for the
+caller, or whose waits have no known end, is not the cause of the delay.
 
-A process that runs the same command as the caller, and makes calls too, is another rank of its job. To the
-caller, that it is late is the cause: why it is late is in what is found about that process.
+A process that runs the same command as the caller, and makes calls too, is another rank of the caller's job.
+To the caller, the cause is that this rank is late; why the rank is late is found for the rank itself.
 
 A caller that sleeps briefly again and again, while a child process computes, polls for the result of that
 child.
 
-A wait that no known thread ends is reported only of a program whose baseline shows that it is always at work,
-because a wait for new work looks the same.
+A wait that no known thread ends is reported only for a program whose baseline shows that it is always at
+work, because a program that waits for new work looks the same.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.thread_evidence import ENDED, FSYNC, HAND_OVER, HELD_BACK, TIMEOUT, Stop, ThreadId
 
 CHANGED_WORKER: Final = 0.2
-"""Part of a worker's time on unusual things from which on these are why it is late."""
+"""If at least this part of a worker's busy time is beyond the usual, the worker is late because of what is
+beyond the usual; otherwise all of its busy time makes it late."""
 MOST_LINKS: Final = 6
-"""Maximum number of threads followed in a row: as many as the kernel side follows."""
+"""Maximum number of threads followed in a row: as many as the eBPF programs follow."""
 LEAST_FOLLOWED: Final = 0.001
-"""Least part of the window that a wait is followed for: threads of a pool wake each other in so many ways
-that following all of them would take hours."""
+"""A wait is followed only if it takes at least this part of the window: threads of a pool wake each other in
+so many ways that following all of them would take hours."""
 BUSY_WORKER: Final = 0.5
-"""Part of a worker's time spent on work, or on waits with a known reason, below which the worker itself waits
+"""A worker that spends less than this part of its time on work, or on waits with a known reason, itself waits
 for work."""
 WAKEABLE: Final = ("lock", "network", "process")
-"""Parts of the split that another thread ends."""
+"""Parts of the split with waits that another thread ends."""
 SELDOM_WAITS: Final = 0.2
-"""Part of the time between calls that a program usually waits for an unknown reason, below which it counts as
-always at work. A server with capacity to spare waits for work for longer."""
+"""A program that usually waits for unknown reasons for less than this part of the time between its calls
+counts as always at work. A server with capacity to spare waits for work for longer."""
 _WAITS: Final = ("disk", "memory", *WAKEABLE, "other")
 _HANDED_OVER: Final = (Family.SYNC, Family.COLLECTIVE)
 
@@ -63,7 +64,7 @@ class Attribution:
         self._facts = facts
         self._graph = ThreadGraph(facts)
         self._blamed: defaultdict[tuple[int, str, str, str, str], dict[Who, float]] = defaultdict(dict)
-        """Culprits by process, layer, operation, device and part."""
+        """Culprits, with the ns that they took, by process, layer, operation, device and part."""
         for charge in facts.window.evidence.charges:
             by = self._blamed[charge.pid, charge.layer, charge.operation, charge.device, charge.kind]
             who = Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)
@@ -122,7 +123,8 @@ class Attribution:
         )
 
     def _still_stopped(self, stop: Stop) -> None:
-        """Adds the time of a process that is stopped and has not gone on: its wait counts when it ends."""
+        """Adds the time of a process that is still stopped. No row has this time yet, because a wait is
+        counted when it ends."""
         stopped = self._facts.process(stop.pid)
         if stopped is None or not stop.still_ns:
             return
@@ -140,25 +142,26 @@ class Attribution:
         self._losses.add("stopped", wait, stop.kind, ns, self._stopper(stop.pid, stop.kind, ns))
 
     def _stopper(self, pid: int, kind: str, ns: float, waker: Who | None = None) -> Mapping[Who, float]:
-        """Returns who is to blame for ``ns`` of a stop: who did it or, if that is not known, ``waker``, who
-        ended it."""
+        """Returns the process to blame for ``ns`` of a stop: the one that stopped ``pid`` or, if that is not
+        known, ``waker``, which ended the stop. Returns an empty mapping if neither is known."""
         stop = self._graph.stop_of(pid, kind)
         who = _who(stop.by) if stop is not None and stop.by.pid else waker
         return {who: ns} if who is not None and who.pid else {}
 
     def _share(self, row: Row, part: str) -> float:
-        """Returns the part of an operation's waits that belongs to ``row``, one of its rows by device."""
+        """Returns the part of an operation's waits in ``part`` that belongs to ``row``: an operation has a
+        row for each device."""
         key = row.key
         alike = [
             other.split_ns.get(part, 0)
             for other in self._facts.rows_of(key.pid)
             if other.key._replace(device=key.device) == key
         ]
-        # A call that is still open is charged already, but is in no row yet.
+        # A call that is still open has charges, but no row has its time yet: then all rows get equal parts.
         return row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
 
     def _charged(self, row: Row, part: str) -> Mapping[Who, float]:
-        """Returns the culprits of that part of a row's time, with their ns."""
+        """Returns the culprits of ``part`` of a row's time, with their ns."""
         key = row.key
         own: Mapping[Who, float] = {}
         if key.device:
@@ -171,8 +174,9 @@ class Attribution:
         return {who: own.get(who, 0.0) + share * of_all.get(who, 0.0) for who in {**own, **of_all}}
 
     def _waits_for_cpu(self, row: Row) -> None:
-        """Adds the time without a CPU. Charges count while it happens, the row only when a call or gap ends:
-        the larger of both is taken, so that long steps do not hide it."""
+        """Adds the time that threads waited for a CPU in ``row``. Charges are counted during a wait, but the
+        row has the time only when its call or gap ends. The larger of both is taken, so that waits within
+        long calls are not missed."""
         by = self._charged(row, "runqueue")
         ns = max(row.split_ns.get("runqueue", 0) * self._facts.within(row), sum(by.values()))
         ns = min(ns, self._facts.wall_ns(row.key.pid))
@@ -180,8 +184,8 @@ class Attribution:
             self._cpu_waits.add(Late(Wait(row.key, "runqueue"), self._victim, ns, _scaled(by, ns)))
 
     def _interrupted(self, row: Row) -> None:
-        """Adds the running time that interrupts took. Inside calls that wait for the device nothing is lost:
-        their threads only poll."""
+        """Adds the running time of ``row`` that interrupts took. Calls that wait for the device lose nothing
+        by interrupts, because their threads only poll."""
         key = row.key
         share = self._interrupts.share(key.pid)
         polls = key.operation != HOST_GAP and kind_of(key.layer, key.operation).family in _HANDED_OVER
@@ -215,8 +219,8 @@ class Attribution:
             self._unexplained(row, wait, left)
 
     def _unexplained(self, row: Row, wait: Wait, ns: float) -> None:
-        """Attributes ``ns`` without a known culprit: it is lost if the program is known to be always at
-        work."""
+        """Attributes ``ns`` of a wait without a known culprit to ``unexplained_wait`` if the program is known
+        to be always at work; otherwise does nothing."""
         usual = row.usual_ns
         if row.key.operation != HOST_GAP or usual is None or row.normal_p99_ns is None:
             return
@@ -225,7 +229,8 @@ class Attribution:
             self._losses.add("unexplained_wait", wait, wait.part, ns, {})
 
     def _explained(self, row: Row, wait: Wait, edge: Edge) -> bool:
-        """Attributes a wait of a caller that ended in one way. Returns whether that explains it."""
+        """Attributes the waits of a caller in ``edge``, which one thread ended. Returns whether that explains
+        these waits."""
         waker = _who(edge.waker)
         if edge.kind in HELD_BACK:
             by = self._stopper(self._victim.pid, edge.kind, edge.ns, waker)
@@ -241,18 +246,20 @@ class Attribution:
         if edge.kind == "lock":
             return self._locked(wait, self._victim, edge)
         if edge.kind == HAND_OVER:
-            # Threads of a driver, of an autograd engine and of NCCL hand results over inside such calls.
+            # Threads of a driver, of an autograd engine and of NCCL hand results over inside calls that wait
+            # for the device or for ranks, which is no loss.
             inside = row.key.layer != HOST_LAYER
             if not (inside and kind_of(row.key.layer, row.key.operation).family in _HANDED_OVER):
                 followed = self._work(wait, edge.waker, edge.ns)
                 if not followed and not inside and row.usual_ns is not None:
                     self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
-            return True  # Who hands over is known, even if that is not a fault.
+            return True  # The thread that hands over is known, even if it is not late by fault.
         return self._answered(wait, self._victim, edge)
 
     def _without_startup(self, wait: Wait, edge: Edge) -> Edge:
-        """Attributes the part of a wait in which the waker's process was starting, or until it ended, if the
-        tenant's processes come and go. Returns the rest of the wait."""
+        """Attributes what restarts of worker processes added to a wait, if processes of the tenant ended in
+        the window: the time in which the waker's process started, or the whole wait if it was for the end of
+        a process while others started. Returns the rest of the wait."""
         use = self._facts.use(self._victim.tenant)
         if edge.waker.pid == self._victim.pid or use is None or not use.exits:
             return edge
@@ -267,14 +274,14 @@ class Attribution:
         return edge._replace(ns=edge.ns - ns)
 
     def _answered(self, wait: Wait, who: Who, edge: Edge) -> bool:
-        """Attributes a wait of ``who`` for data from the thread of an edge, which may belong to another
-        tenant. Returns whether that explains it."""
+        """Attributes a wait of ``who`` for data from the waker of ``edge``, which may belong to another
+        tenant. Returns whether that explains the wait."""
         waker = _who(edge.waker)
         if self._graph.are_ranks(who.pid, waker.pid):
             return self._work(wait, edge.waker, edge.ns)
         asks = self._graph.asks(who.pid, waker.pid)
         if not asks and not self._works_for(waker):
-            return False  # It may as well be who gives ``who`` its work.
+            return False  # The waker may as well be a client that gives ``who`` its work.
         if self._graph.asks(waker.pid, who.pid):
             return False
         if self._work(wait, edge.waker, edge.ns):
@@ -286,8 +293,8 @@ class Attribution:
         return False
 
     def _loses_segments(self, pid: int) -> bool:
-        """Returns whether connections of a process keep losing segments. A busy host sends segments again
-        on the way to the same host, too, but none was lost."""
+        """Returns whether connections of a process to other hosts keep losing segments. On a busy host TCP
+        also sends segments again that stay on the host, although none was lost."""
         return not self._graph.is_local(pid) and loses_segments(self._facts, pid)
 
     def _is_child(self, who: Who) -> bool:
@@ -298,8 +305,8 @@ class Attribution:
         return who.tenant == self._victim.tenant or self._is_child(who)
 
     def _work(self, wait: Wait, thread: ThreadId, ns: float) -> bool:
-        """Attributes ``ns`` that were spent waiting for ``thread`` to the reasons why it was late. Returns
-        False if its own time does not show why."""
+        """Attributes ``ns`` that were spent waiting for ``thread`` to the reasons why ``thread`` was late.
+        Returns False if the time of ``thread`` does not show why."""
         work = self._graph.work_of(thread)
         if work is None or thread in wait.threads or len(wait.threads) >= MOST_LINKS:
             return False
@@ -341,7 +348,7 @@ class Attribution:
         if active <= 0 or active < BUSY_WORKER * (work.total_ns - turns):
             return False
         late = min(ns, active)
-        # A stop delays whatever the thread would have done, so it counts before that.
+        # A stop delays all that the thread would have done, so the stop is attributed before other reasons.
         stopped = min(busy.pop("other", 0.0), late)
         self._work_part(wait, worker, "other", stopped, edges["other"])
         weights = _late_by(self._facts.work_of(worker.pid), busy)
@@ -352,7 +359,8 @@ class Attribution:
         return True
 
     def _is_turn(self, wait: Wait, edge: Edge) -> bool:
-        """Returns whether the last thread of ``wait`` waits for those that wait for it."""
+        """Returns whether ``edge``, a wait of the last thread of ``wait``, was ended by a thread that itself
+        waits for this last thread: such threads take turns."""
         waker = edge.waker
         if waker in wait.threads or (waker.pid == self._victim.pid and self._graph.is_caller(waker)):
             return True
@@ -394,8 +402,8 @@ class Attribution:
             self._held_up(wait, worker, part, ns, by)
 
     def _waits_too(self, wait: Wait, worker: Who, edge: Edge) -> bool:
-        """Attributes a wait of a thread of ``worker`` that others wait for. Returns whether that explains
-        it."""
+        """Attributes a wait of a thread of ``worker``, for which other threads wait. Returns whether that
+        explains the wait."""
         waker = _who(edge.waker)
         if edge.kind == TIMEOUT:
             self._losses.add("gil", wait, "lock", edge.ns, {worker: edge.ns})
@@ -410,9 +418,9 @@ class Attribution:
         return self._answered(wait, worker, edge)
 
     def _locked(self, wait: Wait, who: Who, edge: Edge) -> bool:
-        """Attributes a wait of ``who``, the caller or a worker, for a lock that the thread of an edge held. A
-        thread that itself waits at locks for most of its time only passed it on. Returns whether that
-        explains it."""
+        """Attributes a wait of ``who``, the caller or a worker, for a lock that the waker of ``edge`` held. A
+        waker that itself waits for locks for most of its time only passed the lock on; then its waits are
+        followed. Returns whether that explains the wait."""
         work = self._graph.work_of(edge.waker)
         if work is not None and work.split_ns["lock"] >= PASSES_ON * work.total_ns:
             return self._work(wait, edge.waker, edge.ns)
@@ -424,8 +432,8 @@ class Attribution:
         return True
 
     def _held_up(self, wait: Wait, who: Who, part: str, ns: float, by: Mapping[Who, float]) -> bool:
-        """Attributes a wait of ``who``, the caller or a worker, for something that no other process has to
-        give. Returns whether the reason is known."""
+        """Attributes a wait of ``who``, the caller or a worker, for a CPU, a disk or memory, which no other
+        thread has to end. Returns whether the reason is known."""
         if part == "runqueue":
             self._cpu_waits.add(Late(wait, who, ns, by))
             return True
@@ -468,9 +476,9 @@ def _who(thread: ThreadId) -> Who:
 
 
 def _late_by(work: Row | None, busy: Mapping[str, float]) -> Mapping[str, float]:
-    """Returns the part of a worker's time, out of ``busy``, that makes it late: what is beyond the usual, as
-    far as ``work``, the row of its process, tells. If that is little, the worker behaves as always: then all
-    of ``busy`` makes it late."""
+    """Returns the parts of a worker's ``busy`` time that make it late: the time beyond the usual, as far as
+    ``work``, the row of its process, tells. Returns all of ``busy`` if the usual is not known, or if less
+    than ``CHANGED_WORKER`` of ``busy`` is beyond it: then the worker behaves as always."""
     if work is None or work.usual_ns is None:
         return busy
     beyond = {}
@@ -482,7 +490,7 @@ def _late_by(work: Row | None, busy: Mapping[str, float]) -> Mapping[str, float]
 
 
 def _scaled(by: Mapping[Who, float], most: float) -> Mapping[Who, float]:
-    """Returns ``by``, scaled to a sum of at most ``most``."""
+    """Returns ``by``, scaled down to a sum of at most ``most``."""
     total = sum(by.values())
     if total <= most or total <= 0:
         return by
@@ -490,7 +498,7 @@ def _scaled(by: Mapping[Who, float], most: float) -> Mapping[Who, float]:
 
 
 def scaled_edges(edges: Iterable[Edge], most: float, share: float = 1.0) -> Sequence[Edge]:
-    """Returns ``share`` of the waits of ``edges``, scaled to a sum of at most ``most`` ns."""
+    """Returns ``share`` of the waits of ``edges``, scaled down to a sum of at most ``most`` ns."""
     edges = list(edges)
     total = share * sum(edge.ns for edge in edges)
     factor = share * (most / total if total > most else 1.0)

@@ -1,4 +1,4 @@
-"""Reads block I/O by device: for which one a process waits, and which processes keep it busy."""
+"""Reads block I/O by device: for which device a process waits, and which processes keep a device busy."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.model.evidence import BlockIo
 
 OTHERS_LOAD: Final = 0.3
-"""Part of a device's time that others take before they are to blame for its waits."""
+"""Least part of a device's busy time that other tenants take if they are to blame for waits for this
+device."""
 OTHERS_BUSY: Final = 0.3
-"""Least part of the time for which others keep it busy: a device with little to do delays nobody."""
+"""Least part of the window for which other tenants keep a device busy if they are to blame for waits for it:
+a device with little to do delays nobody."""
 
 User = tuple[str, int, str]
 """Tenant, process id (0: writeback of the tenant's pages) and process name."""
@@ -24,7 +26,7 @@ class BlockDevice:
 
     name: str
     own: bool
-    """Whether the process has requests there itself; if not, its tenant has."""
+    """Whether the process itself has requests at the device; False if only others of its tenant have."""
     requests: int
     queued_ns: int
     service_ns: int
@@ -36,7 +38,8 @@ class BlockDevice:
 
 
 def device_of(facts: Facts, tenant: str, pid: int) -> BlockDevice | None:
-    """Returns the device that has most of the time of a process's requests, or else of its tenant's."""
+    """Returns the device at which the requests of a process spent most time. If the process has no requests,
+    considers those of its tenant; returns None if the tenant has none either."""
     own = _by_device(facts.io_of(pid))
     found = own or _by_device(io for io in facts.window.evidence.block_io if io.tenant == tenant)
     if not found:
@@ -62,8 +65,8 @@ def users(facts: Facts, device: str) -> dict[User, float]:
 
 
 def others(facts: Facts, device: str, tenant: str) -> dict[User, float]:
-    """Returns those of ``users`` that belong to other tenants, if they load the device enough to delay
-    others."""
+    """Returns the ``users`` of a device that belong to other tenants than ``tenant``, if together they load
+    it enough to delay others; otherwise an empty dict."""
     using = users(facts, device)
     found = {user: ns for user, ns in using.items() if user[0] != tenant}
     least = max(OTHERS_LOAD * sum(using.values()), OTHERS_BUSY * facts.seconds * 1e9)

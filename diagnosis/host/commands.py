@@ -1,8 +1,8 @@
-"""Builds commands for the host, with the actual names, through the tool that runs the tenant, so that the
-change lasts.
+"""Builds commands that can be run on the host as they are, with the actual names and process ids. They change
+a tenant through the tool that runs it (Docker, Podman, systemd), so that the change lasts.
 
 A cgroup's files are written only if no tool is known to manage the cgroup: such a tool would revert the
-change. If neither a tool nor the file is known there is no command.
+change. If neither a tool nor the file is known, the command is ''.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MIB: Final = 1 << 20
 LEAST_CPUS: Final = 0.01
 """Least CPU limit; most tools refuse less."""
 _UPDATE: Final = {"docker": "docker update", "podman": "podman update"}
-"""Commands by the tenant's runtime."""
+"""Commands that change a running container, by container runtime."""
 _USER_MANAGER: Final = re.compile(r"/user@(\d+)\.service/")
 """Matches cgroups of units and containers that a user's own systemd manages."""
 
@@ -68,7 +68,8 @@ def limit_cpus(facts: Facts, tenant: str, cpus: float, *, now_by: str = "") -> s
 
 
 def limit_memory(facts: Facts, tenant: str, size_bytes: float, *, now_by: str = "") -> str:
-    """Returns a command that limits a tenant to this much memory; '' if no command does that."""
+    """Returns a command that limits a tenant to this much memory; '' if no command does that. ``now_by`` is
+    the cgroup that has the limit now."""
     mib = max(round(size_bytes / MIB), 1)
     found, use = facts.window.tenants.get(tenant), facts.use(tenant)
     if found is None or _above(found, now_by):
@@ -128,15 +129,16 @@ def memory_file(use: TenantUse | None) -> str:
 
 
 def quota_file(use: TenantUse | None) -> str:
-    """Returns the same for its CPU quota."""
+    """Returns, in parentheses, the file and cgroup of a tenant's CPU quota as far as they are known; '' if
+    nothing is."""
     if use is None or not use.quota_cgroup:
         return ""
     return f" ({_QUOTA_FILES.get(use.cpu_version, 'CPU quota')} of cgroup {use.quota_cgroup})"
 
 
 def _above(tenant: Tenant, cgroup: str) -> bool:
-    """Returns whether a limit is that of a cgroup above the tenant: then changing the tenant's would not
-    help."""
+    """Returns whether ``cgroup``, which has the present limit, is not the tenant's own but one above it: then
+    changing the tenant's limit would not help."""
     return bool(cgroup) and cgroup.strip("/") != tenant.cgroup_path.strip("/")
 
 
@@ -151,7 +153,8 @@ def _by_tool(tenant: Tenant, options: str, setting: str) -> str:
 
 
 def _update(tenant: Tenant) -> str:
-    """Returns the command that changes a container; '' if there is none, or only its user can run it."""
+    """Returns the command that changes a container; '' if none is known, or only the user who runs the
+    container can run it."""
     if not tenant.container_id or _USER_MANAGER.search(tenant.cgroup_path):
         return ""
     return _UPDATE.get(tenant.runtime, "")

@@ -16,12 +16,13 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
 
 KNOWN: Final = 0.95
-"""Part of a loss with a culprit below which the list of culprits is called incomplete."""
+"""If less than this part of a loss has a culprit, the problem says that the list of culprits is
+incomplete."""
 LEAST_QUOTA: Final = 0.5
-"""Least quota, CPUs. A smaller quota stops a tenant most of the time and gains little, so it is no remedy
-against a neighbour that uses less than a CPU."""
+"""Least quota that a fix proposes, CPUs. A smaller quota stops a tenant most of the time and gains little, so
+it is no remedy against a neighbour that uses less than a CPU."""
 GOOD_SHARE: Final = 0.15
-"""Part of a loss from which on a culprit other than the largest also gets a fix."""
+"""Least part of a loss that a culprit other than the first must have taken to get a fix, too."""
 MOST_PIDS: Final = 5
 """Maximum number of process ids named besides the one in a command."""
 
@@ -52,8 +53,8 @@ def contention(facts: Facts, loss: Loss) -> Description:
 
 
 def _keep_off_any(facts: Facts, loss: Loss, culprit: Who) -> Fix:
-    """Returns a fix that keeps a culprit away; of many processes that no single command moves, for the one
-    that took most."""
+    """Returns a fix that keeps a culprit away from the CPUs of the victim. If the culprit stands for many
+    processes that no single command moves, the fix moves the process that took most."""
     fix = keep_off(facts, loss.last.pid, culprit)
     if fix.command or culprit.pid:
         return fix
@@ -77,7 +78,7 @@ def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
     theirs = everywhere - mine if mine else frozenset()
     if not theirs and cpus > 1:
         theirs = everywhere - frozenset(range((cpus + 1) // 2))
-    # The Linux kernel refuses CPUs outside the cgroup's.
+    # The Linux kernel refuses CPUs outside the CPU set of the cgroup.
     theirs &= cpuset_of(facts, culprit.tenant) or everywhere
     # Short-lived processes can only be named by their cgroup.
     whom = named(facts, culprit._replace(pid=0)) if culprit.pid else facts.name(culprit.tenant)
@@ -131,8 +132,8 @@ def throttling(facts: Facts, loss: Loss) -> Description:
     cgroup = use.quota_cgroup if use is not None else ""
     used = use.cpu_ns / facts.seconds / 1e9 if use is not None else 0.0
     stopped = use.throttled_ns / facts.seconds / 1e9 if use is not None else 0.0
-    # What it used, plus what it could not run while it was stopped. The latter is summed over CPUs, and
-    # several of its threads may have had to share one.
+    # The tenant needs what it used, plus what it could not run while it was stopped. The stopped time is
+    # summed over CPUs, and several threads of the tenant may have waited for the same CPU.
     needed = (quota or used) + max(stopped, 0.25)
     cpus = facts.window.system.cpus if facts.window.system is not None else 0
     fewer = Fix("or run fewer threads: OMP_NUM_THREADS, num_workers")
@@ -184,8 +185,8 @@ def pinning(facts: Facts, loss: Loss) -> Description:
 
 
 def _more_cpus(facts: Facts, who: Who, allowed: frozenset[int], idle: frozenset[int]) -> tuple[Fix, ...]:
-    """Returns fixes that let a process use idle CPUs: by itself if its cgroup may use them, else with its
-    cgroup."""
+    """Returns fixes that let a process use idle CPUs: one for the process alone if its cgroup may use these
+    CPUs, one that widens the CPU set of the cgroup if it may not, and both if that is not known."""
     name, cpuset = facts.name(who.tenant), cpuset_of(facts, who.tenant)
     all_of_them = list_of(idle | allowed)
     tenant = facts.window.tenants.get(who.tenant)

@@ -1,4 +1,5 @@
-"""Attributes waits for CPUs: to a quota, to a CPU set that is too small, or to those that had the CPUs."""
+"""Attributes waits for CPUs: to a quota, to a CPU set that is too small, or to the processes that had the
+CPUs."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from stalltop.diagnosis.host.interrupts import handles_interrupts
 from stalltop.diagnosis.host.losses import Losses, Wait, Who
 
 MOSTLY_CHARGED: Final = 0.5
-"""If more than this part of a wait for a CPU has no culprit, that part is reported too, if no other loss is
-larger."""
+"""If more than this part of a wait for a CPU has no known culprit, this unattributed time is reported too,
+unless the victim loses more in other ways."""
 
 
 class Late(NamedTuple):
@@ -23,11 +24,11 @@ class Late(NamedTuple):
     who: Who
     ns: float
     by: Mapping[Who, float]
-    """Processes that had the CPU, as far as they are known."""
+    """Processes that had the CPU, as far as they are known, and for how many ns."""
 
     @property
     def charged_ns(self) -> float:
-        """Returns the part that has a known culprit."""
+        """Returns the part of the wait that has a known culprit, ns."""
         return min(sum(self.by.values()), self.ns)
 
 
@@ -73,13 +74,14 @@ class CpuWaits:
     def _stopped_share(self, tenant: str, waits: list[Late], stopped_ns: float) -> float:
         """Returns the part of the charged time in which a quota would have stopped ``waits`` anyway.
 
-        Time in which nobody had the CPU belongs to the quota; what is left of the quota's time is spread over
-        the rest.
+        The time that the quota took, ``stopped_ns``, covers first the time in which no known process had the
+        CPU. What is left of it is spread over the charged time.
         """
         charged = sum(late.charged_ns for late in waits)
         if not charged:
             return 0.0
-        # The Linux kernel counts by CPU: of two threads that wait for one CPU it counts one.
+        # The Linux kernel counts the time stopped by a quota per CPU: if two threads wait for the same CPU,
+        # it counts the time once.
         pids = {late.who.pid for late in waits}
         threads = sum(self._facts.wall_ns(pid) for pid in pids) / (self._facts.seconds * 1e9)
         cpus = processors.cpus_for(self._facts, tenant)

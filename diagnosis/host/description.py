@@ -36,9 +36,10 @@ class HostCause:
 
     cause: Cause
     describe: Callable[[Facts, Loss], Description | None]
-    """Returns None if it is not the cause after all."""
+    """Describes a loss; returns None if this is not the cause after all."""
     certain: bool = False
-    """Whether it has evidence of its own besides the lost time: a limit reached, faults, retransmits. Then
-    smaller losses are reported."""
+    """Whether the cause has evidence of its own besides the lost time: a limit reached, faults, retransmits.
+    Then smaller losses are reported, too."""
     culprits: Callable[[Facts, Loss], Mapping[Who, float]] = charged
-    """Returns how much each culprit took in the window, in any unit: ``Loss.culprits`` is made of it."""
+    """Returns how much each culprit took in the window, in any unit: the loss is divided among the culprits
+    in this proportion."""

@@ -1,5 +1,5 @@
-"""Describes waits for block devices: for which one a process waits, how slow it is, and which processes load
-it."""
+"""Describes waits for block devices: for which device a process waits, how slow the device is, and which
+processes load it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import OTHERS, Fix, Link
 
 SLOW_REQUEST_NS: Final = 4_000_000
-"""Mean time of a request from which on a device counts as slow: a solid-state disk that is not loaded takes
-less than one millisecond."""
+"""Mean time of a request from which on a device counts as slow, ns: a solid-state disk that is not loaded
+takes less than one millisecond."""
 OFTEN: Final = 0.2
-"""Part of a caller's time in reads and writes that is too much even on a fast device."""
+"""Part of a caller's time from which on its waits for reads and writes are too long even if the device is
+fast."""
 HELD_BACK: Final = 0.7
-"""Part of its requests' time spent waiting before the device gets them, from which on a limit or the queue
-holds them."""
+"""If the requests of a process spend more than this part of their time waiting before the device gets them, a
+limit on I/O or the queue holds them back."""
 SURE: Final = 0.9
 UNSURE: Final = SURE / 2
 """Confidence if the process itself had no request at a block device."""
@@ -38,16 +39,17 @@ class Load:
     """The device for which a process waits."""
 
     device: str
-    """Name of the device; '' if its I/O was not seen."""
+    """Name of the device; '' if no I/O of the process or its tenant was seen."""
     links: tuple[Link, ...]
     fixes: tuple[Fix, ...]
     unknown: tuple[str, ...] = ()
     request_ns: float = 0.0
-    """Mean time of its requests there, ns."""
+    """Mean time of the process's requests at the device, ns."""
     sure: float = SURE
-    """Confidence that this is the device."""
+    """Confidence that the process waits for this device."""
     held_back: bool = False
-    """Whether something holds its requests before the device gets them, and no other tenant loads it."""
+    """Whether a limit or the queue holds the process's requests back before the device gets them, and no
+    other tenant loads the device."""
 
 
 def load(facts: Facts, loss: Loss) -> Load:
@@ -102,7 +104,8 @@ def load(facts: Facts, loss: Loss) -> Load:
 
 
 def slow(facts: Facts, loss: Loss) -> Description | None:
-    """Describes calling threads that wait for a device themselves."""
+    """Describes calling threads that wait for a device themselves. Returns None if the device is fast and the
+    waits take little time."""
     found = load(facts, loss)
     is_slow = found.request_ns >= SLOW_REQUEST_NS or found.held_back
     if not is_slow and loss.ns < OFTEN * facts.wall_ns(loss.victim.pid):
@@ -120,8 +123,8 @@ def slow(facts: Facts, loss: Loss) -> Description | None:
 
 
 def users(facts: Facts, loss: Loss) -> Mapping[Who, float]:
-    """Returns for how long the device for which the process at the root of ``loss`` waits worked for each of
-    its users, ns."""
+    """Returns the users of the device for which the process at the root of ``loss`` waits, each with the ns
+    for which the device worked for it; an empty mapping if the device is not known."""
     device = block.device_of(facts, loss.last.tenant, loss.last.pid)
     if device is None:
         return {}
@@ -148,8 +151,8 @@ def in_fsync(facts: Facts, loss: Loss) -> Description:
 
 
 def _culprits(facts: Facts, loss: Loss, reason: Link, to_blame: Mapping[Who, float]) -> list[Link]:
-    """Returns ``to_blame``, users of the device in ``reason``, as culprits, each with a part of the loss in
-    proportion to its load."""
+    """Returns links that name ``to_blame``, users of the device in ``reason``, as culprits. Each has a part
+    of the loss in proportion to its load; the culprits that are not named share one link."""
     total = sum(loss.culprits.values())
     culprits = ranked(to_blame, total, loss.first)
     told = [
@@ -190,7 +193,7 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
     text = f"let {culprit.process} of {name} use {device} only when nobody else does"
     return [
         Fix(text, commands.idle_io(culprit.pid)),
-        Fix(f"where {device} has no I/O scheduler (none), or writes are buffered, rather {limit}", command),
+        Fix(f"if {device} has no I/O scheduler (none), or writes are buffered: {limit}", command),
     ]
 
 

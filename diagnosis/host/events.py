@@ -32,20 +32,20 @@ CAUSES: Final = (
 )
 
 HUNG_NS: Final = 10_000_000_000
-"""Age below which an open call is not called hung: nobody would look into it so soon."""
+"""Least age of an open call that is called hung, ns: nobody would investigate sooner."""
 HUNG_TIMES: Final = 10
-"""An open call also has to be this many times as long as earlier such calls of the process: long steps and
-loads recur."""
+"""A hung call also has to be this many times as old as the longest earlier such call of the process: long
+steps and loads recur."""
 UNKNOWN_HUNG_NS: Final = 60_000_000_000
-"""Age of a hung call if no such call has returned yet: the first one may load and compile device code for
-tens of seconds."""
+"""Least age of a hung call if no such call of the process has returned yet, ns: the first one may load and
+compile device code for tens of seconds."""
 COST_SHARE: Final = 0.05
 """Part of the time of a process's calling threads, 0 to 1, from which on the cost of tracing is a cause."""
 
 
 def oom_kill(facts: Facts) -> Iterator[Suspicion]:
-    """Yields processes that the Linux kernel killed for lack of memory: by its event, or else by the count of
-    the tenant's cgroup."""
+    """Yields processes that the Linux kernel killed for lack of memory, one for each such event. For a tenant
+    without an event, yields one if the count of kills of its cgroup rose."""
     events = [event for event in facts.window.evidence.events if event.kind == "oom_kill"]
     for event in events:
         yield _killed(facts, event.tenant, event.pid, event.process)
@@ -61,21 +61,21 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
     about_memory = use is not None and (limit is not None or use.memory_used_bytes is not None)
     links: list[Link] = []
     unknown: tuple[str, ...] = ()
-    smaller = Fix("or let it need less: smaller batches, fewer workers, fewer batches ahead")
+    smaller = Fix("or let it need less memory: smaller batches, fewer workers, fewer batches ahead")
     if use is not None and (use.limit_kills or (limit and (use.limit_hits or at_limit(facts, tenant)))):
         of = f" of {limit / MIB:,.0f} MiB" if limit else ""
         why = f"{name} reached its memory limit{of}"
         raised = Fix(f"raise the memory limit of {name}{commands.memory_file(use)}")
         fixes = [more_memory(facts, tenant, use) if limit else raised, smaller]
-        # With cgroup v1 every hit of the limit counts, also those in which memory could be freed.
+        # With cgroup v1, ``limit_kills`` also counts hits of the limit after which memory could be freed.
         if not use.limit_kills or use.memory_version == 1:
-            unknown = ("whether the kill was for this limit: that it was met is all that is known",)
+            unknown = ("whether this limit caused the kill: only that it was reached is known",)
     elif about_memory:
         of = f": {name} met no limit of its own" if limit else f": {name} has no memory limit of its own"
         why = f"the host, or a cgroup above, ran out of memory{of}"
         links = users_of_host(facts)
         fixes = [less_for_others(facts), smaller]
-        unknown = ("how much each had at the moment of the kill",)
+        unknown = ("how much memory each had at the moment of the kill",)
     else:
         why = "memory ran out"
         fixes = [
@@ -112,7 +112,8 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
 
 
 def hung_call(facts: Facts) -> Iterator[Suspicion]:
-    """Yields calls that do not return. Collectives have causes of their own, and stopped processes, too."""
+    """Yields for each tenant the oldest call that does not return. Waits for other ranks and calls of stopped
+    processes are left out, because they have causes of their own."""
     oldest: dict[str, OpenCall] = {}
     stopped = {stop.pid for stop in facts.window.evidence.threads.stops if stop.still_ns}
     for call in facts.window.open_calls:
@@ -162,7 +163,7 @@ def _hung(facts: Facts, call: OpenCall) -> Suspicion:
         ),
         fixes=(
             Fix(
-                "see where it stands",
+                f"see where thread {call.tid} stands",
                 f"cat /proc/{call.pid}/task/{call.tid}/stack; py-spy dump -p {call.pid}",
                 look=True,
             ),
@@ -177,7 +178,8 @@ def _hung(facts: Facts, call: OpenCall) -> Suspicion:
 
 
 def tracer(facts: Facts) -> Iterator[Suspicion]:
-    """Yields processes of whose time tracing takes a noticeable part, by the cost of their own calls."""
+    """Yields processes that lose a noticeable part of their time to tracing, by the number of their calls and
+    the cost of a probe."""
     coverage = facts.window.coverage
     for pid in facts.callers:
         rows = sorted((r for r in facts.rows_of(pid) if r.key.layer != HOST_LAYER), key=lambda r: -r.calls)

@@ -22,7 +22,7 @@ MORE_MEMORY: Final = 2
 
 
 def reclaim(facts: Facts, loss: Loss) -> Description:
-    """Describes memory that has to be freed first, or was freed too early."""
+    """Describes waits until memory is freed, or until pages that were dropped too early are read again."""
     who = loss.last
     use = facts.use(who.tenant)
     name = facts.name(who.tenant)
@@ -70,7 +70,8 @@ def more_memory(facts: Facts, tenant: str, use: TenantUse) -> Fix:
     text = f"raise the memory limit of {facts.name(tenant)}{commands.memory_file(use)}"
     if 0 < total <= limit:
         return Fix(
-            f"the limit is as large as the host's memory of {total / MIB:,.0f} MiB: more helps only there"
+            f"the limit is as large as the host's memory of {total / MIB:,.0f} MiB: only more memory in the "
+            "host helps"
         )
     if 0 < total < wanted:
         wanted = total

@@ -1,8 +1,9 @@
 """Finds and describes CPU time that interrupts took from processes.
 
-The Linux kernel says how long interrupts had each CPU, but not from whom they took it. What a process lost
-is at least what is left of that time after all other threads of the CPU are assumed to have been interrupted
-first: packets that a program sends to its own host are mostly handled in its own time.
+The Linux kernel says how long interrupts had each CPU, but not from which thread they took this time. A
+process is said to have lost only a lower bound: the time of interrupts on its CPU less the time of all other
+threads there, as if those had been interrupted first. They may have been, because packets that a program
+sends to its own host are mostly handled in the time of that program.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ KTHREADD: Final = 2
 _THREADS: Final = ("ksoftirqd/", "irq/")
 """Beginnings of the names of kernel threads that handle interrupts."""
 LEAST_CPU: Final = 0.02
-"""Part of a CPU's time in interrupts from which on it is named."""
+"""A CPU is named if it spends at least this part of its time in interrupts."""
 FREQUENT: Final = 0.02
-"""Part of the most frequent kind on a CPU from which on another kind is named. A network interface that is
-polled under load makes few interrupts for many softirqs."""
+"""A kind of interrupt is named if it occurs at least this part as often as the most frequent kind on the CPU.
+A network interface that is polled under load makes few interrupts for many softirqs."""
 QUIET: Final = 0.05
-"""The same below which a CPU is a good place for those that interrupts delay."""
+"""Share of a CPU's time spent in interrupts below which the CPU is a good target for processes that
+interrupts delay elsewhere."""
 
 
 class Interrupts:
@@ -52,7 +54,8 @@ class Interrupts:
         self._taken: dict[int, Mapping[int, float]] = {}
 
     def taken(self, pid: int) -> Mapping[int, float]:
-        """Returns by CPU how many ns of the running time of a process interrupts took, at least."""
+        """Returns, for each CPU, the least time that interrupts took there from the running time of a
+        process, ns."""
         if not self.cpus:
             return {}
         if pid not in self._taken:
@@ -81,8 +84,9 @@ class Interrupts:
         return sum(row.split_ns.get("running", 0) * self._facts.within(row) for row in rows)
 
     def _taken_on(self, cpu: CpuInterrupts, running_ns: float) -> float:
-        """Returns what interrupts took of ``running_ns``, spent on one CPU in the whole window."""
-        # Only a part of the window may have times of CPUs.
+        """Returns how much interrupts took of ``running_ns``, the running time of a process on one CPU in the
+        whole window, ns; not above 0 if nothing is proven."""
+        # The times of the CPU may cover only a part of the window.
         own_ns = running_ns * min(cpu.wall_ns / (self._facts.seconds * 1e9), 1.0)
         others_ns = max(cpu.wall_ns - cpu.idle_ns - own_ns, 0.0)
         return min(cpu.ns - others_ns, own_ns)

@@ -1,5 +1,5 @@
-"""Describes data loading, as `attribution` finds it: a caller waits for workers, and these for a disk, a CPU,
-a lock, or they sleep."""
+"""Describes losses in data loading, which `attribution` finds: a caller waits for workers, and the workers
+wait for a disk, a CPU or a lock, or sleep."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix
 
 SURE: Final = 0.9
-"""Confidence before ``Loss.sure``. Workers are measured by their own split; that the caller waits for their
-result is known from who wakes it. How much of their time was spent in this way (``Loss.sure``) says how
-likely the caller waited for just that: the split covers all their results, also those that nobody waited
-for."""
+"""Confidence before it is multiplied by ``Loss.sure``: who wakes the caller shows that it waits for the
+workers' results. ``Loss.sure`` is the part of the workers' time that was spent in the way that is reported.
+It is less certain, because it covers all results of the workers, also those for which nobody waited."""
 
 
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:
@@ -35,9 +34,9 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
         summary=f"{facts.name(loss.victim.tenant)} waits for data that {worker.process} computes",
         links=(*blamed(facts, loss, "computes all the time", culprits, len(loss.path) + 2), *factors),
         fixes=(
-            Fix("more DataLoader workers (num_workers), where CPUs are free"),
-            Fix("less work for each sample: decode and augment beforehand, or on the GPU (DALI)"),
-            Fix("keep workers between epochs (persistent_workers=True) and ahead (prefetch_factor)"),
+            Fix("use more DataLoader workers (num_workers), if CPUs are free"),
+            Fix("do less work for each sample: decode and augment beforehand, or on the GPU (DALI)"),
+            Fix("keep workers between epochs (persistent_workers=True) and raise their prefetch_factor"),
         ),
         confidence=SURE * loss.sure,
     )
@@ -53,7 +52,7 @@ def short_of_disk(facts: Facts, loss: Loss) -> Description:
         links=found.links,
         fixes=(
             *found.fixes,
-            Fix("more DataLoader workers (num_workers) and more batches ahead (prefetch_factor)"),
+            Fix("use more DataLoader workers (num_workers) and a larger prefetch_factor"),
             Fix("keep the data in memory or on a local, faster disk"),
         ),
         confidence=found.sure * loss.sure,
@@ -70,7 +69,7 @@ def short_of_lock(facts: Facts, loss: Loss) -> Description:
         links=tuple(blamed(facts, loss, "holds the lock", culprits, len(loss.path) + 2)),
         fixes=(
             Fix("do not share a lock between workers: one file, index or cache for each"),
-            Fix("hold the lock for less: read and decode outside of it"),
+            Fix("hold the lock for a shorter time: read and decode without it"),
         ),
         confidence=SURE * loss.sure * min(sum(loss.culprits.values()) / loss.ns, 1.0),
     )
@@ -89,7 +88,7 @@ def asleep(facts: Facts, loss: Loss) -> Description:
                 f"py-spy dump --pid {worker.pid}",
                 look=True,
             ),
-            Fix("more DataLoader workers (num_workers): sleeps of several workers overlap"),
+            Fix("use more DataLoader workers (num_workers): sleeps of several workers overlap"),
         ),
         confidence=SURE * loss.sure,
     )

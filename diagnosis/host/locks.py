@@ -16,15 +16,16 @@ from stalltop.model.evidence import HOST_WORK
 from stalltop.model.thread_evidence import HAND_OVER
 
 PASSES_ON: Final = 0.5
-"""From this share of its time on that a process waits for locks, it only passed the lock on and did not hold
+"""A process that waits for locks for at least this part of its time only passed the lock on, and did not hold
 it for long."""
 SURE_OF_INTERPRETER: Final = 0.9
-"""Confidence: timed waits of the switch interval, one after the other, in a process that runs Python."""
+"""Confidence: the threads make timed waits of the switch interval, one after the other, and the process runs
+Python."""
 MOST_HOLDERS: Final = 3
-"""Threads that are named as holders of the interpreter lock."""
+"""Maximum number of threads that are named as holders of the interpreter lock."""
 SURE: Final = 0.8
-"""Confidence: a mutex is recognized by its futex word, but of locks without such a word only that the threads
-took turns at one place."""
+"""Confidence: a mutex is recognized by its futex word, but of locks without such a word it is known only that
+the threads took turns at one place."""
 
 
 def contention(facts: Facts, loss: Loss) -> Description:
@@ -41,7 +42,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
             *reason,
         ),
         fixes=(
-            Fix(f"let {holder.process} (pid {holder.pid}) hold the lock for less: work outside of it"),
+            Fix(f"let {holder.process} (pid {holder.pid}) hold the lock for a shorter time"),
             Fix("call the GPU from one thread, or give each thread a stream and locks of its own"),
         ),
         confidence=SURE,
@@ -50,8 +51,8 @@ def contention(facts: Facts, loss: Loss) -> Description:
 
 
 def holders(facts: Facts, loss: Loss) -> Mapping[Who, float]:
-    """Returns how many ns of the loss each holder of the lock took. Processes that wait for it too are left
-    out."""
+    """Returns how many ns of the loss each holder of the lock took. Processes that mostly wait for locks
+    themselves are left out, unless all of them do."""
     waiting = {who for who in loss.culprits if _stands_in_line(facts, who)}
     kept = {who: ns for who, ns in loss.culprits.items() if who not in waiting}
     if not kept:
@@ -66,7 +67,8 @@ def _stands_in_line(facts: Facts, who: Who) -> bool:
 
 
 def _reason(facts: Facts, holder: Who, depth: int) -> tuple[Link, ...]:
-    """Returns what the holder does meanwhile, if it is followed."""
+    """Returns a link that says in which part of the split the holder spends most of its time; none if that is
+    not known."""
     work = facts.work_of(holder.pid)
     if work is None or not work.total_ns:
         return ()
@@ -110,7 +112,8 @@ def interpreter(facts: Facts, loss: Loss) -> Description:
 
 
 def _holders_of_interpreter(facts: Facts, pid: int) -> list[tuple[str, float]]:
-    """Returns the threads of a process that gave up the lock for others, each with its share."""
+    """Returns the threads of a process that most often gave up the interpreter lock for others: a text for
+    each, and its share of these hand-overs."""
     gave: dict[int, int] = {}
     for wait in facts.window.evidence.threads.waits:
         calls = wait.operation != HOST_WORK

@@ -27,31 +27,33 @@ class Loss:
     victim: Who
     ns: float = 0.0
     effects: dict[RowKey, float] = field(default_factory=lambda: defaultdict(float))
-    """Rows in which it was lost."""
+    """The lost ns by row."""
     parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Parts of their split in which it was lost."""
+    """The lost ns by part of the rows' split."""
     paths: dict[tuple[Who, ...], float] = field(default_factory=lambda: defaultdict(float))
-    """Workers for which the process waited, the nearest one first; empty if it waited itself."""
+    """The lost ns by path: the workers for which the process waited, the nearest one first. The path is empty
+    if the process itself lost the time."""
     last_parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Parts of the split of the last of these workers, or else of the victim. Of time in which it was
-    stopped, the way, one of ``model.thread_evidence.HELD_BACK``."""
+    """The lost ns by part of the split of the last worker on the path or, if the path is empty, of the
+    victim. If that thread was stopped, the key is the way in which it was stopped, one of
+    ``model.thread_evidence.HELD_BACK``."""
     culprits: dict[Who, float] = field(default_factory=lambda: defaultdict(float))
-    """Culprits that took it, as far as they are known; in a chain that is followed, by what they took over
-    time (`diagnosis.blame`)."""
+    """The lost ns by culprit, as far as culprits are known. In a chain that is followed, the loss is divided
+    by what the culprits took over time (`diagnosis.blame`)."""
     first: Who | None = None
     """The culprit that the chain named first until now."""
     sure_ns: float = 0.0
-    """Part of it that is directly measured. A caller waits for one result of a worker, but only the sum over
-    all results of the worker is known."""
+    """The lost ns that are measured directly. The rest is inferred: a caller waits for one result of a
+    worker, but how a worker spends its time is known only as a sum over all its results."""
 
     @property
     def sure(self) -> float:
-        """Returns the part of it that is directly measured, 0 to 1."""
+        """Returns the part of the loss that is measured directly, 0 to 1."""
         return min(self.sure_ns / self.ns, 1.0) if self.ns else 0.0
 
     @property
     def path(self) -> tuple[Who, ...]:
-        """Returns the workers through which most of it was lost."""
+        """Returns the path of workers through which most time was lost."""
         return max(self.paths, key=lambda path: self.paths[path], default=())
 
     @property
@@ -66,13 +68,14 @@ class Loss:
 
 
 class Wait(NamedTuple):
-    """Origin of lost time."""
+    """A wait in which time was lost: the row, the part of its split, and the workers for which the caller
+    waited."""
 
     effect: RowKey
     part: str
     path: tuple[Who, ...] = ()
     sure: float = 1.0
-    """Part of the time of the workers on the path that was spent in the same way."""
+    """Part of the workers' time that was spent in the way to which the wait is attributed, 0 to 1."""
     threads: tuple[ThreadId, ...] = ()
     """The threads of the path."""
 

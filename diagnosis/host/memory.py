@@ -7,20 +7,21 @@ from typing import Final
 from stalltop.diagnosis.facts import Facts
 
 PAGE_BYTES: Final = 4096
-"""Page size. Linux kernels with larger pages count refaults of those, which are then underestimated."""
+"""Assumed page size, bytes. A Linux kernel with larger pages counts refaults of larger pages, so what is read
+back is then underestimated."""
 READ_BACK: Final = 0.5
-"""Part of what a tenant reads from disks that it had read shortly before, from which on its memory is too
-small."""
+"""If at least this part of what a tenant reads from disks had been dropped from its memory shortly before,
+its memory is too small."""
 RECLAIM_OF_WAIT: Final = 0.25
-"""Part of a wait that direct reclaim takes, from which on it is the cause."""
+"""If direct reclaim takes at least this part of the waits of a process, it is their cause."""
 AT_LIMIT: Final = 0.95
-"""Used part of a cgroup's limit above which it has to free memory for what it reads next: page cache is
-included."""
+"""Used part of a cgroup's memory limit from which on the Linux kernel has to free memory of the cgroup before
+it can read more: page cache counts into the limit."""
 MOST_USERS: Final = 3
 """Maximum number of users of the host's memory that are named."""
 FAULTS_A_SECOND: Final = 20.0
-"""Major faults per second from which on they matter: each waits for the disk, and a program that starts has a
-few."""
+"""Least number of major faults per second that matter: each waits for the disk, and a program that starts has
+a few."""
 
 
 def at_limit(facts: Facts, tenant: str) -> bool:
@@ -32,11 +33,12 @@ def at_limit(facts: Facts, tenant: str) -> bool:
 
 
 def thrashes(facts: Facts, tenant: str, pid: int) -> bool:
-    """Returns whether the memory limit of a tenant is why ``pid`` waits for disks or memory: it is at the
-    limit and reclaims, and either what was dropped is read back, or reclaim takes as long as the waits.
+    """Returns whether the memory limit of a tenant is why ``pid`` waits for disks or memory. It is if the
+    tenant is at the limit and reclaims, and either pages that were dropped are read back, or reclaim takes a
+    large part of the waits.
 
     A full limit and some reclaim alone are no evidence: page cache fills every limit, and a program that
-    reads more than that reclaims all the time at no cost.
+    reads more files than the limit holds reclaims all the time at no cost.
     """
     use = facts.use(tenant)
     if use is None or use.reclaims <= 0 or not at_limit(facts, tenant):

@@ -45,7 +45,7 @@ def retransmits(facts: Facts, loss: Loss) -> Description:
 
 UNKNOWN: Final = (
     "which interface and which peer: segments are counted by process",
-    "RDMA traffic passes the host's TCP by and is not seen",
+    "RDMA traffic bypasses the host's TCP and is not seen",
 )
 """What is not known of connections that lose segments."""
 

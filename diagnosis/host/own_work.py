@@ -24,7 +24,7 @@ CAUSES: Final = (
 )
 
 BOUND_SHARE: Final = 0.5
-"""Part of its time that a program computes between its calls."""
+"""Least part of its time that a program computes between its calls if its own computing limits it."""
 BUSY_DEVICE_PERCENT: Final = 80.0
 """Utilization from which on a device does not wait for the program."""
 
@@ -86,7 +86,7 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
         ),
         fixes=(
             Fix(
-                "see what it computes (perf top -p for what is no Python)",
+                "see what it computes (perf top -p for code that is not Python)",
                 f"py-spy top --pid {usage.pid}",
                 look=True,
             ),
@@ -110,8 +110,8 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
 
 
 def _turns_ns(facts: Facts, pid: int) -> int:
-    """Returns the time in which one of its threads waited between its calls for another one of them, ns: they
-    take turns."""
+    """Returns the time in which threads of a process waited between their calls for other threads of the same
+    process, ns: such threads take turns."""
     return sum(
         charge.ns
         for charge in facts.charges_of(pid)

@@ -1,4 +1,5 @@
-"""Finds the children that a caller polls: it sleeps briefly, looks whether they are done, sleeps again."""
+"""Finds the children that a caller polls: the caller sleeps briefly, looks whether they are done, and sleeps
+again."""
 
 from __future__ import annotations
 
@@ -12,10 +13,11 @@ from stalltop.diagnosis.host.threads import Edge
 LONGEST_NAP_NS: Final = 20_000_000
 """Mean length of sleeps up to which a caller polls: joblib's interval is 10 ms, others are shorter."""
 BUSY_CHILD: Final = 0.5
-"""Part of its time from which on a child computes, on a host where it has to share CPUs."""
+"""Part of the time that a child has to have a CPU to count as computing: on a busy host it has to share
+CPUs."""
 SURE: Final = 0.8
-"""Part that is sure of sleeps beside a child that computes all the time: that the caller waits for it is not
-seen."""
+"""The value of ``Wait.sure`` for sleeps beside a child that computes all the time: that the caller waits for
+this child is not seen."""
 
 
 def children(facts: Facts, pid: int, sleeps: Iterable[Edge]) -> dict[Who, float]:

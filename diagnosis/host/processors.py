@@ -8,15 +8,16 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.model.cpu_list import cpus_of
 
 THROTTLED_PERIODS: Final = 0.1
-"""Part of the quota's periods in which it ran out, below which that is no pattern."""
+"""Least part of its periods in which a quota has to run out to count as a cause."""
 BUSY_PERCENT: Final = 50.0
-"""Load of CPUs below which they are waited for only in short bursts, so that more CPUs would hardly help. The
-waits themselves are measured; two threads that wait for a device between steps leave their CPU idle for a
-third of the time."""
+"""Mean load of the CPUs that a process may use below which it waits for them only in short bursts, so that
+more CPUs would hardly help, percent. The limit is low because the waits themselves are measured, and because
+two threads that wait for a device between steps leave their CPU idle for a third of the time."""
 IDLE_PERCENT: Final = 70.0
-"""Load of a CPU below which it has room for one more thread."""
+"""Load of a CPU below which it has room for one more thread, percent."""
 LESS_BUSY_PERCENT: Final = 25.0
-"""Another CPU must be less busy by this than those that are waited for: noise makes smaller differences."""
+"""A CPU has room only if its load is lower by at least this than the mean load of the CPUs that the process
+may use, in percent points: noise makes smaller differences."""
 
 
 def cpuset_of(facts: Facts, tenant: str) -> frozenset[int]:
@@ -32,7 +33,8 @@ def cpus_for(facts: Facts, tenant: str) -> int:
 
 
 def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
-    """Returns CPUs with room that ``pid`` may not use, if those that it may use are busy; none otherwise."""
+    """Returns the CPUs with room that ``pid`` may not use, if the CPUs that it may use are busy; otherwise an
+    empty set."""
     process, system = facts.process(pid), facts.window.system
     if process is None or system is None or not system.cpu_each_percent:
         return frozenset()
@@ -46,7 +48,8 @@ def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
 
 
 def throttled_ns(facts: Facts, tenant: str) -> float:
-    """Returns for how many ns of the window the tenant's CPU quota stopped it; 0 if in few periods only."""
+    """Returns for how many ns of the window the tenant's CPU quota stopped it; 0 if it did so in few of its
+    periods."""
     use = facts.use(tenant)
     if use is None or use.throttled_ns <= 0 or not use.throttled_periods:
         return 0.0

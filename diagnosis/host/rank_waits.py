@@ -1,4 +1,4 @@
-"""Attributes waits of ranks of a job for each other: to the one that is late."""
+"""Attributes the waits of a job's ranks for each other to the rank that is late."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ CAUSE: Final = "late_rank"
 
 
 class RankWaits:
-    """Waits of ranks of one window. They are attributed together: while two ranks exchange data, and because
-    their steps vary, each waits for the other for about as long. Only the rest shows which one is late."""
+    """Waits of ranks for each other in one window. They are attributed together: two ranks that exchange data
+    wait for each other for about as long, because their steps vary. Only the difference of both waits shows
+    which rank is late."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._waits: defaultdict[tuple[int, int], list[tuple[Wait, str, float]]] = defaultdict(list)
-        """By PIDs of the rank that waits and of the other one: the waits, in which part of the other's time,
-        ns."""
+        """By the PIDs of the rank that waits and of the rank for which it waits: each wait, the part of the
+        split in which the latter spent the time, and the ns."""
 
     def add(self, wait: Wait, part: str, ns: float) -> None:
-        """Adds a wait for the last process on its path, which spent ``ns`` in ``part``."""
+        """Adds ``ns`` of a wait for the last process on the path of ``wait``, which spent this time in
+        ``part``."""
         self._waits[wait.victim.pid, wait.path[-1].pid].append((wait, part, ns))
 
     def settle(self) -> None:

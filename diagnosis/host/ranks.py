@@ -1,4 +1,5 @@
-"""Describes waits for another rank of a job, which exchanges data with this one by the CPU (gloo, MPI)."""
+"""Describes waits for another rank of a job, with which the rank exchanges data through the CPU (gloo,
+MPI)."""
 
 from __future__ import annotations
 
@@ -28,14 +29,15 @@ def late(facts: Facts, loss: Loss) -> Description:
         links=tuple(blamed(facts, loss, f"comes late; meanwhile it {doing}", culprits, len(loss.path) + 2)),
         fixes=(
             Fix(
-                f"see the problems of {other.process} (pid {other.pid}) itself: what holds it up holds up all"
+                f"see the problems of {other.process} (pid {other.pid}) itself: what delays it delays all "
+                "ranks"
             ),
             Fix(
                 "give all ranks the same work: equal shards, batch sizes and lengths (DistributedSampler, "
                 "bucketing by length)"
             ),
             Fix(
-                f"see what {other.process} does (perf top -p for what is no Python)",
+                f"see what {other.process} does (perf top -p for code that is not Python)",
                 f"py-spy top --pid {other.pid}",
                 look=True,
             ),

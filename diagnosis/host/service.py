@@ -19,10 +19,11 @@ from stalltop.model.thread_evidence import Server
 SURE: Final = 0.9
 """Confidence that the server is the reason, before ``Loss.sure``: its threads are seen to end the waits."""
 SURE_ELSEWHERE: Final = 0.6
-"""The same of a server of another host: only the connections of the process are known."""
+"""Confidence that a server of another host is the reason, before ``Loss.sure``: only the connections of the
+process are known."""
 
 _ASK_LESS: Final = Fix(
-    "ask for less and ahead: cache answers, put several requests into one, ask before they are needed"
+    "ask for less and ahead: cache answers, put several requests into one, ask before answers are needed"
 )
 
 
@@ -46,7 +47,7 @@ def _here(facts: Facts, loss: Loss) -> Description:
             ),
             _ASK_LESS,
             Fix(
-                f"see what {server.process} does (perf top -p for what is no Python)",
+                f"see what {server.process} does (perf top -p for code that is not Python)",
                 f"py-spy top --pid {server.pid}",
                 look=True,
             ),

@@ -7,8 +7,8 @@ from typing import Final
 from stalltop.diagnosis.facts import Facts
 
 RETRANSMITS_A_SECOND: Final = 2.0
-"""Retransmits per second that are noticeable: one lost segment costs a timer of 200 ms or more if no others
-follow it."""
+"""Least rate of retransmits that is noticeable, per second: a lost segment that no others follow is sent
+again only after a timer of 200 ms or more."""
 
 
 def loses_segments(facts: Facts, pid: int) -> bool:

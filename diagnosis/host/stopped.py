@@ -20,9 +20,9 @@ _WORDS: Final = {
     TRACED: ("is stopped by a debugger", "traces it"),
     FROZEN: ("is frozen", "freezes it"),
 }
-"""What happens to it and what the culprit does, by the way in which it is stopped."""
+"""For each way in which threads are stopped: what happens to the program, and what the culprit does."""
 _TERMINAL: Final = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
-"""Signals that a terminal sends: for Ctrl-Z, and to programs in the background that use it."""
+"""Signals that a terminal sends: on Ctrl-Z, and to background programs that read from it or write to it."""
 
 
 def stopped(facts: Facts, loss: Loss) -> Description:
@@ -77,7 +77,9 @@ def _fixes(facts: Facts, kind: str, who: Who, by: Who | None, sent: str) -> list
     elif kind == TRACED:
         if by is not None:
             fixes.append(Fix(f"end {by.process}: the program goes on then", f"kill {by.pid}"))
-        fixes.append(Fix("look without stopping it: py-spy --nonblocking, perf, or eBPF instead of ptrace"))
+        fixes.append(
+            Fix("examine it without stopping it: py-spy --nonblocking, perf, or eBPF instead of ptrace")
+        )
     else:
         thaw = commands.thaw(facts, who.tenant)
         fixes.append(Fix(f"let {facts.name(who.tenant)} go on" + (f": {thaw}" if thaw else ""), thaw))

@@ -1,7 +1,6 @@
 """Shows the waits and the work of threads to the rule that follows waits to their cause.
 
-Where a window has no evidence by thread (one that was made up, for example), each process stands for one
-thread.
+If a window has no evidence by thread, such as one from a recording, each process stands for one thread.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ interval is 5 ms (sys.getswitchinterval), and timers are late by up to some ms o
 
 
 class Edge(NamedTuple):
-    """Waits of one thread that one thread ended."""
+    """Waits of one thread that are of one kind and were ended by one other thread, the waker."""
 
     kind: str
-    """What it waited for, as in ``ThreadWait``."""
+    """What the thread waited for, as in ``ThreadWait``."""
     waker: ThreadId
     ns: float
     times: float
@@ -44,7 +43,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a thread did."""
+    """How a thread spent its time."""
 
     split_ns: Mapping[str, float]
     total_ns: float
@@ -90,7 +89,7 @@ class ThreadGraph:
         return (thread.pid, thread.tid) in self._callers
 
     def asks(self, client: int, server: int) -> bool:
-        """Returns whether a process has a connection to another one as a client to a server."""
+        """Returns whether process ``client`` has a connection to process ``server`` as a client."""
         return (client, server) in self._asks
 
     def asks_elsewhere(self, pid: int) -> bool:
@@ -98,12 +97,12 @@ class ThreadGraph:
         return bool(self._servers.get(pid))
 
     def stop_of(self, pid: int, kind: str) -> Stop | None:
-        """Returns what is known of a process that was stopped in a way."""
+        """Returns what is known of a process that was stopped in the way ``kind``; None if nothing is."""
         return next((stop for stop in self.stops if (stop.pid, stop.kind) == (pid, kind)), None)
 
     def are_ranks(self, one: int, other: int) -> bool:
-        """Returns whether two processes are ranks of one job: they run the same command and make calls. A
-        worker may do so, too, but is a child of the other."""
+        """Returns whether two processes are ranks of one job: they run the same command and make calls, and
+        neither is the parent of the other. A child may be a worker that was forked from its parent."""
         line = self._commands.get(one)
         if line is None or line != self._commands.get(other):
             return False
@@ -113,14 +112,15 @@ class ThreadGraph:
         return not {one, other} & {use.parent_pid for use in uses if use is not None}
 
     def is_local(self, pid: int) -> bool:
-        """Returns whether a process is known to receive data of this host only."""
+        """Returns whether a process is known to receive data only from this host."""
         return pid in self._local
 
     def of_row(
         self, pid: int, layer: str, operation: str, part: str, most_ns: float = math.inf
     ) -> list[Edge]:
-        """Returns the waits of the threads of ``pid`` in one operation and one part of its split. Leaves out
-        threads that waited for longer than ``most_ns``, which the row has of all: their gap is still open."""
+        """Returns the waits of the threads of ``pid`` in one operation and one part of its split. ``most_ns``
+        is the time that the row has for all threads. A thread that waited for longer is left out, unless all
+        did: its gap is still open, and not in the row yet."""
         threads = self._edges(self._of_row.get((pid, layer, operation), ()), part)
         fit = [edges for edges in threads if sum(edge.ns for edge in edges) <= most_ns]
         return [edge for edges in fit or threads for edge in edges]
@@ -140,7 +140,8 @@ class ThreadGraph:
         )
 
     def _edges(self, waits: Iterable[ThreadWait], part: str) -> list[list[Edge]]:
-        """Returns the waits in one part of the split by thread, and by who ended them."""
+        """Returns for each thread its waits in one part of the split, summed by kind and by the thread that
+        ended them."""
         sums: defaultdict[ThreadId, dict[tuple[str, ThreadId], tuple[int, int]]] = defaultdict(dict)
         for wait in waits:
             if wait.part == part:
@@ -153,9 +154,10 @@ class ThreadGraph:
         ]
 
     def _without_limits(self, pid: int, edges: list[Edge]) -> list[Edge]:
-        """Returns the waits of one thread, with those that ran into a time limit added to the others: it then
-        waited again, until a thread ended that. A wait for data that nobody ended is one of these if no data
-        come from other hosts."""
+        """Returns the waits of one thread, in which waits that ended with a time limit are added to the waits
+        that other threads ended: after a time limit the thread waited again, until another thread ended the
+        wait. A wait for data that no thread ended counts as a wait with a time limit if the process receives
+        no data from other hosts."""
         limits: list[Edge] = []
         others: list[Edge] = []
         for edge in edges:
@@ -169,7 +171,8 @@ class ThreadGraph:
         return [edge._replace(ns=edge.ns * factor) if edge.waker.pid else edge for edge in others]
 
     def work_of(self, thread: ThreadId) -> Work | None:
-        """Returns what a thread did, at most for the length of the window; None if it is not followed."""
+        """Returns how a thread spent its time, scaled down to the length of the window if it is longer; None
+        if the thread is not followed."""
         work = self._works.get((thread.pid, thread.tid))
         total_ns = sum(work.split_ns) if work is not None else 0
         if work is None or not total_ns:
@@ -186,7 +189,8 @@ def _by_process(facts: Facts) -> ThreadEvidence:
             charge.layer,
             charge.operation,
             charge.kind,
-            # A thread of the same process may hold a lock as well as hand something over.
+            # A thread of the same process may have held a lock or handed something over; without evidence by
+            # thread, the latter is assumed.
             HAND_OVER if charge.kind == "lock" and charge.culprit_pid == charge.pid else charge.kind,
             ThreadId(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process, 0),
             charge.ns,

@@ -15,11 +15,11 @@ from stalltop.model.chain import Fix
 UNSURE: Final = 0.25
 """Confidence: only that the program waits longer than usual is measured."""
 _WHO: Final = {
-    "network": "who sends so late: packets of other hosts, and RDMA, are nobody's here",
-    "process": "who ends these waits so late: nobody that is followed, or one that waits itself",
-    "lock": "who ends these waits so late: nobody that is followed",
-    "memory": "why: no reclaim and few major faults were counted",
-    "other": "what the kernel does meanwhile: it is none of the other parts of the split",
+    "network": "who sends so late: stalltop sees neither other hosts nor RDMA",
+    "process": "who ends these waits so late: a thread that is not followed, or waits itself",
+    "lock": "who ends these waits so late: a thread that is not followed",
+    "memory": "why it waits for memory: no reclaim and few major faults were counted",
+    "other": "what the Linux kernel does meanwhile: the wait belongs to no other part of the split",
 }
 """What is not known, by the part of the split with the lost time."""
 
@@ -28,7 +28,9 @@ def unexplained(facts: Facts, loss: Loss) -> Description:
     """Describes a program that is usually busy all the time, and now waits for no measured reason."""
     who = loss.victim
     part = max(loss.parts, key=lambda name: loss.parts[name])
-    fixes = [Fix("see where it stands (py-spy for Python)", f"py-spy dump -p {who.pid}", look=True)]
+    fixes = [
+        Fix(f"see where {who.process} stands (py-spy for Python)", f"py-spy dump -p {who.pid}", look=True)
+    ]
     if part == "network":
         text = "see its connections, and which of them have nothing to read (Recv-Q)"
         fixes.insert(0, Fix(text, commands.in_network_of(who.pid, "ss -tinp state established"), look=True))

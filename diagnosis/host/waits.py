@@ -1,4 +1,5 @@
-"""Reports time that callers lose on the host: follows waits to their roots, and describes these."""
+"""Reports time that callers lose on the host: follows waits to their root causes, and describes these
+causes."""
 
 from __future__ import annotations
 
@@ -28,18 +29,22 @@ from stalltop.diagnosis.host.wording import effect, mechanisms, row_of, worst
 from stalltop.diagnosis.suspicion import Suspicion
 
 LEAST_SHARE: Final = 0.1
-"""Least part of its time that a process loses before that is reported soon."""
+"""Least part of its time that a process has to lose for the loss to be reported without waiting whether it
+lasts."""
 LEAST_SHARE_OF_LASTING: Final = 0.06
-"""The same if the loss lasts: tenants of a busy, healthy host wait for each other for some hundredths of
-their time, and for more now and then. A loss that varies around ``LEAST_SHARE`` stays reported."""
+"""Least part of its time that a process has to lose for a lasting loss to be reported: tenants of a busy,
+healthy host wait for each other for some hundredths of their time, and for more now and then. A loss that
+varies around ``LEAST_SHARE`` stays reported."""
 LEAST_SHARE_OF_CERTAIN: Final = 0.02
-"""The same for causes that are ``certain``."""
+"""Least part of its time that a process has to lose through a cause that is ``certain`` for the loss to be
+reported without waiting whether it lasts."""
 LEAST_SHARE_OF_SLOW: Final = 0.02
-"""The same if the row that loses most is slower by ``SLOW``: rare, long waits hurt latency."""
+"""Least part of its time that a process has to lose for the loss to be reported without waiting whether it
+lasts, if the row that loses most is slower by ``SLOW``: rare, long waits hurt latency."""
 SLOW: Final = 3.0
-"""Ratio of the present p99 to its baseline."""
+"""Least ratio of a row's p99 to its baseline for the row to count as slower."""
 SLOW_CALLS: Final = 100
-"""Number of calls from which on a p99 is more than the longest one of them."""
+"""Least number of calls of a row whose p99 is judged: with fewer calls, the p99 is just the longest call."""
 
 _MODULES: Final = (
     cpu,
@@ -74,7 +79,8 @@ def waits(facts: Facts) -> Iterator[Suspicion]:
 
 
 def _remember(facts: Facts, loss: Loss) -> Mapping[Who, float]:
-    """Divides the loss of the window among its culprits by what they took over time, which it returns."""
+    """Divides ``loss`` among its culprits by what they took over time. Returns what each of them took over
+    time."""
     now = dict(HOST_CAUSES[loss.cause].culprits(facts, loss))
     before = facts.blame(loss.cause, loss.victim.tenant)
     loss.first = before.first
@@ -88,7 +94,7 @@ def _remember(facts: Facts, loss: Loss) -> Mapping[Who, float]:
 
 
 def _share(facts: Facts, loss: Loss) -> float:
-    """Returns the part of its time that the victim loses."""
+    """Returns the part of the victim's time that is lost."""
     return min(loss.ns / facts.wall_ns(loss.victim.pid), 1.0)
 
 

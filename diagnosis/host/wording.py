@@ -1,4 +1,4 @@
-"""Words the parts of a chain that all host causes share: the effect, where its time went, and through which
+"""Writes the parts of a chain that all host causes share: the effect, where the time went, and through which
 processes."""
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ OUTSIDE: Final = "process:"
 ENDED: Final = "process:ended"
 """Tenant of processes that had ended before anything was known of them."""
 MOST_CULPRITS: Final = 3
-"""Maximum number of culprits named in one chain; the rest are told as one."""
+"""Maximum number of culprits named in one chain; the rest are summed up in one link."""
 SMALLEST_SHARE: Final = 0.05
 """Part of the loss below which a culprit is not named, except the first one."""
 LEAST_TOLD: Final = 0.005
-"""Part of the loss below which the rest of the culprits is not told: shares are shown in whole percents."""
+"""Part of the loss below which the culprits that are not named are not mentioned: shares are shown in whole
+percents."""
 
 INTERRUPTED: Final = "interrupted"
 """A part of ``running``: time in which interrupts had the CPU of a thread."""
@@ -45,7 +46,7 @@ WAITS: Final = {
     TRACED: "is stopped by a debugger",
     FROZEN: "is frozen with its cgroup",
 }
-"""What a thread does in a part of its split, or in a way of being stopped."""
+"""What a thread does, by the part of its split, or by the way in which it is stopped."""
 
 
 _SINGULAR: Final = {OTHERS: "the rest"}
@@ -119,7 +120,8 @@ def by_tenant(culprits: Mapping[Who, float], first: Who | None) -> list[str]:
     tenant of ``first`` stays first until another one took clearly more.
 
     Processes outside containers are grouped only by their name, so such a group counts as much as its largest
-    process. Otherwise many unrelated processes would, by turns, precede one that took more.
+    process. Otherwise a group of many unrelated processes could precede a process that took more than any of
+    them.
     """
     taken: dict[str, float] = {}
     for who, ns in culprits.items():
@@ -142,7 +144,7 @@ def ranked(culprits: Mapping[Who, float], total: float, first: Who | None = None
     def order(item: tuple[Who, float]) -> tuple[int, bool, float, Who]:
         who, ns = item
         stays = STAYS_FIRST if first is not None and _as_before(who) == first else 1.0
-        # Sums of small culprits come after those with a name.
+        # The sum of small culprits comes after culprits with a name.
         return place[who.tenant], who.process in _SINGULAR, -stays * ns, who
 
     known = {who: ns for who, ns in culprits.items() if who.tenant or who.process not in _SINGULAR}
@@ -164,14 +166,16 @@ def members(culprits: Mapping[Who, float], whole: Who) -> list[Who]:
 
 
 def main_process(taken: Mapping[Who, float], culprits: Sequence[tuple[Who, float]]) -> Who:
-    """Returns the process that the first of ``culprits`` stands for: of several the one that took most."""
+    """Returns the process behind the first entry of ``culprits``. If that entry sums several processes,
+    returns the one that took most."""
     whole = culprits[0][0]
     return whole if whole.pid else next(iter(members(taken, whole)), whole)
 
 
 def _swarms(culprits: Mapping[Who, float], first: Who | None) -> dict[Who, float]:
-    """Returns ``culprits``, with more than ``MOST_CULPRITS`` of one name and tenant summed into one; also
-    fewer, if they were summed until now. Those that ended (process id 0) are added to the others."""
+    """Returns ``culprits`` with processes of one name and tenant summed into one culprit, if there are more
+    than ``MOST_CULPRITS`` of them, or at least two that were summed until now. What processes took that have
+    ended (process id 0) is added to the others of their name."""
     same: dict[tuple[str, str], list[Who]] = {}
     for who in culprits:
         same.setdefault((who.tenant, who.process), []).append(who)
@@ -192,7 +196,7 @@ def _swarms(culprits: Mapping[Who, float], first: Who | None) -> dict[Who, float
 def blamed(
     facts: Facts, loss: Loss, verb: str, culprits: Sequence[tuple[Who, float]], depth: int
 ) -> list[Link]:
-    """Returns links that name the culprits, and one for all others."""
+    """Returns links that name the culprits, and one link for all other culprits together."""
     links = [
         link_of(
             who,
@@ -216,7 +220,7 @@ def untold(
     taken: Mapping[Who, float], culprits: Sequence[tuple[Who, float]], total: float
 ) -> tuple[str, float]:
     """Returns the text for the culprits of a loss of ``total`` that are not named, and what they took.
-    Returns ('', 0) if that is too little."""
+    Returns ('', 0) if they took too little to be mentioned."""
     amount = sum(taken.values()) - sum(ns for _, ns in culprits)
     if amount < LEAST_TOLD * total:
         return "", 0.0

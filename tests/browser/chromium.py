@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 
 DEADLINE = 120.0
-"""Seconds that a wait may take: machines may be slow and without graphics."""
+"""Longest time to wait for the browser, s: the test machine may be slow and have no graphics processor."""
 PROGRAM = os.environ.get("STALLTOP_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 """The browser's program; None if none is installed."""
 
@@ -34,7 +34,8 @@ class BrowserPage:
         self.complaints: list[str] = []
         """Exceptions of the page's scripts, and messages in the browser's log."""
         self.received = b""
-        """The binary data from WebSockets, which is the output to the terminal of the page."""
+        """Binary data that the page received over WebSockets: the output of stalltop to the terminal in the
+        page."""
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:

@@ -53,7 +53,8 @@ async def test_a_browser_shows_the_screen_handles_keys_and_stores_files(tmp_path
         await picture(page, "screen")
         own = address.partition("?")[0]
         assert await page.ask("location.href") == own
-        # The page requests nothing from elsewhere, and its own policy refuses nothing of it.
+        # The page requests nothing from other hosts, and its Content Security Policy refuses nothing that it
+        # needs.
         host = own.removeprefix("http:")
         assert all(one.partition(":")[2].startswith(host) for one in page.requests), page.requests
         assert not [one for one in page.complaints if "Content Security Policy" in one or "Refused" in one]
@@ -65,7 +66,7 @@ async def test_a_browser_shows_the_screen_handles_keys_and_stores_files(tmp_path
         await shows(page, "By container")
         await picture(page, "help")
         await page.press("Escape", code=27)
-        await shows(page, "SIMULATED")  # wait, since Esc and a letter at once mean Alt and the letter
+        await shows(page, "SIMULATED")  # a letter right after Esc would be read as Alt and the letter
         await page.press("w", "w")
         await shows(page, "the browser stores it")
         await page.press("Enter", "\r", code=13)

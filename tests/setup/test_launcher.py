@@ -1,4 +1,5 @@
-"""Tests the set-up of ./stalltop with a stand-in interpreter: when it runs, and after interruptions."""
+"""Tests when ./stalltop sets up its environment, with which Python, and that an interrupted set-up is
+repaired. A stand-in replaces the interpreter."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ class Checkout:
 
     def popen(self, *arguments: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         def prepare() -> None:
-            # A shell that runs the tests in the background makes them, and all they start, ignore SIGINT.
+            # If a shell runs the tests in the background, the tests and all programs that they start ignore
+            # SIGINT.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             if before is not None:
                 before()
@@ -205,7 +207,8 @@ def test_two_first_starts_at_once_set_up_once(checkout: Checkout) -> None:
 
 
 class Pythons:
-    """The interpreters of a system: its own, others beside it, and others in PATH. All are the stand-in."""
+    """The interpreters of a system: its own, others in the same folder, and others in PATH. All are copies of
+    the stand-in."""
 
     def __init__(self, checkout: Checkout) -> None:
         self.checkout = checkout
@@ -222,7 +225,8 @@ class Pythons:
         (self.system / "python3").symlink_to(f"python{version}")
 
     def start(self, **variables: str) -> subprocess.CompletedProcess[str]:
-        # PATH has neither this machine's Python nor apt or dnf, so that root makes no difference.
+        # PATH has neither this machine's Python nor apt or dnf, so the launcher cannot install packages even
+        # as root.
         for name in TOOLS:
             found = shutil.which(name)
             assert found
@@ -241,7 +245,7 @@ class Pythons:
 
     @property
     def used(self) -> str:
-        """The interpreter that made the environment, as its stamp says."""
+        """The interpreter that made the environment, as the stamp file in the environment says."""
         stamp = (self.checkout.folder / ".venv/run.ready").read_text()
         return str(Path(stamp.split()[0]).relative_to(self.checkout.folder.parent))
 
@@ -270,7 +274,7 @@ def test_beside_an_old_system_python_the_newest_is_used_without_system_packages(
     assert pythons.start().returncode == 0
     assert pythons.used == "system/python3.12"
     assert "--system-site-packages" not in pythons.checkout.flag("venv").read_text()
-    pythons.start()  # finds it again and makes no new environment
+    pythons.start()  # the second start finds the same Python and makes no new environment
     assert pythons.checkout.uses() == ["pip", "run check", "run check"]
 
 
@@ -323,7 +327,8 @@ def test_with_old_pythons_only_it_says_what_to_install(pythons: Pythons, manager
     assert pythons.checkout.uses() == []
 
 
-# Replace the real programs after an interrupted apt: installing fails until dpkg has configured everything.
+# Stand-ins for programs of a system on which apt was interrupted: installing fails until dpkg has configured
+# everything.
 PACKAGES = {
     "id": "echo 0",
     "dpkg": 'echo "dpkg $*" >>LOG; touch LOG.ended',
@@ -374,7 +379,8 @@ def as_nobody() -> None:
 class TestWithoutRoot:
     @pytest.fixture
     def theirs(self, tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-        # Other users may read this folder: the checkout belongs to root, the data folder and log to nobody.
+        # The user nobody must be able to enter this folder: the checkout belongs to root, the folder with the
+        # data and the log to nobody.
         folder = tmp_path_factory.mktemp("theirs")
         for parent in (folder, *folder.parents):
             if parent.stat().st_uid == os.geteuid() and str(parent).startswith("/tmp/"):

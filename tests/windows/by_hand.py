@@ -107,7 +107,8 @@ def window(
 
 
 def row_table(rows_: Rows) -> dict[RowKey, tuple[object, ...]]:
-    """Returns every count of every row by key; equal if and only if the rows are."""
+    """Returns every count of every row by key. Two tables are equal if and only if their rows are, in any
+    order."""
     dense = rows_.histograms.dense()
     return {
         key_: (
@@ -124,7 +125,7 @@ def row_table(rows_: Rows) -> dict[RowKey, tuple[object, ...]]:
 
 
 def same_window(one: Window, other: Window) -> None:
-    """Checks that both are equal in every field, with their rows in the same order."""
+    """Checks that ``one`` and ``other`` are equal in every field, with their rows in the same order."""
     assert one.rows.keys == other.rows.keys
     assert row_table(one.rows) == row_table(other.rows)
     for field in fields(Window):
@@ -133,7 +134,7 @@ def same_window(one: Window, other: Window) -> None:
 
 
 def evidence_table(evidence: Evidence) -> tuple[object, ...]:
-    """Returns all of ``evidence`` in a fixed order; equal if and only if the evidence is."""
+    """Returns all of ``evidence`` in a fixed order. Two tables are equal if and only if their evidence is."""
     lists = [
         records if name == "events" else sorted(records, key=repr)
         for name in RECORDS

@@ -220,8 +220,8 @@ _PLACES: tuple[tuple[tuple[int, str, str], ...], ...] = (
     ((0, "GPU-B", ""), (0, "GPU-A", "")),
     (),
 )
-"""Sets of devices that a host may have: index, UUID, and the UUID of a MIG device. A second one of an index
-is lost."""
+"""Sets of devices that a host may have: index, UUID, and the UUID of a MIG device. If two devices of a set
+have the same index, the second one is lost."""
 
 
 @st.composite
@@ -235,7 +235,8 @@ def sequences_of_moving_devices(draw: st.DrawFn, most: int = 8) -> list[Window]:
 
 
 def _with_devices(part: Window, places: tuple[tuple[int, str, str], ...], seed: int) -> Window:
-    """``part`` with these devices; calls on other devices ran on an unknown one."""
+    """Returns ``part`` with the devices of ``places``. Calls on devices that are not among these are counted
+    on an unknown device."""
     random = Random(seed)
     indexes: set[int] = set()
     found = []

@@ -37,7 +37,7 @@ class Spent(NamedTuple):
     longest_ms: float | None = None
     """Length of the slowest calls; None if all calls take equally long."""
     slow_calls: int = 1
-    """How many calls have this length."""
+    """Number of calls that take ``longest_ms``."""
 
 
 def row(
@@ -56,8 +56,8 @@ def row(
     device: str = "",
     **split_ms: float,
 ) -> Spent:
-    """Returns a row of ``calls`` calls that took ``split_ms`` and ``spent_ms``. The operation's name gives
-    the layer."""
+    """Returns a row of ``calls`` calls that together took ``split_ms`` and ``spent_ms``. If no ``layer`` is
+    given, the operation's name decides it."""
     if not layer:
         host = operation in (HOST_GAP, HOST_WORK)
         layer = HOST_LAYER if host else "nccl" if operation.startswith("nccl") else "driver"
@@ -80,7 +80,7 @@ def charge(
     culprit_process: str = "stress",
     times: int = 10,
 ) -> Charge:
-    """Charges ``ms`` of one process's operation to process ``culprit``."""
+    """Returns a charge of ``ms`` of one process's operation to process ``culprit``."""
     layer = row(operation).key.layer
     return Charge(
         *(tenant, pid, process, layer, operation, kind),

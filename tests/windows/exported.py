@@ -1,4 +1,5 @@
-"""Makes windows to export: consecutive ones with a gap, and one with hostile names."""
+"""Makes windows to export: consecutive windows with a gap between two of them, and a window with hostile
+names."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ def span_of(windows: Sequence[Window]) -> tuple[float, float]:
 
 
 def several(count: int = 5, gap: float = 20.0) -> list[Window]:
-    """Returns ``count`` windows of two seconds, with ``gap`` seconds missing before the last. Each has an
-    open call and chains that go on."""
+    """Returns ``count`` windows of two seconds, with ``gap`` seconds missing before the last. An open call
+    and chains last through all of them."""
     one = full_window()
     windows = []
     for number in range(count):

@@ -1,4 +1,5 @@
-"""Makes a window with a value in every field, so that a test sees when one is lost on the way."""
+"""Makes a window with a value in every field, so that a test fails if a field is lost when a window is
+stored, converted or merged."""
 
 from __future__ import annotations
 

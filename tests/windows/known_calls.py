@@ -45,7 +45,7 @@ class Call(NamedTuple):
     operation: str
     nested: bool
     kernel: str | None
-    """None if no count by kernel is kept for this launch."""
+    """Name of the launched CUDA kernel; None if launches of this call are not counted by kernel."""
     duration_ns: int
     error: bool
     bytes: int
@@ -94,7 +94,8 @@ def random_calls(seed: int, most: int = 120, windows: int = 3) -> list[Call]:
 
 
 def windows_of(calls: Iterable[Call], start: float = 1_700_000_000.0) -> list[Window]:
-    """Counts the calls as a monitor does: a window of one second for each number that has calls."""
+    """Returns the windows in which stalltop would count ``calls``: one of one second for each window number
+    that has calls."""
     by_window: dict[int, list[Call]] = defaultdict(list)
     for call in calls:
         by_window[call.window].append(call)

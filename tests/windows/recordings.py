@@ -14,7 +14,7 @@ from tests.windows.full import full_window
 
 
 def following(n: int, one: Window | None = None) -> list[Window]:
-    """Returns ``n`` consecutive windows with a value in every field."""
+    """Returns ``n`` consecutive copies of ``one`` or, without it, of a window with a value in every field."""
     first = full_window() if one is None else one
     return [replace(first, start=first.start + at * first.seconds) for at in range(n)]
 
