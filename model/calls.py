@@ -31,7 +31,7 @@ class KeptCall(NamedTuple):
     tid: int
     """Thread that made the call."""
     start_ns: int
-    """Unix time, ns."""
+    """Unix time in ns at which the call began."""
     duration_ns: int
     split_ns: tuple[int, ...] | None
     """Time of the call in ns by part, in the order of ``model.window.SPLITS``; the parts add up to

@@ -133,7 +133,7 @@ class MovingKernels:
 
     def __init__(self) -> None:
         self._coming = self._leaving = 0
-        """Numbers of the next window to add and of the next one to remove."""
+        """Numbers of the next window to add (``_coming``) and of the next window to remove (``_leaving``)."""
         self._sums: dict[tuple[Any, ...], _KernelSum] = {}
 
     def add(self, kernels: Iterable[KernelCount]) -> None:

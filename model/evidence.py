@@ -225,7 +225,7 @@ class Event:
     pid: int
     process: str
     text: str
-    """One line for a person."""
+    """What happened, in one line for a person."""
 
 
 MOST_EVENTS: Final = 200

@@ -43,7 +43,7 @@ class Family(StrEnum):
     MEMSET = "memset"
     PREFETCH = "prefetch"
     SYNC = "sync"
-    """The host waits for the device."""
+    """Makes the calling thread wait for the device."""
     WAIT = "wait"
     """Makes a stream wait for an event; the calling thread does not wait."""
     LOAD = "load"

@@ -19,7 +19,7 @@ class RowKey(NamedTuple):
     pid: int
     process: str
     layer: str
-    """runtime, driver, nccl or host."""
+    """Layer of the operation: runtime, driver, nccl or host."""
     operation: str
     nested: bool = False
     device: str = ""

@@ -185,7 +185,7 @@ UNCOUNTED = ("no_slot", "no_thread", "too_deep", "missed")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """One host (or several, merged) from ``start`` for ``seconds``."""
+    """All that was measured on one host (or on several, merged) from ``start`` on, for ``seconds``."""
 
     start: float
     """Unix time in seconds."""

@@ -32,7 +32,7 @@ class ChainChange:
 
     @property
     def state(self) -> State:
-        """Kind of change, by ``MUCH``."""
+        """Kind of change. A loss is worse or better only if it changed by more than the factor ``MUCH``."""
         if self.then is None:
             return "new"
         if self.now is None:

@@ -81,7 +81,7 @@ class ComparedSide:
 
     def kinds(self) -> dict[_Kind, tuple[int, int]]:
         """Returns (number of calls, their time in ns) for each operation of each row."""
-        row_of_group = np.full(len(self.groups) + 1, -1)  # group -1, the last element, has no row
+        row_of_group = np.full(len(self.groups) + 1, -1)  # index -1, the last element: no group, so no row
         here = np.flatnonzero(self.at >= 0)
         row_of_group[self.at[here]] = here
         rows = self.window.rows

@@ -25,7 +25,7 @@ class DeviceActivity:
     """Label of the device (see ``model.devices.labels``); '' if unknown."""
     tenant: str
     active_ns: int
-    """Active time in whole ticks of the measurement (milliseconds)."""
+    """Active time in ns, in whole ticks of the measurement (about a millisecond each)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class DeviceOverlap:
     tenant: str
     other: str
     ns: int
-    """Time in ns in which both tenants were active, in whole ticks of the measurement (milliseconds)."""
+    """Time in ns in which both tenants were active, in whole ticks of the measurement (about a
+    millisecond each)."""
 
 
 def overlap(device: str, one: str, two: str, ns: int) -> DeviceOverlap:

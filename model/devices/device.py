@@ -147,7 +147,8 @@ class Device:
     """Compute mode of the driver: ``default``, ``exclusive process``, ``exclusive thread``,
     ``prohibited``."""
     virtualization: str = ""
-    """``none``, ``passthrough``, ``vGPU``, ``vGPU host``, ``vSGA host``."""
+    """Virtualization mode of the driver: ``none``, ``passthrough``, ``vGPU``, ``vGPU host``, ``vSGA
+    host``."""
     performance_state: int | None = figure("performance state: 0 is the fastest, 15 the slowest")
 
     mig: bool | None = figure(

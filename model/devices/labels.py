@@ -15,11 +15,11 @@ from stalltop.model.cpu_list import cpus_of, list_of
 UNKNOWN: Final = ""
 _LABEL: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?", re.ASCII)
 _LAST: Final = 1 << 32
-"""Greater than every index of a device."""
+"""Position at which texts that are not labels are sorted; greater than every index of a device."""
 
 
 def label_of(gpu: int, instance: int | None = None) -> str:
-    """Returns the label of a GPU, or of one of its MIG devices."""
+    """Returns the label of the GPU ``gpu``; or, if ``instance`` is given, of this MIG device of the GPU."""
     return str(gpu) if instance is None else f"{gpu}:{instance}"
 
 

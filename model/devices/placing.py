@@ -28,8 +28,8 @@ class Placement:
     """Devices by host and PID, for processes whose tenant is unknown."""
 
     def devices(self, key: RowKey) -> Labels:
-        """Returns the devices that the calls of a row may have run on: the measured one, else those of its
-        process; () if unknown."""
+        """Returns the devices that the calls of a row may have run on: the measured device, else all devices
+        of the row's process; () if unknown."""
         if key.device:
             return (key.device,)
         found = self.by_process.get((key.tenant, key.pid))

@@ -32,15 +32,15 @@ class Sharer:
     pids: tuple[int, ...] = ()
     """PIDs of the tenant's processes that have a context on the device or made calls on it."""
     calls: int = 0
-    """Outermost calls that returned."""
+    """Number of outermost calls that returned."""
     launches: int = 0
-    """Launches of CUDA kernels and graphs among ``calls``."""
+    """Number of launches of CUDA kernels and graphs among ``calls``."""
     copied_bytes: int = 0
     waited_ns: int | None = None
     """Time that the tenant's threads waited for the device, in calls that synchronise and in synchronous
     copies to the host. None if splits were not measured."""
     in_flight: int = 0
-    """Outermost calls that had not returned when the window ended."""
+    """Number of outermost calls that had not returned when the window ended."""
     memory_bytes: int | None = None
     """Device memory that the tenant holds; None if unknown."""
     memory_traced: bool = False

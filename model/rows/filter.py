@@ -97,7 +97,8 @@ class Filter:
         return bool(self.tests or self.error)
 
     def matches(self, key: RowKey, tenant: Tenant | None = None, on: Labels = ()) -> bool:
-        """Returns True if a row with this key, of this tenant, ``on`` these devices, passes."""
+        """Returns True if the row with the key ``key`` passes. ``tenant`` is the tenant of the row; ``on``
+        are the devices on which its calls ran or may have run."""
         return not self.error and all(test(key, tenant or _UNKNOWN, on) for test in self.tests)
 
     def of(self, window: Window) -> Callable[[RowKey], bool]:
