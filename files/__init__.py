@@ -1,1 +1,2 @@
-"""Writes files that are complete or absent, and reads the small files that stalltop keeps between runs."""
+"""Writes files so that they are either complete or absent, and reads the small files that stalltop keeps
+between runs."""

@@ -1,4 +1,4 @@
-"""Writes files that are complete or absent, and that only their owner may read (mode 0600)."""
+"""Writes files so that they are either complete or absent. Only their owner may read them (mode 0600)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from typing import BinaryIO, Final
 from stalltop.model.errors import StalltopError, UsageError
 
 _LOGS: Final = ("-wal", "-journal")
-"""Endings of the logs beside a SQLite file that was not closed. SQLite applies a log to whatever file has the
-name."""
+"""Endings of the names of the logs that are left beside a SQLite file that was not closed. SQLite applies
+such a log to any file that has the name of the original file, even if it is a different file."""
 
 
 class PathTakenError(UsageError):
-    """A file of that name exists."""
+    """A file with the name of the file to write exists."""
 
 
 class FileInUseError(StalltopError):
-    """Another process records to the file."""
+    """Another process records to the file that is to be overwritten."""
 
 
 def write(content: bytes, path: Path, *, overwrite: bool = False) -> Path:
-    """Write ``content`` to ``path`` as ``opened`` does and return ``path``. Raises the same errors."""
+    """Write ``content`` to ``path`` as ``opened`` does, and return ``path``. Raises the errors that
+    ``opened`` raises."""
     with opened(path, overwrite=overwrite) as file:
         file.write(content)
     return path
@@ -35,11 +36,13 @@ def write(content: bytes, path: Path, *, overwrite: bool = False) -> Path:
 
 @contextlib.contextmanager
 def opened(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]:
-    """Open a file to write. It appears at ``path`` when the block ends; an exception leaves nothing there.
+    """Open a file to write. The file appears at ``path`` when the block ends. If an exception ends the block,
+    ``path`` stays as it was.
 
-    Creates missing folders and follows no link. Raises PathTakenError if ``path``, or the log of a recording
-    of that name, exists and ``overwrite`` is not set; UsageError if the file to overwrite is no regular file;
-    FileInUseError if a process records to it; StalltopError if it cannot be written.
+    Creates missing folders and follows no link. Raises PathTakenError if ``overwrite`` is not set and
+    ``path`` exists, or the log of a recording with this name does; UsageError if the file to overwrite is not
+    a regular file; FileInUseError if a process records to that file; StalltopError if the new file cannot be
+    written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -68,18 +71,19 @@ def _refuse_to_lose_a_log(path: Path) -> None:
         log = path.with_name(f"{path.name}{ending}")
         with contextlib.suppress(FileNotFoundError):
             if log.lstat().st_size:
-                raise PathTakenError(f"{log} exists, of a recording that had the name {path.name}")
+                raise PathTakenError(f"{log} exists: it belongs to a recording that had the name {path.name}")
 
 
 def _remove_logs(path: Path) -> None:
-    """Remove logs of a former file, which SQLite would apply to the new one."""
+    """Remove the logs of a former file at ``path``, because SQLite would apply them to the new file."""
     for ending in (*_LOGS, "-shm"):
         path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def _not_recorded_to(path: Path) -> Iterator[None]:
-    """Lock the file against recorders (``recordings.write.hold``). Raises FileInUseError if one has it."""
+    """Lock the file, so that no stalltop can begin to record to it (``recordings.write.hold``). Raises
+    FileInUseError if another process records to the file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         try:
@@ -89,7 +93,7 @@ def _not_recorded_to(path: Path) -> Iterator[None]:
                 f"another stalltop records to {path}", "name another file, or stop that stalltop"
             ) from None
         except OSError:
-            pass  # the file system has no locks, or none for files opened read-only
+            pass  # the file system has no locks, or no locks for files that are opened read-only
         yield
     finally:
         os.close(descriptor)
@@ -97,7 +101,8 @@ def _not_recorded_to(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _opened(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
-    """Open a file beside ``path``, and move it to ``path`` in one step when the block ends."""
+    """Open a temporary file in the folder of ``path``. Moves this file to ``path`` in one step when the block
+    ends, and removes it if an exception ends the block."""
     beside = path.parent / f".{path.name[:200]}.{secrets.token_hex(6)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(beside, flags, 0o600)
@@ -117,18 +122,20 @@ def _opened(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
 
 
 def sync_folder(path: Path) -> None:
-    """Flush the names in a folder to disk. Raises OSError if the folder cannot be opened."""
+    """Flush the folder ``path`` to disk, so that the names of new files last. Raises OSError if the folder
+    cannot be opened."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
     except OSError:
-        pass  # some file systems cannot flush folders; the file itself is on disk
+        pass  # some file systems cannot flush folders; the contents of the files are on disk already
     finally:
         os.close(folder)
 
 
 def _place_new(beside: Path, path: Path) -> None:
-    """Rename ``beside`` to ``path``. Raises PathTakenError if another file has that name meanwhile."""
+    """Give the file ``beside`` the name ``path``. Raises PathTakenError if another file has got that name
+    meanwhile."""
     try:
         os.link(beside, path, follow_symlinks=False)
     except FileExistsError:

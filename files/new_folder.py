@@ -1,4 +1,4 @@
-"""Writes folders of files that are complete or absent."""
+"""Writes folders of files so that a folder is either complete or absent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stalltop.model.errors import StalltopError, UsageError
 
 @contextlib.contextmanager
 def filled(path: Path, *, replaces: Callable[[Path], bool] | None = None) -> Iterator[Path]:
-    """Open a folder (mode 0700) to fill. It appears at ``path`` when the block ends; an exception leaves
-    nothing there.
+    """Yield a new folder (mode 0700) to fill. The folder appears at ``path`` when the block ends. If an
+    exception ends the block, ``path`` stays as it was.
 
-    Creates missing folders above it. An existing folder is replaced as a whole, but only if ``replaces``
-    returns True for it. Raises PathTakenError if ``path`` exists and ``replaces`` is None, UsageError if
-    ``path`` may not be replaced, and StalltopError if it cannot be written.
+    Creates missing folders above ``path``. If ``path`` is a folder for which ``replaces`` returns True, this
+    folder is replaced as a whole. Raises PathTakenError if ``path`` exists and ``replaces`` is None,
+    UsageError if ``path`` may not be replaced, and StalltopError if the folder cannot be written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

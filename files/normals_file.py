@@ -1,6 +1,6 @@
 """Keeps the baseline of a host between runs: a JSON file that only its owner may read.
 
-The file is replaced as a whole, under a lock. Of two stalltops that write at once, the file of the later one
+The file is replaced as a whole, under a lock. If two stalltops write at once, the file of the later writer
 stays.
 """
 
@@ -19,7 +19,8 @@ from stalltop.files.private_file import UnsuitableFileError, read_regular, repla
 FORMAT: Final = "stalltop normals"
 VERSION: Final = 1
 MOST_BYTES: Final = 16 << 20
-"""Largest file that is read or written. One of 4096 workloads takes about 1 MiB."""
+"""Maximum size of a file that is read or written: 16 MiB. The file of a baseline with 4096 workloads has
+about 1 MiB."""
 
 
 class NormalsDamagedError(Exception):
@@ -31,14 +32,15 @@ class NormalsNewerError(Exception):
 
 
 def normals_path(host: str, directory: Path | None = None) -> Path:
-    """Return the path of the baseline of ``host``. The name has the host: hosts may share a home
-    directory."""
+    """Return the path of the baseline of ``host``. The file name contains the name of the host, because
+    several hosts may share a home directory."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", host).strip("._-")[:64] or "host"
     return (state_directory() if directory is None else directory) / f"normals-{name}.json"
 
 
 def read_normals(path: Path) -> object | None:
-    """Return the baseline that ``write_normals`` wrote, unchecked; None if there is no file.
+    """Return the baseline that ``write_normals`` wrote, without checking its content; None if there is no
+    file.
 
     Raises NormalsDamagedError or NormalsNewerError with the reason, and OSError if the file cannot be read.
     """
@@ -64,10 +66,10 @@ def read_normals(path: Path) -> object | None:
 
 
 def write_normals(path: Path, normals: Mapping[str, Any]) -> None:
-    """Replace the file at ``path`` with ``normals``; mode 0600.
+    """Replace the file at ``path`` by a file with ``normals`` (mode 0600).
 
-    Raises OSError if that fails, and ValueError if ``normals`` is too large or has a value that JSON does not
-    have.
+    Raises OSError if the file cannot be written, and ValueError if ``normals`` is larger than ``MOST_BYTES``
+    or has a value that JSON cannot represent.
     """
     content = json.dumps(
         {"format": FORMAT, "version": VERSION, "normals": normals}, allow_nan=False, separators=(",", ":")
@@ -78,8 +80,8 @@ def write_normals(path: Path, normals: Mapping[str, Any]) -> None:
 
 
 def put_aside(path: Path) -> Path:
-    """Rename a damaged file so that a person can look at it, and return its new path. Replaces an earlier
-    one."""
+    """Rename the damaged file ``path`` so that a person can examine it, and return the new path. A file that
+    was renamed so before is replaced."""
     aside = path.with_name(path.name + ".damaged")
     os.replace(path, aside)
     return aside

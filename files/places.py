@@ -1,4 +1,5 @@
-"""Paths of saved windows and recordings, in the XDG state directory. Asking for a path creates nothing."""
+"""Paths of saved windows and recordings, in the XDG state directory. The functions create no files or
+folders."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ SUFFIX = ".stalltop"
 
 
 def state_directory() -> Path:
-    """Return ``$XDG_STATE_HOME/stalltop``, or ``~/.local/state/stalltop`` if that is unset or not
-    absolute."""
+    """Return ``$XDG_STATE_HOME/stalltop``, or ``~/.local/state/stalltop`` if ``XDG_STATE_HOME`` is unset or
+    not absolute."""
     given = os.environ.get("XDG_STATE_HOME", "")
     if os.path.isabs(given):
         return Path(given) / "stalltop"
@@ -27,13 +28,13 @@ def state_directory() -> Path:
 
 
 def window_name(window: Window) -> str:
-    """Return the name, without ending, of a file of ``window``: host and local time of its end, such as
-    ``gpu7-20260504-031245``."""
+    """Return the name, without ending, of a file for ``window``: the host and the local time at which the
+    window ends, such as ``gpu7-20260504-031245``."""
     return f"{_in_a_name(window.host)}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(window.end))}"
 
 
 def recording_path(host: str | None = None) -> Path:
-    """Return the default path of the recording of ``host``, or of this host if None."""
+    """Return the default path of the recording of ``host``; of this host if ``host`` is None."""
     return state_directory() / f"recording-{_in_a_name(host or platform.node())}{SUFFIX}"
 
 
@@ -42,8 +43,8 @@ def _in_a_name(host: str) -> str:
 
 
 def free(path: Path) -> Path:
-    """Return ``path`` if it is free, else the first free name with a number: ``name-2.csv``. A name is not
-    free while the log of a recording has it."""
+    """Return ``path`` if no file has this name; else the first free name with a number, such as
+    ``name-2.csv``. A name is also taken if the log of a recording with this name exists."""
     found, number = path, 2
     while os.path.lexists(found) or os.path.lexists(f"{found}-wal"):
         found = path.with_name(f"{path.stem}-{number}{path.suffix}")

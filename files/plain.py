@@ -1,7 +1,8 @@
-"""Converts dataclasses to plain JSON values and back. Values that are read have the types of their fields.
+"""Converts dataclasses to plain JSON values and back. Each value that is converted back has the type of its
+field.
 
-Files may come from strangers. So numbers of the wrong type, missing fields and NaN are refused, and
-characters that are not printable are removed from every text.
+Files may come from strangers. So values of the wrong type, missing fields and NaN are refused with
+ValueError, and characters that are not printable are removed from every text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from stalltop.model.evidence import Signed
 T = TypeVar("T")
 
 MOST_TEXT = 4096
-"""Longest text that is read from a file, in characters; longer text is cut."""
+"""Maximum length of a text that is read from a file, in characters; longer text is cut."""
 _MOST_INTEGER = (1 << 64) - 1
 
 
@@ -25,7 +26,8 @@ def to_plain(value: object, *, sparse: bool = False) -> Any:
     """Return ``value`` (a dataclass, tuple, mapping, text, number or None) as dicts, lists, strings and
     numbers.
 
-    NaN and infinity become None. ``sparse`` leaves out fields that are None and whose default is None.
+    NaN and infinity become None. If ``sparse`` is True, fields of dataclasses that are None are left out if
+    their default is None as well.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {
@@ -43,17 +45,17 @@ def to_plain(value: object, *, sparse: bool = False) -> Any:
 
 
 def from_plain(kind: type[T], plain: object, where: str) -> T:
-    """Return the dataclass ``kind`` that ``plain`` describes. Raises ValueError, which names ``where`` it is
-    wrong.
+    """Return an object of the dataclass ``kind`` from ``plain``, which ``to_plain`` made.
 
-    Ignores fields that ``kind`` does not have: files of later versions have more.
+    Raises ValueError if ``plain`` is invalid. ``where`` names ``plain`` in its message, such as ``window``.
+    Fields that ``kind`` does not have are ignored, because files of later versions may have more fields.
     """
     if not isinstance(plain, dict):
         raise ValueError(f"{where} is not an object")
     values: dict[str, Any] = {}
     for name, hint, required in _fields(kind):
         if plain.get(name) is None and not required:
-            continue  # the default stands for a field that is not known or missing
+            continue  # a field that is null or missing gets its default
         if name in plain:
             values[name] = value(hint, plain[name], f"{where}.{name}")
         elif required:
@@ -65,8 +67,8 @@ _known: dict[type[Any], tuple[tuple[str, Any, bool], ...]] = {}
 
 
 def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
-    """Return name, type and whether it is required, of every field of ``kind``. Caches them: hints are
-    slow."""
+    """Return (name, type, True if it has no default) of every field of ``kind``. The result is cached,
+    because evaluating type hints is slow."""
     if kind not in _known:
         hints = get_type_hints(kind, include_extras=True)
         _known[kind] = tuple(
@@ -77,7 +79,8 @@ def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
 
 
 def value(hint: Any, plain: object, where: str) -> Any:
-    """Convert ``plain`` to the type ``hint``. Raises ValueError, which names ``where`` it is wrong."""
+    """Convert ``plain`` to the type ``hint``. Raises ValueError if ``plain`` is invalid; ``where`` names
+    ``plain`` in its message."""
     if hint == Signed:
         return integer(plain, where, signed=True)
     origin = get_origin(hint)
@@ -123,9 +126,10 @@ _known_tuples: dict[Any, tuple[Any, ...]] = {}
 
 
 def named_tuple(kind: Any, plain: object, where: str) -> Any:
-    """Return the named tuple ``kind`` from a list. Raises ValueError, which names ``where`` it is wrong.
+    """Return an object of the named tuple ``kind`` from the list ``plain``.
 
-    Ignores further elements, which files of later versions have. Elements with a default may be missing.
+    Raises ValueError if ``plain`` is invalid; ``where`` names ``plain`` in its message. Further elements are
+    ignored, because files of later versions may have more. Elements with a default may be missing.
     """
     if not isinstance(plain, list):
         raise ValueError(f"{where} is not a list")
@@ -139,8 +143,8 @@ def named_tuple(kind: Any, plain: object, where: str) -> Any:
 
 
 def text(plain: object, where: str, most: int | None = MOST_TEXT) -> str:
-    """Return the text ``plain`` without unprintable characters, cut to ``most``. Raises ValueError if it is
-    no text."""
+    """Return the text ``plain`` without unprintable characters, cut to ``most`` characters (None: not cut).
+    Raises ValueError if ``plain`` is not text; ``where`` names ``plain`` in its message."""
     if not isinstance(plain, str):
         raise ValueError(f"{where} is not text")
     if plain.isprintable():
@@ -149,16 +153,17 @@ def text(plain: object, where: str, most: int | None = MOST_TEXT) -> str:
 
 
 def integer(plain: object, where: str, most: int = _MOST_INTEGER, *, signed: bool = False) -> int:
-    """Return the integer ``plain``. Raises ValueError unless it is from 0 to ``most``, or from -``most`` if
-    ``signed``."""
+    """Return the integer ``plain``. Raises ValueError if ``plain`` is not an integer from 0 to ``most``, or
+    from -``most`` to ``most`` if ``signed``; ``where`` names ``plain`` in its message."""
     least = -most if signed else 0
     if not isinstance(plain, int) or isinstance(plain, bool) or not least <= plain <= most:
-        raise ValueError(f"{where} is no {'integer' if signed else 'count'}")
+        raise ValueError(f"{where} is not {'an integer' if signed else 'a count'}")
     return plain
 
 
 def number(plain: object, where: str) -> float:
-    """Return the number ``plain`` as a float. Raises ValueError if it is not a finite number."""
+    """Return the number ``plain`` as a float. Raises ValueError if ``plain`` is not a finite number;
+    ``where`` names ``plain`` in its message."""
     if isinstance(plain, bool) or not isinstance(plain, (int, float)):
         raise ValueError(f"{where} is not a number")
     try:

@@ -1,4 +1,5 @@
-"""Reads and replaces small files that only their owner may read. Readers see the old file or the new one."""
+"""Reads and replaces small files that only their owner may read. A reader sees either the old file or the new
+file, never a part."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LOCK_SECONDS = 5.0
-"""How long a writer waits for another writer."""
+"""Maximum time that a writer waits for another writer, in seconds."""
 
 
 class UnsuitableFileError(Exception):
@@ -19,12 +20,12 @@ class UnsuitableFileError(Exception):
 
 
 def read_regular(path: Path, most_bytes: int, *, follow: bool = False) -> bytes | None:
-    """Return the content of a regular file of at most ``most_bytes``; None if there is no file.
+    """Return the content of the file ``path``; None if there is no such file.
 
-    Follows a symbolic link only with ``follow``. Raises UnsuitableFileError, and OSError if it cannot be
-    read.
+    Follows a symbolic link only if ``follow`` is True. Raises UnsuitableFileError if ``path`` is not a
+    regular file or has more than ``most_bytes``, and OSError if the file cannot be read.
     """
-    # Without O_NONBLOCK, opening a pipe of that name waits for a writer for ever.
+    # If path is a pipe, opening it without O_NONBLOCK would wait for a writer for ever.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         descriptor = os.open(path, flags)
@@ -40,14 +41,16 @@ def read_regular(path: Path, most_bytes: int, *, follow: bool = False) -> bytes 
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace the file at ``path`` with ``content``; mode 0600. Raises OSError if that fails.
+    """Replace the file at ``path`` by a file with ``content`` (mode 0600). Raises OSError if that fails.
 
-    Of two writers at once, the later one's content stays. Creates missing folders, mode 0700.
+    If two processes write at once, the content of the later writer stays. Creates missing folders with mode
+    0700.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".new")
     with locked(path.with_name(path.name + ".lock")):
-        # A writer that was killed may have left its file. No fsync: lost content is made again.
+        # A writer that was killed may have left its temporary file. The new file is not flushed to disk with
+        # fsync, because stalltop can make lost content again.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(beside)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -58,7 +61,8 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with the process. Raises TimeoutError if another writer holds it for too long."""
+    """Hold a lock on the file ``path`` during the block; the lock also ends when the process ends. Raises
+    TimeoutError if another writer holds the lock for longer than ``LOCK_SECONDS``."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     try:
@@ -69,7 +73,7 @@ def locked(path: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > until:
-                    raise TimeoutError("another stalltop is writing it") from None
+                    raise TimeoutError("another stalltop is writing the file") from None
                 time.sleep(0.02)
         yield
     finally:

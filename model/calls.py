@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 MOST_KEPT: Final = 1024
-"""Maximum number of slow calls in a window, and also of randomly sampled calls."""
+"""Maximum number of slow calls in a window, and maximum number of randomly sampled calls."""
 
 Why = Literal["slow", "sample"]
 
 
 class KeptCall(NamedTuple):
-    """One captured call. Its row (``tenant`` to ``nested``, and ``device``) counts it as well."""
+    """One captured call. The row with the same ``tenant`` to ``nested`` and ``device`` counts the call as
+    well."""
 
     tenant: str
     pid: int
@@ -30,10 +31,11 @@ class KeptCall(NamedTuple):
     tid: int
     """Thread that made the call."""
     start_ns: int
-    """Unix time, ns."""
+    """Unix time in ns at which the call began."""
     duration_ns: int
     split_ns: tuple[int, ...] | None
-    """Its time by ``model.window.SPLITS``; the parts add up to ``duration_ns``. None: not measured."""
+    """Time of the call in ns by part, in the order of ``model.window.SPLITS``; the parts add up to
+    ``duration_ns``. None if splits were not measured."""
     bytes: int
     """Bytes copied; 0 if the call copies nothing or the size is unknown."""
     returned: int
@@ -41,12 +43,12 @@ class KeptCall(NamedTuple):
     arguments: str
     """Selected arguments, such as ``stream=0x7f2c10 blocks=128x1x1``; '' if none."""
     kernel: str
-    """Name of the CUDA kernel that it launched; '' if none or unknown."""
+    """Name of the CUDA kernel that the call launched; '' if it launched none, or an unknown one."""
     why: Why
     """``slow``: the call took longer than nearly all recent calls of its row. ``sample``: chosen at
     random."""
     device: str = ""
-    """Label of the device that it ran on; '' if unknown."""
+    """Label of the device that the call ran on; '' if unknown."""
 
     @property
     def row(self) -> tuple[str, int, str, str, str, bool, str]:
@@ -71,7 +73,7 @@ class Calls:
 
     @staticmethod
     def later(parts: Callable[[], Iterable[Calls]]) -> Calls:
-        """Returns ``added_calls(parts())``, computed at the first access."""
+        """Returns ``added_calls(parts())``, which is computed when the result is first read."""
         calls = Calls()
         calls._parts = parts
         return calls
@@ -114,9 +116,10 @@ class Calls:
 def added_calls(parts: Iterable[Calls]) -> Calls:
     """Merges the captured calls of several windows.
 
-    Where there are too many slow calls, each row keeps its slowest one first, then its second slowest, and
-    so on; the others count as ``passed_over``. Sampled calls are thinned out at random in the same order of
-    rows. The order of ``parts`` does not matter.
+    If there are too many slow calls, the slowest call of each row is kept first, then the second slowest of
+    each row, and so on; the others count as ``passed_over``. If there are too many sampled calls, one random
+    call of each row is kept first, then a second one of each row, and so on. The order of ``parts`` does not
+    matter.
     """
     some = [part for part in parts if part]
     if len(some) == 1:
@@ -127,7 +130,8 @@ def added_calls(parts: Iterable[Calls]) -> Calls:
 def bounded(kept: Iterable[KeptCall], passed_over: int = 0, most: int | None = None) -> Calls:
     """Keeps at most ``most`` slow and ``most`` sampled calls (default: ``MOST_KEPT``), sorted by time.
 
-    ``passed_over`` is the number of calls dropped before; calls dropped here add to it.
+    ``passed_over`` is the number of slow calls dropped earlier. The result's ``passed_over`` also counts the
+    slow calls that this function drops.
     """
     most = MOST_KEPT if most is None else most
     slow: list[KeptCall] = []
@@ -142,8 +146,8 @@ def bounded(kept: Iterable[KeptCall], passed_over: int = 0, most: int | None = N
 def _first(
     calls: list[KeptCall], weight: Callable[[KeptCall], tuple[int, ...]], most: int
 ) -> Sequence[KeptCall]:
-    """Selects at most ``most`` calls: first the one of greatest ``weight`` in each row, then the second,
-    etc."""
+    """Selects at most ``most`` of ``calls``: first the call of greatest ``weight`` in each row, then the
+    second of each row, and so on. Returns ``calls`` if there are no more than ``most``."""
     if len(calls) <= most:
         return calls
     rows: dict[tuple[Any, ...], list[KeptCall]] = {}

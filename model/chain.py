@@ -13,7 +13,7 @@ SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """Severities, worst first. ``info`` is not a fault: it says what bounds a workload."""
 
 OTHERS: Final = "others"
-"""Process name of culprits that are told as one."""
+"""Process name of a link that stands for several culprits together."""
 
 Role = Literal["effect", "mechanism", "culprit", "reason", "factor"]
 
@@ -23,14 +23,14 @@ class Link:
     """One step of a chain, from the effect to its root."""
 
     role: Role
-    """effect: what is slow; mechanism: where its time goes; culprit: who causes that; reason: why the culprit
-    itself is delayed; factor: what makes the loss worse."""
+    """effect: what is slow; mechanism: where the time of the effect goes; culprit: who causes the mechanism;
+    reason: why the culprit itself is delayed; factor: what makes the loss worse."""
     text: str
     """One line for a person. It leaves out figures that the fields below hold."""
     share: float | None = None
     """Part of the effect's loss that this step explains, 0 to 1; None if not measured."""
     ns_per_s: float | None = None
-    """Loss that this step explains, in ns per second."""
+    """Loss that this step explains, in ns per second; None if not measured."""
     tenant: str = ""
     """Id of the tenant that the step is about; '' for the host itself."""
     pid: int = 0
@@ -38,16 +38,17 @@ class Link:
     device: str = ""
     """Block device, GPU or network that the step is about."""
     depth: int = 1
-    """Number of steps from the effect, which has 0. Links of equal depth are siblings under the link
-    before."""
+    """Number of steps from the effect; the effect itself has depth 0. Consecutive links of equal depth are
+    siblings: they belong to the nearest link above them that has a smaller depth."""
 
     @property
     def of_others(self) -> bool:
-        """Returns whether it stands for all culprits that the other links do not name."""
+        """True if this link stands for all culprits that the other links of the chain do not name."""
         return self.role == "culprit" and self.process == OTHERS and not self.tenant
 
     def plus(self, other: Link) -> Link:
-        """Adds the share and the time of ``other``, the same step of another loss."""
+        """Returns this link with the share and the time of ``other`` added. ``other`` is the same step (such
+        as the same culprit) of another loss."""
         share, ns_per_s = self.share, self.ns_per_s
         if share is not None and other.share is not None:
             share = min(share + other.share, 1.0)
@@ -73,8 +74,8 @@ class Chain:
     """One problem, or one fact about a workload (severity ``info``), followed over time."""
 
     id: str
-    """Made of cause, tenant and what is slow: a chain that opens again has the same id. The id of the
-    earlier, closed occurrence then gets the suffix ``@since``."""
+    """Made of cause, tenant and what is slow, so a chain that opens again has the same id. The id of the
+    earlier, closed occurrence then gets the suffix ``@`` and the field ``since`` in seconds."""
     cause: str
     """A key of ``diagnosis.causes.CAUSES``."""
     title: str
@@ -95,7 +96,7 @@ class Chain:
     links: tuple[Link, ...]
     fixes: tuple[Fix, ...]
     unknown: tuple[str, ...] = ()
-    """What could not be determined about it, one line each."""
+    """What could not be determined about the problem, one line each."""
     p99_ns: int | None = None
     normal_p99_ns: int | None = None
     """Baseline p99, learned from windows without problems; None until it is learned."""
@@ -103,9 +104,9 @@ class Chain:
     rows: tuple[RowKey, ...] = ()
     """Keys of the rows that the chain is about."""
     since: float = 0.0
-    """Unix time in seconds at which it was first seen."""
+    """Unix time in seconds at which the problem was first seen."""
     seen: float = 0.0
-    """Unix time in seconds at which it was last seen."""
+    """Unix time in seconds at which the problem was last seen."""
     open: bool = True
     """False once the problem is over."""
 
@@ -116,15 +117,16 @@ class Chain:
 
     @property
     def slower_percent(self) -> float | None:
-        """By how much the p99 exceeds its baseline, percent; None if it does not, or if one is not known."""
+        """By how much the p99 exceeds its baseline, percent; None if it does not, or if the p99 or its
+        baseline is unknown."""
         if self.p99_ns is None or not self.normal_p99_ns or self.p99_ns <= self.normal_p99_ns:
             return None
         return 100 * (self.p99_ns / self.normal_p99_ns - 1)
 
     @property
     def culprits(self) -> tuple[Link, ...]:
-        """Links of role ``culprit``, each culprit once, the one that the summary names first; may be
-        empty."""
+        """Links of role ``culprit``. Several links of one culprit are added up into one. The culprit that the
+        summary names comes first; the tuple may be empty."""
         found: dict[tuple[str, int, str, str], Link] = {}
         for link in self.links:
             if link.role == "culprit":
@@ -134,8 +136,8 @@ class Chain:
 
 
 def worst_first(chain: Chain) -> tuple[bool, int, int, float, str]:
-    """Sort key for lists of chains: open chains first, by severity, then ``loss_step``, then the newest
-    first; then closed chains, the one seen last first."""
+    """Sort key for lists of chains. Open chains come first: by severity, then by ``loss_step`` (greatest
+    first), then by ``since`` (newest first). Closed chains follow, by ``seen`` (latest first)."""
     if not chain.open:
         return True, 0, 0, -chain.seen, chain.id
     return False, SEVERITIES.index(chain.severity), -loss_step(chain.lost_ms_per_s), -chain.since, chain.id
@@ -144,7 +146,7 @@ def worst_first(chain: Chain) -> tuple[bool, int, int, float, str]:
 def loss_step(lost_ms_per_s: float) -> int:
     """Rounds a loss to half decades: 0 below 1 ms/s, 1 up to 3.2 ms/s, 2 up to 10 ms/s, and so on.
 
-    The step keeps the order of a list steady: noise rarely changes it, a loss four times as large always
-    does.
+    Lists sorted by this step keep a steady order: noise rarely changes the step of a loss, but a loss that
+    becomes four times as large (from 1 ms/s on) always gets another step.
     """
     return math.floor(2 * math.log10(lost_ms_per_s)) + 1 if 1 <= lost_ms_per_s < math.inf else 0

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 _MOST_CPUS: Final = 8192
-"""Largest ``NR_CPUS`` that a Linux kernel for x86 can be built with. Longer ranges come from damaged text
-and are cut off."""
+"""Maximum number of CPUs in one range of a list; 8192 is the largest ``NR_CPUS`` that a Linux kernel for x86
+can be built with. Longer ranges come from damaged text and are cut off."""
 
 
 def cpus_of(text: str) -> frozenset[int]:
-    """Parses a CPU list such as ``0-3,8``. Parts that are not numbers or ranges are ignored."""
+    """Parses a CPU list such as ``0-3,8``. Parts that are neither a number nor a range are ignored."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")

@@ -1,8 +1,8 @@
 """Launches by CUDA kernel: how often each CUDA kernel was launched, and how long the launching calls took.
 
-Durations are counted in buckets that are coarser than those of the row: four to an octave, each made of 32
-neighbouring counters of the row's histogram (``model.histograms.hdr``). The buckets of all CUDA kernels of
-a row, together with those of its launches of unknown CUDA kernels, therefore add up to the row's histogram.
+Durations are counted in buckets that are coarser than the counters of a row's histogram: there are four
+buckets to an octave, and each bucket stands for 32 neighbouring counters (``model.histograms.hdr``). If the
+launches of unknown CUDA kernels are included, the buckets of a row therefore add up to the row's histogram.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _COUNTERS_OF_BUCKET: Final = 32
 BUCKETS: Final = COUNTERS // _COUNTERS_OF_BUCKET
 """Number of buckets: 124."""
 MOST_KERNELS: Final = 4096
-"""Maximum number of counts in a sum since the first window. Above that, counts of ended processes are added
-up under PID 0; if there are still too many, those with the most time are kept."""
+"""Maximum number of ``KernelCount`` records in a sum that covers all windows since the first. If there are
+more, records of ended processes are added up under PID 0; if there are still more than half of the maximum,
+only the half with the most time is kept."""
 
 LAUNCHING: Final = frozenset(
     (
@@ -28,7 +29,7 @@ LAUNCHING: Final = frozenset(
         *("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"),
     )
 )
-"""Operations that launch exactly one CUDA kernel. Graph launches are not among them."""
+"""Operations that launch exactly one CUDA kernel per call. Graph launches are not among these operations."""
 
 _HIGHEST: Final[tuple[int, ...]] = tuple(
     HIGHEST_OF_INDEX[_COUNTERS_OF_BUCKET - 1 :: _COUNTERS_OF_BUCKET].tolist()
@@ -38,8 +39,8 @@ _HIGHEST: Final[tuple[int, ...]] = tuple(
 class KernelCount(NamedTuple):
     """Launches of one CUDA kernel in one row (``tenant`` to ``nested``, and ``device``) of a window.
 
-    Launches of a row that no KernelCount counts are launches of unknown CUDA kernels. Only outermost calls
-    are counted by CUDA kernel: a driver launch inside a runtime launch is the same launch.
+    Launches that a row counts and no KernelCount counts are launches of unknown CUDA kernels. Only outermost
+    calls are counted by CUDA kernel, because a driver launch nested in a runtime launch is the same launch.
     """
 
     tenant: str
@@ -56,9 +57,9 @@ class KernelCount(NamedTuple):
     """Duration of the launching calls, not of the CUDA kernel on the device."""
     max_ns: int
     buckets: tuple[tuple[int, int], ...]
-    """(bucket, calls) in ascending order, only buckets with calls."""
+    """(bucket, calls) in ascending order of the buckets; buckets without calls are left out."""
     device: str = ""
-    """Label of the device that they ran on; '' if unknown."""
+    """Label of the device that the launching calls ran on; '' if unknown."""
 
     @property
     def row(self) -> tuple[str, int, str, str, str, bool, str]:
@@ -118,13 +119,13 @@ class _KernelSum:
     def __init__(self) -> None:
         self.calls = self.errors = self.total_ns = 0
         self.windows = 0
-        """Number of windows that have a count of it."""
+        """Number of windows that have a count of this CUDA kernel in this row."""
         self.buckets: dict[int, int] = {}
         self.largest: deque[tuple[int, int]] = deque()
-        """Monotonic queue for the sliding maximum: (number of a window, its ``max_ns``), values
-        descending."""
+        """Monotonic queue for the sliding maximum: (number of a window, ``max_ns`` in that window), with
+        ``max_ns`` descending."""
         self.built: KernelCount | None = None
-        """Cached sum; None after a change."""
+        """Cached result of ``_built``; None after a change."""
 
 
 class MovingKernels:
@@ -132,7 +133,7 @@ class MovingKernels:
 
     def __init__(self) -> None:
         self._coming = self._leaving = 0
-        """Numbers of the next window to add and of the next one to remove."""
+        """Numbers of the next window to add (``_coming``) and of the next window to remove (``_leaving``)."""
         self._sums: dict[tuple[Any, ...], _KernelSum] = {}
 
     def add(self, kernels: Iterable[KernelCount]) -> None:
@@ -142,7 +143,8 @@ class MovingKernels:
         self._coming += 1
 
     def remove(self, kernels: Iterable[KernelCount]) -> None:
-        """Subtracts the counts of the oldest window, which must equal those that were added."""
+        """Subtracts the counts of the oldest window. ``kernels`` must equal the counts that ``add`` got for
+        that window."""
         for count in kernels:
             key = count.key
             found = self._sums[key]
@@ -166,8 +168,8 @@ class MovingKernels:
         return tuple([_built(key, found) for key, found in self._sums.items()])
 
     def bound(self, alive: set[int]) -> None:
-        """Limits the size of a sum from which nothing is removed (``MOST_KERNELS``); ``alive``: PIDs still
-        running."""
+        """Limits the number of records to ``MOST_KERNELS``, for a sum from which no window is removed.
+        ``alive`` has the PIDs of the processes that are still running."""
         if len(self._sums) <= MOST_KERNELS:
             return
         folded = MovingKernels()
@@ -210,7 +212,8 @@ def _built(key: tuple[Any, ...], found: _KernelSum) -> KernelCount:
 
 
 def kernels_by_row(kernels: Iterable[KernelCount]) -> Mapping[tuple[Any, ...], list[KernelCount]]:
-    """Groups ``kernels`` by ``row``, those with the most time first."""
+    """Groups ``kernels`` by ``KernelCount.row``. In each row, the CUDA kernels with the most time come
+    first."""
     found: dict[tuple[Any, ...], list[KernelCount]] = {}
     for count in kernels:
         found.setdefault(count.row, []).append(count)

@@ -30,15 +30,16 @@ class UsageError(StalltopError):
 
 
 class TracingError(StalltopError):
-    """Tracing is impossible on this host, with this Linux kernel or for this user; other functions still
-    work. `Monitor` keeps it in ``cannot_trace``: ``live`` and ``serve`` then show the rest, other commands
-    exit."""
+    """Tracing is impossible on this host, with this Linux kernel or for this user; functions that do not
+    trace still work. `Monitor` keeps this error in ``cannot_trace``: the commands ``live`` and ``serve`` then
+    show what needs no tracing, all other commands exit with the error."""
 
     exit_code = 3
 
 
 class UnsafeTracingError(TracingError):
-    """Tracing would harm the traced programs: no other attach method is tried."""
+    """Tracing would harm the traced programs. After this error stalltop does not try another attach
+    method."""
 
 
 def described(error: BaseException) -> str:

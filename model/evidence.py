@@ -1,8 +1,8 @@
 """Evidence: what was measured besides the calls themselves, such as charges, quotas, I/O, reclaim and ranks.
 
-Every record belongs to one window. Its fields are of two sorts: counts and times of events within the window,
-which add up when windows are added (``added``), and gauges (a limit, a size), of which the sum takes the last
-value.
+Every record belongs to one window. A record has two sorts of fields: counts and times of events within the
+window, which add up when windows are added (``added``), and gauges (such as a limit or a size), of which the
+sum of windows takes the last value.
 """
 
 from __future__ import annotations
@@ -16,39 +16,41 @@ from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap, overl
 from stalltop.model.thread_evidence import ThreadEvidence
 
 Signed = Annotated[int, "may be below zero"]
-"""An integer that is not a count."""
+"""An integer that may be negative; all other integers are counts, sizes or times, which are at least 0."""
 
 HOST_LAYER: Final = "host"
-"""The layer of the two operations below."""
+"""The layer of the operations ``HOST_GAP`` and ``HOST_WORK``."""
 HOST_GAP: Final = "host gap"
-"""Time of a thread between two of its outermost traced calls. It is an operation with a split, like
-others."""
+"""Name of the operation that stands for the time of a thread between two of its outermost traced calls. It
+has a split, as calls have."""
 HOST_WORK: Final = "host work"
-"""Time of a followed thread (one that wakes threads that make traced calls) between two of its wake-ups."""
+"""Name of the operation that stands for the time of a followed thread between two wake-ups that it gives. A
+followed thread wakes threads that make traced calls."""
 
 LONGEST_GAP_NS: Final = 60_000_000_000
-"""Longer gaps are not counted: the program is idle."""
+"""Host gaps longer than this (60 s) are not counted, because the program is taken to be idle."""
 
 
 class Charge(NamedTuple):
-    """Time that one row (``tenant`` to ``operation``) lost off the CPU, charged to one other process."""
+    """Time that the threads of one row (``tenant`` to ``operation``) lost off the CPU, and that is charged to
+    one other process."""
 
     tenant: str
     pid: int
     process: str
     layer: str
     operation: str
-    """The outermost call, ``HOST_GAP`` or ``HOST_WORK``."""
+    """Operation that lost the time: that of an outermost call, ``HOST_GAP`` or ``HOST_WORK``."""
     kind: str
-    """A name of ``model.window.SPLITS``. runqueue: the culprit held the CPU; else: the culprit sent the
-    wake-up."""
+    """Part of the split that the time counts as (a name of ``model.window.SPLITS``). If it is ``runqueue``,
+    the culprit held the CPU; in all other parts, the culprit sent the wake-up that ended the wait."""
     culprit_tenant: str
     culprit_pid: int
     culprit_process: str
     ns: int
     times: int
     device: str = ""
-    """Label of the row's device; '': all rows of that operation, whatever their device."""
+    """Label of the row's device; '' if the charge is for all rows of the operation, whatever their device."""
 
     @property
     def nested(self) -> bool:
@@ -73,70 +75,76 @@ class BlockIo:
     tenant: str
     pid: int
     process: str
-    """Process that submitted them; PID 0 if only the tenant's cgroup is known (writeback)."""
+    """Name of the process that submitted the requests. ``pid`` is 0 if only the tenant's cgroup is known, as
+    in writeback."""
     device: str
     """Name of the block device, such as ``nvme0n1``."""
     write: bool
     requests: int
     bytes: int
     queued_ns: int
-    """Time from submission until the device got the requests: cgroup throttling and the I/O scheduler's
-    queue."""
+    """Total time from the submission of each request until the block device got it: the time in cgroup
+    throttling and in the I/O scheduler's queue."""
     service_ns: int
-    """Time from then until they were complete."""
+    """Total time from the moment when the block device got each request until the request was complete."""
     max_ns: int
-    """Longest time of one request from submission to completion. A sum of windows takes the largest."""
+    """Longest time of one request from submission to completion. A sum of windows has the largest
+    ``max_ns``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantUse:
-    """Resources that a tenant's cgroup used, and how often its limits were hit."""
+    """Resources that a tenant's cgroup used, and how often the limits of the cgroup were hit."""
 
     tenant: str
     cpu_ns: int = 0
     periods: int = 0
-    """CFS quota periods in which it ran."""
+    """Number of CFS quota periods in which the cgroup ran."""
     throttled_periods: int = 0
     throttled_ns: int = 0
     reclaims: int = 0
     reclaim_ns: int = 0
-    """Time its threads spent in direct reclaim, caused by the host's memory or by a cgroup limit."""
+    """Time that the tenant's threads spent in direct reclaim, because the host's memory was short or a cgroup
+    limit was reached."""
     oom_kills: int = 0
     refaults: int = 0
-    """File pages that it read again soon after the Linux kernel had evicted them."""
+    """File pages that the tenant read again soon after the Linux kernel had evicted them."""
     limit_hits: int = 0
-    """Allocations that hit the memory limit of its cgroup or of an ancestor and had to reclaim first."""
+    """Memory allocations that reached the memory limit of the tenant's cgroup or of an ancestor, and had to
+    reclaim memory first."""
     limit_kills: int = 0
-    """Those of ``oom_kills`` that such a limit caused; the host ran out of memory for the others."""
+    """Number of ``oom_kills`` that happened because a cgroup's memory limit was reached; in the others, the
+    host ran out of memory."""
     forks: int = 0
     execs: int = 0
     exits: int = 0
     """``forks``, ``execs`` and ``exits`` count processes, not threads."""
     cpu_quota: float | None = None
-    """CPUs it may use, the lowest quota of its cgroup and the ancestors; None without a quota. This field
-    and all below are gauges."""
+    """CPU quota, as a number of CPUs: the lowest quota of the tenant's cgroup and its ancestors; None without
+    a quota. This field and all fields below are gauges."""
     quota_cgroup: str = ""
-    """Path of the cgroup that has this quota."""
+    """Path of the cgroup that sets ``cpu_quota``."""
     memory_used_bytes: int | None = None
     memory_limit_bytes: int | None = None
     memory_cgroup: str = ""
-    """Path of the cgroup that has this limit."""
+    """Path of the cgroup that sets ``memory_limit_bytes``."""
     cpu_folder: str = ""
-    """Directory whose files set the quota, such as ``/sys/fs/cgroup/cpu/docker/ab``: that of
-    ``quota_cgroup``, or that of the tenant's own cgroup if it has no quota. '' if there is none."""
+    """Directory whose files set the CPU quota, such as ``/sys/fs/cgroup/cpu/docker/ab``: the directory of
+    ``quota_cgroup``, or of the tenant's own cgroup if there is no quota. '' if there is no such directory."""
     cpu_version: int = 0
-    """cgroup version of ``cpu_folder``, 1 or 2; 0 without a directory."""
+    """cgroup version of ``cpu_folder``, 1 or 2; 0 if ``cpu_folder`` is ''."""
     memory_folder: str = ""
-    """Directory whose files set the memory limit, as ``cpu_folder`` for the quota."""
+    """Directory whose files set the memory limit: the directory of ``memory_cgroup``, or of the tenant's own
+    cgroup if there is no limit. '' if there is no such directory."""
     memory_version: int = 0
     cpuset: str = ""
-    """CPU list of its cgroup, such as ``0-3,8``; '' if unknown."""
+    """CPU list of the tenant's cgroup, such as ``0-3,8``; '' if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """Resources of one process that makes traced calls, is followed, is charged with time of others, or is a
-    child of one that sleeps between its calls."""
+    """Resources that one process used. There are records for processes that make traced calls, have followed
+    threads, are charged with time of others, or are children of a process that sleeps between its calls."""
 
     tenant: str
     pid: int
@@ -153,20 +161,22 @@ class ProcessUse:
     allocated_bytes: int = 0
     freed_bytes: int = 0
     link: Signed = -1
-    """Distance in the chain of wake-ups. 0: makes traced calls; 1: wakes such a process; 2, 3: wakes one of
-    the distance before; -1: none of these. This field and all below are gauges."""
+    """Distance in the chain of wake-ups. 0: the process makes traced calls; 1: it wakes a process of distance
+    0; 2 or 3: it wakes a process of distance 1 or 2; -1: none of these. This field and all fields below are
+    gauges."""
     threads: int = 0
     allowed_cpus: int = 0
-    """Number of CPUs that its main thread may run on; 0 if unknown."""
+    """Number of CPUs that the main thread of the process may run on; 0 if unknown."""
     allowed: str = ""
-    """These CPUs as a CPU list: ``0-3,8``."""
+    """CPUs that the main thread of the process may run on, as a CPU list such as ``0-3,8``; '' if
+    unknown."""
     nice: Signed = 0
     rss_bytes: int = 0
     swap_bytes: int = 0
     held_bytes: int | None = None
-    """Device memory that it allocated while traced and has not freed."""
+    """Bytes of device memory that the process allocated while traced and has not freed; None if unknown."""
     held: int = 0
-    """Number of these allocations."""
+    """Number of allocations that make up ``held_bytes``."""
     parent_pid: int = 0
 
 
@@ -176,7 +186,7 @@ class Rank:
     ranks."""
 
     communicator: str
-    """Hash of the communicator's unique id in hex, the same for all its ranks."""
+    """Hash of the communicator's unique id, in hex. All ranks of a communicator have equal hashes."""
     tenant: str
     pid: int
     process: str
@@ -184,22 +194,23 @@ class Rank:
     ranks: int
     """Number of ranks in the whole communicator."""
     local_ranks: int
-    """Number of these that are traced on this host."""
+    """Number of ranks of the communicator that are traced on this host."""
     collectives: int = 0
-    """Collectives that it entered in the window."""
+    """Number of collectives that this rank entered in the window."""
     joined: int = 0
-    """Number of these that were compared with the other local ranks."""
+    """Number of ``collectives`` whose entry times were compared with those of the other local ranks."""
     late_ns: int = 0
-    """Total time from the first local rank's entry to this one's, over the ``joined`` collectives."""
+    """Time from the first local rank's entry to this rank's entry, added up over the ``joined``
+    collectives."""
     last: int = 0
-    """Number of ``joined`` collectives that it was the last to enter."""
+    """Number of ``joined`` collectives that this rank entered as the last of the local ranks."""
     behind: int = 0
-    """Collectives that the most advanced local rank has entered and this one has not. A gauge."""
+    """Number of collectives that the most advanced local rank has entered and this rank has not. A gauge."""
     since_entry_ns: int = 0
-    """Time since its last entry. A gauge."""
+    """Time in ns since this rank last entered a collective. A gauge."""
     entered: int = 0
-    """Collectives entered since the communicator was created; the n-th of one rank is the n-th of all
-    ranks, on any host. A gauge."""
+    """Number of collectives that this rank has entered since the communicator was created. The n-th
+    collective of one rank is the n-th collective of all ranks, on any host. A gauge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +220,12 @@ class Event:
     time: float
     """Unix time in seconds."""
     kind: str
-    """``oom_kill``, ``xid``, ``gpu_lost`` …"""
+    """Kind of the event: ``oom_kill``, ``xid``, ``gpu_lost`` …"""
     tenant: str
     pid: int
     process: str
     text: str
-    """One line for a person."""
+    """What happened, in one line for a person."""
 
 
 MOST_EVENTS: Final = 200
@@ -232,16 +243,18 @@ class Evidence:
     ranks: tuple[Rank, ...] = ()
     events: tuple[Event, ...] = ()
     swap_in_bytes: int = 0
-    """Bytes that the whole host read from swap."""
+    """Bytes that the whole host read from swap within the window."""
     swap_out_bytes: int = 0
     unknown: tuple[str, ...] = ()
     """What could not be measured here and why, one line each. A gauge."""
     activity: tuple[DeviceActivity, ...] = ()
     """How long tenants had work on devices; empty if not measured."""
     overlaps: tuple[DeviceOverlap, ...] = ()
-    """How long two tenants had work on one device at the same time; a pair without a record: never."""
+    """How long two tenants had work on one device at the same time. A pair of tenants without a record never
+    had work at the same time."""
     threads: ThreadEvidence = field(default_factory=ThreadEvidence)
-    """Dropped once the window is diagnosed."""
+    """Waits and work of single threads. Empty once the window is diagnosed, because only diagnosis needs
+    it."""
 
 
 _Record = TypeVar("_Record", BlockIo, TenantUse, ProcessUse, Rank, DeviceActivity, DeviceOverlap)
@@ -254,7 +267,7 @@ KEYS: Final[dict[type, tuple[str, ...]]] = {
     DeviceActivity: ("device", "tenant"),
     DeviceOverlap: ("device", "tenant", "other"),
 }
-"""Fields that identify a record, by class."""
+"""By class of record: the fields that identify a record."""
 SUMS: Final[dict[type, tuple[str, ...]]] = {
     BlockIo: ("requests", "bytes", "queued_ns", "service_ns"),
     TenantUse: (
@@ -269,7 +282,8 @@ SUMS: Final[dict[type, tuple[str, ...]]] = {
     DeviceActivity: ("active_ns",),
     DeviceOverlap: ("ns",),
 }
-"""Fields that add up, by class. All others are gauges, except ``BlockIo.max_ns``, which is a maximum."""
+"""By class of record: the fields that add up when windows are added. All other fields that do not identify a
+record are gauges, except ``BlockIo.max_ns``, which is a maximum."""
 
 
 def added(parts: Iterable[Evidence]) -> Evidence:

@@ -1,8 +1,8 @@
-"""Families of operations (launch, copy, sync, …), derived from their names. Diagnosis tells causes apart by
-them.
+"""Families of operations (launch, copy, sync, …), derived from the names of the operations. Diagnosis uses
+families to tell causes apart.
 
-An operation is a function of ``cuda.h``, ``cuda_runtime_api.h`` or ``nccl.h`` without its variant suffix;
-copies carry their direction (``cudaMemcpyAsync HtoD``).
+An operation is a function of ``cuda.h``, ``cuda_runtime_api.h`` or ``nccl.h``, named without its variant
+suffix such as ``_v2``. The name of a copy ends in its direction, if known (``cudaMemcpyAsync HtoD``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Family(StrEnum):
     """Begins or ends a stream capture."""
     GRAPH_INSTANTIATE = "graph instantiate"
     GRAPH_UPDATE = "graph update"
-    """Replaces the parameters of a graph that can be launched, or uploads it to the device."""
+    """Replaces the parameters of an instantiated graph, or uploads an instantiated graph to the device."""
     ALLOC = "alloc"
     """Allocates device memory from the driver."""
     FREE = "free"
@@ -43,9 +43,9 @@ class Family(StrEnum):
     MEMSET = "memset"
     PREFETCH = "prefetch"
     SYNC = "sync"
-    """The host waits for the device."""
+    """Makes the calling thread wait for the device."""
     WAIT = "wait"
-    """A stream waits for an event; the host does not."""
+    """Makes a stream wait for an event; the calling thread does not wait."""
     LOAD = "load"
     COLLECTIVE = "collective"
     POINT = "point"
@@ -56,13 +56,15 @@ class Family(StrEnum):
 
 
 class OperationKind(NamedTuple):
-    """Properties of an operation that its name tells."""
+    """Properties of an operation, derived from its name."""
 
     family: Family
     direction: str = ""
-    """Direction of a copy: ``HtoD``, ``DtoH``, ``DtoD``, ``HtoH``; '' if the name does not tell."""
+    """Direction of a copy: ``HtoD``, ``DtoH``, ``DtoD``, ``HtoH``; '' if the name does not show it, and for
+    operations that are no copies."""
     asynchronous: bool = False
-    """True if the call may return before the device is done; copies of pageable memory may still block."""
+    """True if the call may return before the device is done. Asynchronous copies of pageable memory may block
+    all the same."""
 
 
 _PATTERNS: Final = tuple(
@@ -95,21 +97,25 @@ _PATTERNS: Final = tuple(
         (r"nccl", Family.COLLECTIVE),
     )
 )
-"""The first pattern that matches the beginning of the name decides."""
+"""(pattern, family): an operation belongs to the family of the first pattern that matches the beginning of
+its name."""
 
 _DIRECTIONS: Final = {"HtoA": "HtoD", "AtoH": "DtoH", "DtoA": "DtoD", "AtoD": "DtoD", "AtoA": "DtoD"}
-"""CUDA arrays (A) are in device memory."""
+"""Directions of copies that involve CUDA arrays (A), and the directions that they count as: CUDA arrays are
+in device memory (D)."""
 _DIRECTION: Final = re.compile(r"(HtoH|HtoD|DtoH|DtoD|HtoA|AtoH|DtoA|AtoD|AtoA)(?![a-z])")
 
 
 KERNELS_OF_A_GRAPH: Final = 20
-"""Assumed minimum of CUDA kernels in one graph launch: capturing fewer is not worth it."""
+"""Assumed number of CUDA kernels in one graph launch. It is a low estimate: capturing fewer CUDA kernels in a
+graph saves too little to be worth the effort."""
 
 
 WAITING_PARTS: Final = ("gpu", "running", "lock", "other")
-"""Parts of a synchronising call's split that count as waiting for the device: the call sleeps in ioctl or
-poll, sleeps in a futex while another driver thread takes the interrupt, or spins. Problems of the host show
-in the other parts."""
+"""Parts of a synchronising call's split that count as waiting for the device. A call that waits for the
+device sleeps in ioctl or poll (gpu), sleeps in a futex while another thread of the CUDA driver handles the
+interrupt (lock), spins (running), or sleeps in another way (other). All other parts show problems of the
+host."""
 
 
 @lru_cache(maxsize=2048)

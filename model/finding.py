@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal["ok", "warn", "fail"]
-"""``warn``: a function is missing, which the finding names; ``fail``: nothing can be traced on this host."""
+"""``ok``: nothing is missing; ``warn``: a function of stalltop, which the finding names, does not work on
+this host; ``fail``: nothing can be traced on this host."""
 
 
 @dataclass(frozen=True, slots=True)

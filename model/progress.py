@@ -1,4 +1,4 @@
-"""Progress of the start: the step that is under way, for the screen or stderr to show."""
+"""Progress of stalltop's start: the step that is under way, which the screen or stderr shows."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProgressStep:
-    """One step of the start that may take seconds."""
+    """One step of stalltop's start; a step may take seconds."""
 
     text: str
     began: float
-    """Time of its start, by ``time.monotonic()``."""
+    """Time at which the step began, by ``time.monotonic()``."""
     usual_seconds: float = 0.0
     """Usual duration in seconds; 0 if unknown."""
 
 
 class Progress:
-    """The current step. One thread sets it, others read it."""
+    """Holds the current step of the start. One thread sets the step, other threads read it."""
 
     def __init__(self) -> None:
         self.step: ProgressStep | None = None
@@ -32,7 +32,7 @@ class Progress:
         self._told.set()
 
     def end(self) -> None:
-        """Releases those who wait: no more steps follow."""
+        """Lets all threads in ``wait`` return, because no more steps follow."""
         self._told.set()
 
     def wait(self, timeout: float) -> None:

@@ -8,10 +8,10 @@ from stalltop.model.evidence import HOST_LAYER
 
 
 class RowKey(NamedTuple):
-    """Identifies a row: whose calls of which operation it counts.
+    """Identifies a row: a row counts the calls of one operation by one process (on one device, if measured).
 
     ``nested`` marks calls made inside another traced call of the same thread (a driver call inside a runtime
-    call). They have rows of their own, but totals over operations leave them out.
+    call). Nested calls have rows of their own, and totals over operations leave these rows out.
     """
 
     host: str
@@ -19,15 +19,15 @@ class RowKey(NamedTuple):
     pid: int
     process: str
     layer: str
-    """runtime, driver, nccl or host."""
+    """Layer of the operation: runtime, driver, nccl or host."""
     operation: str
     nested: bool = False
     device: str = ""
-    """Label of the device that the calls ran on (see ``model.devices.labels``), if measured; else '', and
-    ``model.devices.placing`` may know the devices that they can have run on."""
+    """Label of the device that the calls ran on (see ``model.devices.labels``); '' if it was not measured.
+    ``model.devices.placing`` may then know on which devices the calls can have run."""
 
     @property
     def outermost(self) -> bool:
-        """Whether totals count the row: it holds calls that are not nested, and not host gaps or host
-        work."""
+        """True if totals over operations count the row: its calls are not nested, and it does not hold host
+        gaps or host work."""
         return not self.nested and self.layer != HOST_LAYER

@@ -9,10 +9,11 @@ from stalltop.model.window import Window
 
 @runtime_checkable
 class Source(Protocol):
-    """Yields windows. Used by one thread at a time, never by the screen's."""
+    """Yields windows. Used by one thread at a time, and never by the thread that draws the screen."""
 
     def read(self) -> Window:
-        """Returns what happened since the previous read; the first time, since the source was created."""
+        """Returns a window of what happened since the previous read, or, in the first read, since the source
+        was created."""
         ...
 
     def close(self) -> None:

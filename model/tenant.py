@@ -8,7 +8,7 @@ from typing import Final, Literal
 Kind = Literal["container", "pod", "job", "unit", "session", "process", "host"]
 
 ENDED_PROCESSES: Final = "process:ended"
-"""Id of the tenant for all processes that ended before stalltop could read their cgroup."""
+"""Id of the one tenant that stands for all processes that ended before stalltop could read their cgroup."""
 MOST_LABELS: Final = 32
 """Maximum number of labels of a tenant."""
 
@@ -29,15 +29,15 @@ class Tenant:
     """Name of the pod if known, else its UID."""
     namespace: str = ""
     cgroup_id: int = 0
-    """cgroup v2 id (inode of its directory); 0 if only a cgroup v1 path is known."""
+    """cgroup v2 id (inode number of the cgroup's directory); 0 if only a cgroup v1 path is known."""
     cgroup_path: str = ""
-    """Path below the root of its hierarchy, as in ``/proc/PID/cgroup``."""
+    """Path of the cgroup below the root of the cgroup hierarchy, as in ``/proc/PID/cgroup``."""
     container: str = ""
-    """Name of the container within its pod."""
+    """Name of the container within its pod; '' if unknown."""
     pod_uid: str = ""
     """UID of the pod. Unlike its name, it is never reused."""
     user: str = ""
-    """User who owns the job or session."""
+    """Name of the user who owns the job or session; '' if unknown."""
     labels: tuple[tuple[str, str], ...] = ()
     """Labels of the container or pod as (name, value), sorted by name, at most ``MOST_LABELS``."""
 

@@ -1,8 +1,8 @@
-"""Which thread waited for which, what the threads that end such waits did, and which interrupts took their
-CPUs: what causes are found by.
+"""Evidence about single threads: which thread waited for which, what the threads that ended these waits did,
+and how much time interrupts took of the CPUs.
 
-It is of one window and of one host, and is dropped once the window is diagnosed: chains say what follows
-from it.
+Diagnosis finds causes by this evidence. The evidence belongs to one window of one host, and is dropped once
+the window is diagnosed, because the chains then contain the conclusions.
 """
 
 from __future__ import annotations
@@ -13,22 +13,25 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 HAND_OVER: Final = "hand-over"
-"""A wait by a futex for what another thread had to do first: `bpf/held.h` tells it from a wait for a lock."""
+"""Kind of wait: a futex wait for something that another thread had to do first, such as to compute a result.
+`bpf/held.h` distinguishes this kind from a wait for a lock."""
 TIMEOUT: Final = "timeout"
-"""A wait by a futex that no thread ended."""
+"""Kind of wait: a futex wait that no thread ended, so its timeout expired."""
 ENDED: Final = "ended"
-"""A wait that the end of the waker ended."""
+"""Kind of wait: the wait ended because another thread exited, such as a wait for the end of a process."""
 STOPPED: Final = "stopped"
-"""A wait of a thread that a signal had stopped."""
+"""Kind of wait: the thread was stopped by a signal."""
 TRACED: Final = "traced"
-"""A wait of a thread that a debugger had stopped."""
+"""Kind of wait: the thread was stopped by a debugger."""
 FROZEN: Final = "frozen"
-"""A wait of a thread in a frozen cgroup."""
+"""Kind of wait: the thread was in a frozen cgroup."""
 HELD_BACK: Final = (STOPPED, TRACED, FROZEN)
-"""Waits of threads that could have run. Who ends them is who lets the thread go on."""
+"""Kinds of waits in which something outside held a runnable thread back. The waker recorded for such a wait
+is whoever let the thread continue (SIGCONT, debugger, thaw)."""
 
 FSYNC: Final = "fsync"
-"""A wait for a disk in fsync(2) or a call like it, until what was written is on the device."""
+"""Kind of wait: the thread waited in fsync(2) or a similar call until data that was written is on the
+disk."""
 
 
 class ThreadId(NamedTuple):
@@ -41,22 +44,23 @@ class ThreadId(NamedTuple):
 
 
 NOBODY: Final = ThreadId("", 0, "kernel", 0)
-"""What ends a wait that no thread ends: a timer, a device, a packet of another host."""
+"""Waker of a wait that no thread ended. A timer, a device or a packet from another host ended the wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadWait:
-    """Waits of one thread, in one operation, that one other thread or `NOBODY` ended."""
+    """Sum of the waits of one thread, in one operation, that one other thread (or `NOBODY`) ended."""
 
     thread: ThreadId
     layer: str
     operation: str
-    """The outermost call, or a name of ``model.evidence``: host gap, host work."""
+    """Operation in which the thread waited: that of the outermost call, or ``HOST_GAP`` or ``HOST_WORK`` of
+    ``model.evidence``."""
     part: str
-    """Part of the split in which they are counted, a name of ``model.window.SPLITS``."""
+    """Part of the split in which the waits are counted, a name of ``model.window.SPLITS``."""
     kind: str
-    """``network``, ``process``, ``other``, ``lock`` (for one that the waker held), ``sleep``, `HAND_OVER`,
-    `TIMEOUT`, `ENDED`, `FSYNC` or one of `HELD_BACK`."""
+    """``network``, ``process``, ``other``, ``sleep``, ``lock`` (for a lock that the waker held),
+    `HAND_OVER`, `TIMEOUT`, `ENDED`, `FSYNC` or one of `HELD_BACK`."""
     waker: ThreadId
     ns: int
     times: int
@@ -64,41 +68,48 @@ class ThreadWait:
 
 @dataclass(frozen=True, slots=True)
 class ThreadWork:
-    """What a thread did that makes calls, or is followed."""
+    """Where the time of one thread went. There are records for threads that make traced calls or are
+    followed."""
 
     thread: ThreadId
     name: str
-    """Name of the thread (its ``comm``), read where the holder of an interpreter's lock is named; else ''."""
+    """Name of the thread (its ``comm``), for threads of the processes in ``ThreadEvidence.python``, where
+    diagnosis names the thread that holds the interpreter's lock; '' for all other threads."""
     link: int
-    """0: it makes calls; 1: it wakes threads that do; 2 and more: it wakes those of the link before."""
+    """Distance in the chain of wake-ups. 0: the thread makes traced calls; 1: it wakes threads of distance 0;
+    n: it wakes threads of distance n - 1."""
     split_ns: tuple[int, ...]
-    """Its time by part, in the order of ``model.window.SPLITS``."""
+    """Time of the thread in ns by part, in the order of ``model.window.SPLITS``."""
     startup_ns: int = 0
-    """Time from the start of its process to its first wake-up, if both were in the window; else 0."""
+    """Time in ns from the start of the thread's process until stalltop first saw the thread give a wake-up,
+    if both were in the window; else 0."""
 
 
 class Asks(NamedTuple):
-    """A process that has a connection to another one, as a client to a server."""
+    """Two processes that are connected: ``client`` is connected to ``server`` as a client."""
 
     client: int
     server: int
 
 
 class Server(NamedTuple):
-    """A server of another host, as one of its clients sees it."""
+    """A server on another host, as one client process on this host sees it."""
 
     address: str
     """``address:port``."""
     sent_bytes: int = 0
-    """Bytes that it acknowledged in the window, over connections that were there before."""
+    """Bytes from the client that the server acknowledged in the window, over connections that existed before
+    the window."""
     received_bytes: int = 0
-    """The same, of bytes that it sent."""
+    """Bytes that the client received from the server in the window, over connections that existed before the
+    window."""
     rtt_ns: int = 0
-    """Round-trip time of its fastest connection; 0 if it is not known."""
+    """Round-trip time in ns of the fastest connection to the server; 0 if unknown."""
 
 
 class Servers(NamedTuple):
-    """Servers of other hosts to which a process is connected, the one that sent most first."""
+    """Servers on other hosts to which the process ``pid`` is connected. The server that sent most comes
+    first."""
 
     pid: int
     servers: tuple[Server, ...]
@@ -106,75 +117,80 @@ class Servers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What is known of a process that was stopped in one of the ways of `HELD_BACK`."""
+    """A process that was stopped, traced or frozen, and who did that."""
 
     pid: int
     kind: str
+    """One of `HELD_BACK`."""
     by: ThreadId = NOBODY
-    """Who stopped it, a process; `NOBODY` if that is not known."""
+    """The process that stopped this process; `NOBODY` if unknown."""
     signal: str = ""
-    """The signal that did it, such as SIGSTOP, if it is known."""
+    """Name of the signal that stopped the process, such as SIGSTOP; '' if unknown, or if no signal did."""
     still_ns: int = 0
-    """Time in the window for which a thread was stopped that has not gone on yet."""
+    """Time in ns within the window during which a thread that has not continued yet was stopped; the longest
+    such time of the threads of the process. 0 if all threads have continued."""
 
 
 class Placed(NamedTuple):
-    """How often threads of a process had a CPU, or waited for it, when samples were taken."""
+    """How many samples found a thread of the process ``pid`` running on ``cpu``, or waiting for it."""
 
     pid: int
     cpu: int
     times: int
+    """Number of samples; two threads in one sample count twice."""
 
 
 class CpuInterrupts(NamedTuple):
-    """Time of one CPU, and how much of it interrupts had."""
+    """Time of one CPU within the window, and how much of it interrupts took."""
 
     cpu: int
     wall_ns: int
     idle_ns: int
     ns: int
-    """Time in interrupts: of devices, and softirqs outside threads of their own."""
+    """Time in ns in interrupts: in hardware interrupts, and in softirqs that do not run in ksoftirqd."""
     kinds: tuple[tuple[str, int], ...]
-    """The most frequent kinds, such as ``NET_RX`` or ``IRQ 41 (eth0-rx-0)``, with their number; empty if not
-    known."""
+    """(kind, number of interrupts) of the most frequent kinds, such as ``NET_RX`` or ``IRQ 41 (eth0-rx-0)``;
+    empty if unknown."""
 
 
 class Command(NamedTuple):
-    """What a process runs."""
+    """Command line of a process."""
 
     pid: int
     line: bytes
-    """Its command line without the numbers: that of the ranks of a job is the same."""
+    """The command line without its digits, so that the ranks of one job have equal lines; b"" if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadEvidence:
-    """What is known of the threads of a window."""
+    """All evidence about single threads in a window."""
 
     waits: tuple[ThreadWait, ...] = ()
     works: tuple[ThreadWork, ...] = ()
     asks: tuple[Asks, ...] = ()
-    """Pairs of processes of which one waited for the other."""
+    """Connected pairs of processes of which one waited long for data of the other."""
     servers: tuple[Servers, ...] = ()
-    """Servers elsewhere to which processes are connected that waited for data which no process of this host
-    sent. Processes that are servers themselves are left out."""
+    """Servers on other hosts, for each process that waited long for data that no process of this host sent.
+    Processes that are servers themselves are left out, because they may have waited for their own
+    clients."""
     commands: tuple[Command, ...] = ()
-    """What processes run that waited long for data of another one, and what those others run."""
+    """Command lines of the processes that waited long for data of another process, and of the processes that
+    they waited for."""
     python: tuple[int, ...] = ()
-    """Processes that run a Python interpreter, of those with waits of kind `TIMEOUT`."""
+    """PIDs of the processes with waits of kind `TIMEOUT` that run a Python interpreter."""
     local: tuple[int, ...] = ()
-    """Processes that waited long for data that no process of this host sent, though they are connected to
-    this host only: a timer ended these waits."""
+    """PIDs of the processes that waited long for data that no process of this host sent, although they are
+    connected to this host only. So a timer ended these waits."""
     placed: tuple[Placed, ...] = ()
-    """On which CPUs the threads with a record were."""
+    """On which CPUs the threads that make traced calls or are followed ran, or waited to run."""
     interrupts: tuple[CpuInterrupts, ...] = ()
-    """All CPUs, in windows in which interrupts had a noticeable part of one."""
+    """One record for each CPU of the host; empty if interrupts took no noticeable share of any CPU."""
     stops: tuple[Stop, ...] = ()
-    """One for each process and way in which it was stopped."""
+    """One record for each process and each kind of `HELD_BACK` in which it was stopped."""
 
 
 def added(parts: Iterable[ThreadEvidence]) -> ThreadEvidence:
-    """Returns what several windows that follow each other hold, oldest first, as that of one window."""
+    """Adds up the evidence of consecutive windows, oldest first."""
     parts = tuple(parts)
     if len(parts) == 1:
         return parts[0]

@@ -44,7 +44,8 @@ class Rows:
     max_ns: U64
     histograms: Histograms
     split_ns: U64 | None = None
-    """Time in ns by ``SPLITS``, shape (n, len(SPLITS)); None if not measured."""
+    """Time in ns by part of the split, shape (n, len(SPLITS)), columns in the order of ``SPLITS``; None if
+    splits were not measured."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -56,7 +57,7 @@ class Rows:
         return Rows((), none, none, none, none, none, Histograms.empty())
 
     def take(self, rows: NDArray[np.integer]) -> Rows:
-        """Returns the rows with these indices, in that order."""
+        """Returns the rows whose indices are ``rows``, in that order."""
         return Rows(
             keys=tuple(self.keys[row] for row in rows),
             calls=self.calls[rows],
@@ -70,14 +71,14 @@ class Rows:
 
 
 MOST_ENDED = 100
-"""Maximum number of calls of ended threads in a window, the longest ones. ``loss["abandoned"]`` counts
-all."""
+"""Maximum number of calls with ``OpenCall.ended`` that a window lists: the longest ones are kept.
+``loss["abandoned"]`` counts all calls whose threads ended inside them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call that had not returned when the window ended, or cannot return because its thread ended inside
-    it."""
+    """A call that had not returned when the window ended, or that can never return because its thread ended
+    inside the call."""
 
     tenant: str
     pid: int
@@ -88,9 +89,10 @@ class OpenCall:
     age_ns: int
     nested: bool = False
     ended: bool = False
-    """True if its thread ended (killed, exited, exec) within the window, ``age_ns`` after the call began."""
+    """True if the thread that made the call ended (killed, exited, exec) within the window, ``age_ns`` after
+    the call began."""
     device: str = ""
-    """Label of the device that it runs on; '' if unknown."""
+    """Label of the device that the call runs on; '' if unknown."""
 
     @property
     def row(self) -> tuple[str, int, str, str, str, bool, str]:
@@ -105,9 +107,9 @@ class Library:
     path: str
     layer: str
     functions: int
-    """Number of its functions with probes (each has an entry and a return probe)."""
+    """Number of functions of the library that have probes (an entry and a return probe each)."""
     processes: int
-    """Number of processes that have it mapped now."""
+    """Number of processes that have the library mapped at the end of the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +141,17 @@ class Coverage:
     processes: int = 0
     """Number of processes whose calls are counted."""
     probe_ns: float = 0.0
-    """Time in ns that the probes add to one call, measured on this host at the start."""
+    """Time in ns that the probes add to one call, measured on this host when stalltop starts."""
     cost_percent: float = 0.0
     """Share of one CPU that all probes took in this window: counted calls x ``probe_ns`` / seconds."""
     way: str = ""
-    """How probes are attached: ``multi`` or ``perf``; '' if nothing is traced."""
+    """How probes are attached: ``multi`` (uprobe_multi links) or ``perf`` (perf events); '' if nothing is
+    traced."""
     tracing: str = ""
     """'' while tracing works; else one line that says why it does not."""
     scheduled: tuple[str, ...] = ()
-    """Ids of the tenants whose allocations a scheduler reported completely. For all others it is unknown
-    which devices were not allocated to them."""
+    """Ids of the tenants whose allocated devices a scheduler reported completely. Devices that it did not
+    report were not allocated to these tenants; for all other tenants that is unknown."""
     schedulable: tuple[str, ...] = ()
     """UUIDs of the devices that a scheduler allocates; any tenant may use the others."""
 
@@ -158,20 +161,20 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "no_slot": "calls not counted: all histogram slots are in use",
         "no_thread": "calls not counted: all thread records are in use",
         "too_deep": "calls not counted: nested deeper than the thread record holds",
-        "no_entry": "returns without an entry (the call began before its probe)",
+        "no_entry": "returns without an entry (the call began before its probe was attached)",
         "abandoned": "calls left without returning (longjmp, exit or exec inside them)",
         "clamped": "calls longer than 137 s, counted as 137 s",
         "unread_bytes": "calls whose size could not be read",
-        "no_charge": "waits whose culprit was not kept: all sums by culprit are in use",
-        "no_slice": "waits for a CPU that changed hands so often that only the end of them has culprits",
-        "no_follower": "wake-ups whose giver was not followed: as many threads are followed as may be",
-        "no_allocation": "pieces of device memory not followed: their table is full",
-        "no_communicator": "ranks of NCCL communicators not followed: all their records are in use",
-        "no_kernel": "launches whose kernel is not told: all counts by kernel are in use",
-        "no_activity": "calls that do not say when they were active on a device: all records are in use",
-        "no_overlap": "times that a tenant's overlaps are not told: too many tenants were active on a device",
-        "no_ring": "calls not kept one by one, only counted in their rows: the ring for them was full",
-        "missed": "probe hits the kernel itself skipped",
+        "no_charge": "waits whose culprit was not stored: all sums by culprit are in use",
+        "no_slice": "waits for a CPU that switched tasks so often that only the end of the wait has culprits",
+        "no_follower": "wake-ups by threads that were not followed: too many threads are followed already",
+        "no_allocation": "allocations of device memory not tracked: all allocation records are in use",
+        "no_communicator": "ranks of NCCL communicators not tracked: all rank records are in use",
+        "no_kernel": "launches whose CUDA kernel is unknown: all counts by CUDA kernel are in use",
+        "no_activity": "calls missing from the activity on their device: all activity records are in use",
+        "no_overlap": "tenants whose overlaps are missing: too many tenants were active on a device",
+        "no_ring": "calls not captured, only counted in their rows: the ring for captured calls was full",
+        "missed": "probe hits that the Linux kernel skipped",
     }
 )
 """Every counter of ``Window.loss`` with its meaning."""
@@ -182,7 +185,7 @@ UNCOUNTED = ("no_slot", "no_thread", "too_deep", "missed")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """One host (or several, merged) from ``start`` for ``seconds``."""
+    """All that was measured on one host (or on several, merged) from ``start`` on, for ``seconds``."""
 
     start: float
     """Unix time in seconds."""
@@ -200,16 +203,16 @@ class Window:
     chains: tuple[Chain, ...] = ()
     """Problems as they were known at the end of the window, open ones first."""
     kernels: tuple[KernelCount, ...] = ()
-    """Outermost launches by row and CUDA kernel. Launches that are not in here are of unknown CUDA
-    kernels."""
+    """Outermost launches by row and CUDA kernel. Launches that a row counts and ``kernels`` does not are
+    launches of unknown CUDA kernels."""
     calls: Calls = field(default_factory=Calls)
     """Captured calls: the slowest, and a random sample."""
     normals: Mapping[RowKey, tuple[int, int]] = field(default_factory=dict)
-    """Baseline p50 and p99 (ns) of rows, as learned by the end of the window. A merged window has those of
-    the last one; a window of the history (``model.merge.packing``) has none."""
+    """Baseline p50 and p99 (ns) of rows, as learned by the end of the window. A merged window has the
+    baselines of its last window; a window of the history (``model.merge.packing``) has none."""
     allocations: tuple[Allocation, ...] = ()
-    """Devices that a scheduler allocated, at the end of the window; a merged window has those of the last
-    one."""
+    """Devices that a scheduler had allocated at the end of the window; a merged window has the allocations
+    of its last window."""
 
     @property
     def end(self) -> float:

@@ -18,7 +18,7 @@ class WindowTimes:
     lost_ms_per_s: NDArray[np.float64]
     """Time lost to open problems, ms per second; NaN if the window cannot be read."""
     worst: NDArray[np.int64]
-    """Index in ``SEVERITIES`` of the worst open problem; len(SEVERITIES) if none was open."""
+    """Index in ``SEVERITIES`` of the worst open problem; len(SEVERITIES) if no problem was open."""
     began: NDArray[np.int64]
-    """Index in ``SEVERITIES`` of the worst problem that began within the window; len(SEVERITIES) if none
-    did."""
+    """Index in ``SEVERITIES`` of the worst problem that began within the window; len(SEVERITIES) if no
+    problem began."""

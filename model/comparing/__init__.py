@@ -1,1 +1,2 @@
-"""Comparison of two windows: what changed, how sure that is, and whether it meets a condition."""
+"""Comparison of two windows: what changed, whether the change is significant, and whether it meets a
+condition."""

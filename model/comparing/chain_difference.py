@@ -10,29 +10,29 @@ from stalltop.model.chain import Chain, worst_first
 from stalltop.model.window import Window
 
 MUCH: Final = 1.5
-"""A loss that changed by less than this factor counts as the same: it varies as much from window to
-window."""
+"""Factor by which a loss must change to count as worse or better: losses that have the same cause vary by
+nearly this factor from window to window."""
 
 State = Literal["new", "worse", "same", "better", "gone"]
 
 
 @dataclass(frozen=True, slots=True)
 class ChainChange:
-    """One problem in both windows, or in one of them."""
+    """One problem in two windows: as it was ``then`` and as it is ``now``. None: not in that window."""
 
     then: Chain | None
     now: Chain | None
 
     @property
     def chain(self) -> Chain:
-        """The chain as it is now, or as it was if it is gone."""
+        """The chain of the window ``now``; if the problem is gone, the chain of the window ``then``."""
         chain = self.now if self.now is not None else self.then
         assert chain is not None, "a change has a chain on one side at least"
         return chain
 
     @property
     def state(self) -> State:
-        """Kind of change, by ``MUCH``."""
+        """Kind of change. A loss is worse or better only if it changed by more than the factor ``MUCH``."""
         if self.then is None:
             return "new"
         if self.now is None:
@@ -49,15 +49,14 @@ class ChainChange:
 
     @property
     def ratio(self) -> float | None:
-        """Loss now divided by loss then; None if the chain is in one window only, or nothing was lost
-        then."""
+        """Loss now divided by loss then; None if only one window has the chain, or if the loss then was 0."""
         if self.then is None or self.now is None or not self.then.lost_ms_per_s > 0:
             return None
         return self.now.lost_ms_per_s / self.then.lost_ms_per_s
 
     @property
     def confidence(self) -> float:
-        """Lower confidence of both sides, 0 to 1."""
+        """The lower of the two confidences, 0 to 1; if only one window has the chain, its confidence."""
         return min(chain.confidence for chain in (self.then, self.now) if chain is not None)
 
     @property
@@ -81,11 +80,12 @@ def compare_chains(
     name_then: Callable[[str], str],
     name_now: Callable[[str], str],
 ) -> tuple[ChainChange, ...]:
-    """Pairs the chains of both windows: new ones first, then worse, same, better and gone ones.
+    """Pairs the chains of two windows. New chains come first, then those that are worse, the same, better and
+    gone.
 
     Two chains are the same problem if cause, name of the tenant, program, layer and operation are equal;
     ``name_then`` and ``name_now`` map the id of a tenant to its name. If several chains of one window are the
-    same problem, the worst one counts.
+    same problem, the worst of these chains is taken and the others are left out.
     """
     before, after = _by_fault(then, name_then), _by_fault(now, name_now)
     changes = [ChainChange(before.get(fault), after.get(fault)) for fault in {**after, **before}]
@@ -101,7 +101,7 @@ class ChainTally:
         self._lost_ms: dict[str, float] = {}
 
     def add(self, window: Window) -> None:
-        """Adds the chains of a window. Chains that are closed in it add no loss."""
+        """Adds the chains of ``window``. Closed chains add no loss, but are in ``chains``."""
         self._seconds += window.seconds
         for chain in window.chains:
             name = chain.identity
@@ -113,7 +113,8 @@ class ChainTally:
 
     @property
     def chains(self) -> tuple[Chain, ...]:
-        """Each chain once, as it was in its worst window but with its average loss; worst first."""
+        """Each chain once, worst first. A chain is as it was in the window in which it was worst, except that
+        ``lost_ms_per_s`` is the average over all windows and ``open`` is True."""
         seconds = self._seconds or 1.0
         found = [
             replace(chain, lost_ms_per_s=self._lost_ms[name] / seconds) for name, chain in self._worst.items()

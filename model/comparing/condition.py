@@ -1,9 +1,9 @@
 """Conditions of ``stalltop diff --fail-if``, such as ``p99 > 1.5x``, evaluated for each row of a difference.
 
-A condition is ``FIGURE > LIMIT`` (or ``>=``, ``<``, ``<=``). A limit with an ``x`` is a ratio of now to
-then; any other limit applies to the figure now, durations with their unit. A percentile meets a condition
-only if its whole 95 % confidence interval is beyond the limit, so a row with few calls does not meet it by
-chance.
+A condition is ``FIGURE > LIMIT`` (or ``>=``, ``<``, ``<=``). If the limit ends in ``x``, the ratio of the
+figure now to the figure then is compared with the limit; otherwise the figure now is. Durations need a unit,
+as in ``20ms``. A percentile meets a condition only if its whole 95 % confidence interval is beyond the limit,
+so that a row with few calls does not meet the condition by chance.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ _UNITS: Final[dict[str, tuple[str, ...]]] = {
     "faults": ("",),
 }
 FIGURES: Final = tuple(_UNITS)
-"""Figures that a condition may name. ``errors``: failed calls (with ``x``: failed calls per second);
-``lost``: time per second lost to calls that take longer than then; ``faults``: chains that are new."""
+"""Figures that a condition may name. ``errors``: number of failed calls (with ``x``: failed calls per
+second); ``lost``: time per second lost because calls take longer now than then; ``faults``: number of chains
+that are new."""
 _FORM: Final = re.compile(r"\s*([a-z]+[0-9]*)\s*(>=|<=|>|<)\s*([0-9]+(?:\.[0-9]*)?)\s*([a-zµ/]*)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """Where a condition is met."""
+    """Rows and faults that meet a condition."""
 
     rows: tuple[int, ...]
-    """Rows of the difference that meet it significantly."""
+    """Indices of the rows of the difference that meet the condition significantly."""
     unsure: tuple[int, ...] = ()
-    """Rows that meet it, but with too few calls to be significant."""
+    """Indices of the rows that meet the condition, but with too few calls to be significant."""
     faults: int = 0
-    """Number of new faults, if the condition is about these and is met; else 0."""
+    """Number of new faults, if the figure of the condition is ``faults`` and the condition is met; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,16 @@ class Condition:
     figure: str
     sign: str
     limit: float
-    """A ratio, ns, ns per second, or a count, depending on ``figure`` and ``ratio``."""
+    """A ratio if ``ratio`` is True; otherwise ns, ns per second, or a count, depending on ``figure``."""
     ratio: bool
-    """True if the limit has an ``x``."""
+    """True if the limit was typed with an ``x``."""
 
     def judge(self, difference: Difference, faults: Sequence[ChainChange]) -> Met:
-        """Evaluates the condition. Host gaps and host work never meet it, nor do rows of one side only meet a
-        ratio."""
+        """Evaluates the condition for each row of ``difference``, or for ``faults`` if its figure is that.
+
+        Rows of host gaps and host work never meet a condition. Rows that only one of the windows has never
+        meet a condition on a ratio.
+        """
         beyond = _COMPARED[self.sign]
         if self.figure == "faults":
             new = sum(change.fault and change.state == "new" for change in faults)
@@ -82,18 +86,20 @@ class Condition:
         return Met(tuple(np.flatnonzero(sure).tolist()), unsure=tuple(np.flatnonzero(holds & ~sure).tolist()))
 
     def _value(self, difference: Difference) -> Floats:
-        """Returns the figure of each row; NaN, which meets no condition, if it has none."""
+        """Returns the value of each row that is compared with the limit; NaN, which meets no condition, if a
+        row has no such value."""
         if self.figure == "lost":
             return difference.lost_ns_per_s
         now, then = _figure(difference.now, self.figure), _figure(difference.then, self.figure)
         if not self.ratio:
             return _whole(difference.now, self.figure) if self.figure == "errors" else now
-        # Errors now and none then give infinity, which is beyond every limit.
+        # If there are errors now and there were none then, the ratio is infinite and exceeds every limit.
         with np.errstate(divide="ignore", invalid="ignore"):
             return now / then
 
     def _sure(self, difference: Difference) -> Flags:
-        """Returns the rows whose figure is significant; figures without a confidence interval always are."""
+        """Returns for which rows the comparison with the limit is significant. Figures without a confidence
+        interval are always significant."""
         if self.figure == "lost":
             return difference.changed
         percent = _PERCENTILES.get(self.figure)
@@ -108,7 +114,8 @@ class Condition:
 
 
 def _figure(side: ComparedSide, name: str) -> Floats:
-    """Returns a figure of each row on one side: counts as rates per second, NaN for rows without calls."""
+    """Returns the figure ``name`` of each row in one window; NaN for rows without calls. Counts are returned
+    as rates per second."""
     groups = side.groups
     calls = side.of(groups.calls)
     calls = np.where(calls > 0, calls, np.nan)
@@ -128,7 +135,7 @@ def _whole(side: ComparedSide, name: str) -> Floats:
 
 
 def condition(text: str) -> Condition:
-    """Parses a condition. Raises ValueError with a message of one line if ``text`` is invalid."""
+    """Parses the condition ``text``. If it is invalid, raises ValueError with a message of one line."""
     form = _FORM.fullmatch(text)
     if form is None:
         raise ValueError(

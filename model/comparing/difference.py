@@ -1,26 +1,26 @@
 """Differences between two windows, row by row: number and duration of calls, time lost, and significance.
 
-**Time lost.** The time in calls per second, ``T = c m`` (calls per second times their mean duration),
-changes for two reasons, and the two parts add up exactly:
+**Time lost.** The time per second that is spent in calls, ``T = c m`` (number of calls per second times their
+mean duration), changes for two reasons, and the two parts add up exactly:
 
     T_now - T_then = c_now (m_now - m_then)  +  (c_now - c_then) m_then
-                     ``lost``: calls are slower  ``more``: there are more of them
+                     ``lost``: calls are slower  ``more``: there are more calls
 
-Both parts are computed for each operation of a row and then added up: a container that makes more of its long
-calls has lost nothing. Processes that started or ended in between make no difference.
+Both parts are computed for each operation of a row and then added up. So a container that makes a greater
+share of long calls has lost nothing. Processes that started or ended between the windows make no difference.
 
-A program that always waits in calls spends no more time in them if each takes twice as long, because it
-makes half as many; ``lost`` still shows the loss. Rows that are in one window only are new or gone: they
-lose nothing, and their whole time counts as ``more``.
+A program that spends all its time in calls cannot spend more if each call takes twice as long: it makes half
+as many calls. ``lost`` still shows the loss. Rows that only one of the windows has are new or gone: their
+``lost`` is 0, and their whole time counts as ``more``.
 
 **Significance.** The 95 % confidence interval of a percentile follows from the order statistics of n calls:
 from the value of rank ``floor(n p - z s)`` to that of rank ``ceil(n p + z s) + 1``, with ``s = sqrt(n p (1 -
 p))`` and z = 1.96 (J.-Y. Le Boudec, Performance Evaluation of Computer and Communication Systems, theorem
-2.1; W. J. Conover, Practical Nonparametric Statistics, 3.2). It assumes independent calls, but no
-distribution. The interval is open on a side whose rank is below the first or above the last call, so the
-p99 of a hundred calls never changes significantly. A change is significant if the two intervals do not
-overlap; for equal distributions that happens about once in 180 times (N. Schenker, J. F. Gentleman, The
-American Statistician 55/3, 2001).
+2.1; W. J. Conover, Practical Nonparametric Statistics, 3.2). The interval assumes that calls are independent,
+and nothing about the distribution of their durations. If the lower rank is below 1 or the upper rank is above
+n, the interval has no bound on that side, so the p99 of a hundred calls never changes significantly. A change
+is significant if the intervals of the two windows do not overlap; for equal distributions that happens about
+once in 180 times (N. Schenker, J. F. Gentleman, The American Statistician 55/3, 2001).
 """
 
 from __future__ import annotations
@@ -38,23 +38,24 @@ from stalltop.model.rows.pivot import PERCENTS, Dimension, Groups, pivot
 from stalltop.model.window import Window
 
 Z = 1.96
-"""95 % of a normal distribution are within this many standard deviations of its mean."""
+"""Number of standard deviations around the mean of a normal distribution that contain 95 % of it."""
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 _Kind = tuple[int, str, str, bool]
-"""Row, layer, operation and ``nested`` of some calls."""
+"""(row of the difference, layer, operation, ``nested``)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedSide:
-    """One of the two windows: its groups, and the group that each row of the difference has in it."""
+    """One of the two windows of a difference: its groups, and which group belongs to which row."""
 
     window: Window
     groups: Groups
     at: Indices
-    """Index into ``groups`` of each row, -1 if the row is not in this window."""
+    """For each row of the difference: the index of its group in ``groups``; -1 if the window lacks the
+    row."""
 
     @property
     def seconds(self) -> float:
@@ -62,24 +63,25 @@ class ComparedSide:
         return self.window.seconds if self.window.seconds > 0 else 1.0
 
     def of(self, column: NDArray[np.integer] | NDArray[np.floating]) -> Floats:
-        """Returns a column of ``groups`` by row; NaN if the row is not in this window."""
+        """Returns the values of ``column``, a column of ``groups``, for the rows of the difference; NaN for
+        rows that this window lacks."""
         if not len(column):
             return np.full(len(self.at), np.nan)
         return np.where(self.at >= 0, column[self.at].astype(np.float64), np.nan)
 
     @cached_property
     def calls_per_s(self) -> Floats:
-        """Calls per second; 0 if the row is not in this window."""
+        """Calls per second of each row; 0 for rows that this window lacks."""
         return np.nan_to_num(self.of(self.groups.calls)) / self.seconds
 
     @cached_property
     def ns_per_s(self) -> Floats:
-        """Time in calls, ns per second; 0 if the row is not in this window."""
+        """Time in calls of each row, ns per second; 0 for rows that this window lacks."""
         return np.nan_to_num(self.of(self.groups.total_ns)) / self.seconds
 
     def kinds(self) -> dict[_Kind, tuple[int, int]]:
-        """Returns the number of calls and their time (ns) for each operation of each row."""
-        row_of_group = np.full(len(self.groups) + 1, -1)  # group -1, the last element, has no row
+        """Returns (number of calls, their time in ns) for each operation of each row."""
+        row_of_group = np.full(len(self.groups) + 1, -1)  # index -1, the last element: no group, so no row
         here = np.flatnonzero(self.at >= 0)
         row_of_group[self.at[here]] = here
         rows = self.window.rows
@@ -100,7 +102,7 @@ class ComparedSide:
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """Columns of a comparison: element i of every array belongs to row i of both sides."""
+    """Columns of a comparison. Element i of every array belongs to row i of the difference."""
 
     then: ComparedSide
     now: ComparedSide
@@ -117,7 +119,8 @@ class Difference:
 
     @cached_property
     def lost_ns_per_s(self) -> Floats:
-        """Time lost to slower calls, ns per second; negative if calls are faster. 0 in new and gone rows."""
+        """Time lost because calls are slower, ns per second; negative if calls are faster, 0 in new and gone
+        rows."""
         before = self.then.kinds()
         lost = np.zeros(len(self.now.at))
         for kind, (calls, ns) in self.now.kinds().items():
@@ -128,14 +131,14 @@ class Difference:
 
     @cached_property
     def more_ns_per_s(self) -> Floats:
-        """Time in additional calls, ns per second; negative if there are fewer calls. For new and gone rows:
-        their whole time."""
+        """Time in additional calls, ns per second; negative if there are fewer calls. In new rows it is their
+        whole time, in gone rows minus their whole time."""
         return self.now.ns_per_s - self.then.ns_per_s - self.lost_ns_per_s
 
     @cached_property
     def weight(self) -> Floats:
-        """Importance of a row, ns per second: absolute time lost or won; the whole time in new and gone
-        rows."""
+        """Importance of each row, ns per second: the absolute value of ``lost_ns_per_s``, or the whole time
+        in new and gone rows."""
         return np.abs(np.where(self.new | self.gone, self.more_ns_per_s, self.lost_ns_per_s))
 
     @cached_property
@@ -150,20 +153,21 @@ class Difference:
 
     @cached_property
     def share(self) -> Floats:
-        """Share of ``weight`` in the sum over rows of outermost calls; NaN for time between calls. Nested
-        rows come on top of the sum of 1."""
+        """``weight`` of each row divided by the sum of the weights of all rows of outermost calls; NaN for
+        time between calls. So the shares of outermost calls add up to 1; shares of nested rows are not part
+        of this sum."""
         whole = float(self.weight[~(self.nested | self.between)].sum())
         share = self.weight / whole if whole else np.zeros(len(self.weight))
         return np.where(self.between, np.nan, share)
 
     @cached_property
     def p50_ratio(self) -> Floats:
-        """Median now divided by median then; NaN if the row lacks calls on one side."""
+        """Median now divided by median then; NaN if the row has no calls in one of the windows."""
         return self.ratio(50.0)
 
     @cached_property
     def p99_ratio(self) -> Floats:
-        """p99 now divided by p99 then; NaN if the row lacks calls on one side."""
+        """p99 now divided by p99 then; NaN if the row has no calls in one of the windows."""
         return self.ratio(99.0)
 
     @cached_property
@@ -173,7 +177,7 @@ class Difference:
 
     @cached_property
     def p99_sure(self) -> Flags:
-        """Rows whose p99 changed significantly."""
+        """Rows whose p99 changed significantly (see the module's docstring)."""
         return self.sure(99.0)
 
     @cached_property
@@ -182,15 +186,15 @@ class Difference:
         return self.new | self.gone | self.p50_sure | self.p99_sure
 
     def _either(self, name: str) -> Flags:
-        """Returns a flag of groups by row: True if it is set on one side at least."""
+        """Returns, for each row, True if its group has the flag ``name`` in at least one of the windows."""
         then, now = (
             side.of(getattr(side.groups, name).astype(np.uint64)) == 1 for side in (self.then, self.now)
         )
         return np.asarray(then | now)
 
     def ratio(self, percent: float) -> Floats:
-        """Returns a percentile (one of ``pivot.PERCENTS``) now divided by then; NaN if a side has no
-        calls."""
+        """Returns a percentile (one of ``pivot.PERCENTS``) of each row now, divided by that of the row then;
+        NaN if the row has no calls in one of the windows."""
         column = PERCENTS.index(percent)
         then = self.then.of(self.then.groups.percentiles_ns[:, column])
         now = self.now.of(self.now.groups.percentiles_ns[:, column])
@@ -198,7 +202,7 @@ class Difference:
         return np.where(here, now, np.nan) / np.where(then > 0, then, np.nan)
 
     def sure(self, percent: float) -> Flags:
-        """Returns the rows whose percentile changed significantly."""
+        """Returns the rows whose percentile changed significantly (see the module's docstring)."""
         then_low, then_high = of_rows(self.then, percent)
         now_low, now_high = of_rows(self.now, percent)
         return np.asarray((now_low > then_high) | (now_high < then_low))
@@ -206,7 +210,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """Two windows grouped by the same dimensions: the rows of now, followed by those that are gone."""
+    """Two windows grouped by the same dimensions. The rows that the later window has come first, followed by
+    the rows that are gone."""
 
     keys: tuple[tuple[str, ...], ...]
     labels: tuple[tuple[str, ...], ...]
@@ -214,7 +219,8 @@ class Compared:
 
 
 def compare(then: Window, now: Window, by: Sequence[Dimension], *, all_rows: bool = False) -> Compared:
-    """Compares two windows, grouped as by ``model.rows.pivot.pivot``."""
+    """Compares two windows row by row. Both are grouped by ``model.rows.pivot.pivot`` with ``by`` and
+    ``all_rows``."""
     pairs = [(window, pivot(window, by, all_rows=all_rows)) for window in (then, now)]
     labels: dict[tuple[str, ...], tuple[str, ...]] = {}
     for _, groups in reversed(pairs):
@@ -230,9 +236,10 @@ def _found(keys: tuple[tuple[str, ...], ...], groups: Groups) -> Indices:
 
 
 def interval_ns(histograms: Histograms, percent: float) -> tuple[Floats, Floats]:
-    """Returns the bounds (ns) of the 95 % confidence interval of a percentile of each row.
+    """Returns the lower and the upper bounds (ns) of the 95 % confidence intervals of a percentile, one
+    interval for each histogram.
 
-    A bound is 0 or infinity if the row has too few values to limit that side.
+    If a histogram has too few values for a bound, its lower bound is 0, or its upper bound is infinity.
     """
     n = histograms.totals().astype(np.float64)
     p = percent / 100.0
@@ -245,8 +252,8 @@ def interval_ns(histograms: Histograms, percent: float) -> tuple[Floats, Floats]
 
 
 def of_rows(side: ComparedSide, percent: float) -> tuple[Floats, Floats]:
-    """Returns ``interval_ns`` by row; (0, inf), which overlaps every interval, for rows not in this
-    window."""
+    """Returns the result of ``interval_ns`` for each row of the difference. Rows that the window lacks get
+    (0, inf), which overlaps every interval."""
     low, high = interval_ns(side.groups.histograms, percent)
     if not len(low):
         return np.zeros(len(side.at)), np.full(len(side.at), np.inf)

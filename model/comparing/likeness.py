@@ -1,7 +1,7 @@
 """Makes windows of different runs or hosts comparable.
 
-Ids of tenants, PIDs and hosts differ between two runs of the same job. Here tenants and processes are the
-same if their names are.
+Ids of tenants, PIDs and hosts differ between two runs of the same job. This module therefore identifies
+tenants and processes by their names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stalltop.model.window import Window
 
 
 def alike(window: Window) -> Window:
-    """Replaces ids of tenants in the keys of rows by names, and removes PIDs and hosts from them.
+    """In the keys of the rows of ``window``, replaces ids of tenants by names, and removes PIDs and hosts.
 
     The result is for grouping and comparing only: several rows may have the same key, and evidence, calls and
     chains keep the original ids.

@@ -1,8 +1,8 @@
 """Activity of tenants on devices: how long each tenant, and each pair of tenants, had work on a device.
 
 The driver does not report how much of a shared device each tenant uses. stalltop therefore measures in which
-milliseconds a tenant submits work (launches, copies, collectives) to a device or waits for it, and in which
-of these another tenant does so as well.
+milliseconds a tenant submits work (launches, copies, collectives) to a device or waits for the device, and in
+which of these milliseconds another tenant does so as well.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 MOST_TENANTS: Final = 64
-"""Maximum number of tenants per device whose overlaps are reported: the most active ones."""
+"""Maximum number of tenants per device whose overlaps are reported. If there are more tenants, those with the
+most active time are taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceActivity:
-    """Time in which one tenant submitted work to one device or waited for it."""
+    """Time in which one tenant submitted work to one device or waited for the device."""
 
     device: str
     """Label of the device (see ``model.devices.labels``); '' if unknown."""
     tenant: str
     active_ns: int
-    """Active time in whole ticks of the measurement (milliseconds)."""
+    """Active time in ns, in whole ticks of the measurement (about a millisecond each)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +39,30 @@ class DeviceOverlap:
     tenant: str
     other: str
     ns: int
-    """Common active time in whole ticks, as ``DeviceActivity.active_ns``."""
+    """Time in ns in which both tenants were active, in whole ticks of the measurement (about a
+    millisecond each)."""
 
 
 def overlap(device: str, one: str, two: str, ns: int) -> DeviceOverlap:
-    """Makes the record of two tenants, which may be given in any order."""
+    """Makes the record of the tenants ``one`` and ``two``, which may be given in either order."""
     return DeviceOverlap(device, min(one, two), max(one, two), ns)
 
 
 class ToldActivity(NamedTuple):
-    """Activity and overlaps in one stretch of time."""
+    """Activity and overlaps of all tenants in one window."""
 
     activity: tuple[DeviceActivity, ...]
     overlaps: tuple[DeviceOverlap, ...]
     left_out: Mapping[str, int]
-    """Number of tenants by device whose overlaps are left out (see ``MOST_TENANTS``)."""
+    """By device: the number of tenants whose overlaps are left out (see ``MOST_TENANTS``)."""
 
 
 def told_activity(active: Mapping[tuple[str, str], int], tick_ns: int) -> ToldActivity:
-    """Computes activity and overlaps from ``active``: the active ticks by (device, tenant).
+    """Computes activity and overlaps from ``active``, which has the active ticks by (device, tenant).
 
-    A set of ticks is an integer whose bit n stands for the nth tick of ``tick_ns``. An unknown device ('')
-    has no overlaps, because two tenants on it may be on two devices.
+    The ticks are given as an integer: bit n is set if the tenant was active in tick n, which lasts
+    ``tick_ns``. No overlaps are computed for the unknown device (''), because two tenants on unknown devices
+    may be on different devices.
     """
     by_device: dict[str, list[tuple[int, str, int]]] = {}
     for (device, tenant), ticks in active.items():

@@ -15,18 +15,18 @@ from stalltop.model.cpu_list import cpus_of, list_of
 UNKNOWN: Final = ""
 _LABEL: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?", re.ASCII)
 _LAST: Final = 1 << 32
-"""Greater than every index of a device."""
+"""Position at which texts that are not labels are sorted; greater than every index of a device."""
 
 
 def label_of(gpu: int, instance: int | None = None) -> str:
-    """Returns the label of a GPU, or of one of its MIG devices."""
+    """Returns the label of the GPU ``gpu``; or, if ``instance`` is given, of this MIG device of the GPU."""
     return str(gpu) if instance is None else f"{gpu}:{instance}"
 
 
 @lru_cache(1024)
 def parts_of(label: str) -> tuple[int, int | None] | None:
-    """Parses a label into the index of the GPU and that of the MIG device (or None); None if it is not a
-    label."""
+    """Parses a label into (index of the GPU, index of the MIG device or None). Returns None if the text is
+    not a label."""
     found = _LABEL.fullmatch(label)
     if found is None:
         return None
@@ -34,7 +34,7 @@ def parts_of(label: str) -> tuple[int, int | None] | None:
 
 
 def gpu_of(label: str) -> int | None:
-    """Returns the index of the label's GPU; None if it is not a label."""
+    """Returns the index of the GPU in ``label``; None if the text is not a label."""
     parts = parts_of(label)
     return None if parts is None else parts[0]
 
@@ -49,12 +49,14 @@ def order_of(label: str) -> tuple[int, int, str]:
 
 
 def gpus_of(labels: Iterable[str]) -> tuple[int, ...]:
-    """Returns the indices of the labels' GPUs, ascending, each once."""
+    """Returns the indices of the GPUs in ``labels``, ascending, each once. Texts that are not labels are left
+    out."""
     return tuple(sorted({gpu for label in labels if (gpu := gpu_of(label)) is not None}))
 
 
 def wanted_of(text: str) -> frozenset[str]:
-    """Parses a list of labels that a user typed, such as ``0-3,5`` or ``0:3``; empty if it has no label."""
+    """Parses a list of labels that a user typed, such as ``0-3,5`` or ``0:3``. Parts that are neither a label
+    nor a range are ignored."""
     found: set[str] = set()
     for part in text.split(","):
         name = part.strip()
@@ -63,7 +65,7 @@ def wanted_of(text: str) -> frozenset[str]:
 
 
 def is_wanted(wanted: frozenset[str], label: str) -> bool:
-    """Returns True if ``label``, or the GPU that it is a part of, is in ``wanted``."""
+    """Returns True if ``wanted`` has ``label``, or the GPU of which ``label`` is a MIG device."""
     return label in wanted or label.partition(":")[0] in wanted
 
 
@@ -73,7 +75,7 @@ def holds(whole: str, label: str) -> bool:
 
 
 def text_of(labels: Iterable[str]) -> str:
-    """Formats labels for a person: ``0``, ``0-3,6``, ``0:1,0:2``; '' if none is known."""
+    """Formats labels for a person: ``0``, ``0-3,6``, ``0:1,0:2``; '' if all labels are unknown."""
     known = sorted(set(labels) - {UNKNOWN}, key=order_of)
     whole = [int(label) for label in known if label.isdecimal()]
     others = [label for label in known if not label.isdecimal()]

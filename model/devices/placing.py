@@ -1,7 +1,7 @@
 """Placement: on which devices the calls of a row ran, or can have run. All other code asks this module.
 
-If the device was measured, the key of the row has it. Else the calls can have run on the devices on which
-their process has a context, according to NVML.
+If the device was measured, the key of the row names it. Otherwise the calls can have run on any of the
+devices on which, according to NVML, their process has a context.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Placement:
     """Devices by host and PID, for processes whose tenant is unknown."""
 
     def devices(self, key: RowKey) -> Labels:
-        """Returns the devices that the calls of a row may have run on: the measured one, else those of its
-        process; () if unknown."""
+        """Returns the devices that the calls of a row may have run on: the measured device, else all devices
+        of the row's process; () if unknown."""
         if key.device:
             return (key.device,)
         found = self.by_process.get((key.tenant, key.pid))
@@ -51,9 +51,11 @@ def placement(window: Window) -> Placement:
 
 
 def held_bytes(window: Window) -> Mapping[tuple[str, int], Mapping[str, int]]:
-    """Returns the device memory of each process at the end of ``window``: bytes by device, by tenant and PID,
-    or by host and PID if the tenant is unknown. Processes whose memory the driver does not tell are not in
-    it."""
+    """Returns the device memory of each process at the end of ``window``, in bytes by label of the device.
+
+    The key of a process is (tenant, PID), or (host, PID) if the tenant is unknown. Processes whose memory the
+    driver does not report are left out.
+    """
     found: dict[tuple[str, int], dict[str, int]] = {}
     for device in window.devices.devices:
         for label, holder in _holders(device):
@@ -78,14 +80,15 @@ def processes_on(device: Device, place: Device | MigInstance) -> tuple[DevicePro
 
 
 def _holders(device: Device) -> Iterator[tuple[str, DeviceProcess]]:
-    """Yields the processes on a device, each with the label of the GPU or of the MIG device that it is on."""
+    """Yields (label, process) for each process on ``device``; the label is that of the GPU, or of the MIG
+    device on which the process runs."""
     inside = set()
     for instance in device.instances:
         for holder in processes_on(device, instance):
             inside.add(holder.pid)
             yield instance.label, holder
     for holder in device.processes:
-        # A process that the driver lists for both GPU and MIG device is on the MIG device.
+        # A process that the driver lists both for the GPU and for a MIG device runs on the MIG device.
         if holder.pid not in inside:
             yield device.label, holder
 

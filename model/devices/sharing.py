@@ -1,9 +1,9 @@
-"""Which tenants share which GPU, and what was measured of each. All other code asks this module.
+"""Which tenants share which GPU, and what was measured of each tenant. All other code asks this module.
 
 The driver reports how busy a shared device is as a whole. With MPS or time-slicing nothing measures the
-share of each tenant, and this module does not estimate it. Instead it collects what was measured of each
-tenant: its calls on the device, the time it waited for it, the bytes it copied, the memory it holds, and
-the time in which others had work on the device as well.
+share of each tenant, and this module does not estimate the shares. Instead it collects what was measured of
+each tenant: calls on the device, time spent waiting for the device, bytes copied, memory held, and the time
+in which other tenants had work on the device as well.
 """
 
 from __future__ import annotations
@@ -25,67 +25,70 @@ from stalltop.model.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Sharer:
-    """One tenant on a device, and what was measured of it there within the window."""
+    """One tenant on a device, and what was measured of this tenant on this device within the window."""
 
     tenant: str
     """Id of the tenant; '' for processes that the driver lists and whose tenant is unknown."""
     pids: tuple[int, ...] = ()
-    """Processes with a context on the device, or with calls on it."""
+    """PIDs of the tenant's processes that have a context on the device or made calls on it."""
     calls: int = 0
-    """Outermost calls that returned."""
+    """Number of outermost calls that returned."""
     launches: int = 0
-    """Launches of CUDA kernels and graphs among ``calls``."""
+    """Number of launches of CUDA kernels and graphs among ``calls``."""
     copied_bytes: int = 0
     waited_ns: int | None = None
-    """Time that its threads waited for the device, in calls that synchronise and in synchronous copies to
-    the host. None if splits were not measured."""
+    """Time that the tenant's threads waited for the device, in calls that synchronise and in synchronous
+    copies to the host. None if splits were not measured."""
     in_flight: int = 0
-    """Outermost calls that had not returned when the window ended."""
+    """Number of outermost calls that had not returned when the window ended."""
     memory_bytes: int | None = None
-    """Device memory that it holds; None if unknown."""
+    """Device memory that the tenant holds; None if unknown."""
     memory_traced: bool = False
-    """True if ``memory_bytes`` is not from the driver, but the traced allocations minus frees, on all
-    devices."""
+    """True if ``memory_bytes`` does not come from the driver, but is the sum of the tenant's traced
+    allocations minus frees on all devices."""
     active_ns: int | None = None
-    """Time in which it submitted work to the device or waited for it; None if not measured, and for a GPU
-    divided by MIG, whose MIG instances have it."""
+    """Time in which the tenant submitted work to the device or waited for the device. None if not measured,
+    and for a GPU divided by MIG, because its MIG instances have figures of their own."""
     overlaps: tuple[tuple[str, int], ...] = ()
-    """(tenant id, ns): the part of this time in which another tenant was active as well; the greatest
-    first."""
+    """(id of another tenant, ns): the part of ``active_ns`` in which the other tenant was active as well; the
+    greatest part first."""
     overlaps_sure: bool = True
     """False if there may be more overlaps, because a tenant was active on an unknown device."""
     also: tuple[str, ...] = ()
-    """Labels of other devices on which some of these calls may have run: its processes use them as well,
-    and the device of each call is unknown."""
+    """Labels of other devices on which some of ``calls`` may have run: the tenant's processes use these
+    devices as well, and the device of each call is unknown."""
     sample_percent: float | None = None
-    """Share of time in which its CUDA kernels ran, summed over the driver's samples of its processes; None
-    if a process has no sample, or the samples do not separate tenants (MPS)."""
+    """Share of time in which the tenant's CUDA kernels ran, summed over the driver's samples of the tenant's
+    processes. None if a process has no sample, or the samples do not separate tenants (MPS)."""
     sample_age_seconds: float | None = None
-    """Age of the oldest of these samples."""
+    """Age in seconds of the oldest sample in ``sample_percent``; None without samples."""
     mps_client: bool = False
-    """True if the driver lists one of its processes as an MPS client."""
+    """True if the driver lists at least one of the tenant's processes as an MPS client."""
     untraced: str = ""
-    """Reason why some of its calls are not traced, so that counts may be too low; '' if all are traced."""
+    """Reason why some of the tenant's calls are not traced, so that counts may be too low; '' if all calls
+    are traced."""
     given: bool | None = None
-    """True if a scheduler allocated the device to it; None if no scheduler reports that."""
+    """True if a scheduler allocated the device to the tenant, False if not, None if that is unknown."""
 
     @property
     def ended(self) -> bool:
-        """True for ``ENDED_PROCESSES``: processes that ended before their tenant was known."""
+        """True if the tenant is ``ENDED_PROCESSES``, which stands for processes that ended before their
+        tenant was known."""
         return is_ended(self.tenant)
 
     @property
     def at_work(self) -> bool:
-        """True if it made a call or has one open."""
+        """True if the tenant made a call on the device, or has a call open."""
         return bool(self.calls or self.in_flight)
 
 
 Use = Literal["used", "idle", "absent", "unknown"]
-"""Use of an allocated device. used: the container made calls on it; idle: it has a context there, but made
-no calls; absent: it has no context there; or unknown."""
+"""Use of an allocated device. used: the container made calls on the device; idle: the container has a context
+on the device, but made no calls; absent: the container has no context on the device; or unknown."""
 Why = Literal["", "tenant", "list", "device"]
-"""What is missing if the use is unknown: the tenant of the container, the list of processes on the device,
-or the device of the tenant's calls."""
+"""What stalltop does not know if the use is ``unknown``. tenant: which tenant runs in the container; list:
+which processes are on the device; device: on which device the tenant made its calls. '' for all other
+uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Holding:
     allocation: Allocation
     use: Use
     why: Why = ""
-    """What is missing, if ``use`` is ``unknown``; else ''."""
+    """What stalltop does not know, if ``use`` is ``unknown``; else ''."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +106,30 @@ class Sharing:
     """How tenants share one device: a GPU, or a MIG instance."""
 
     label: str
-    """``0``, or ``0:3`` (see ``model.devices.labels``)."""
+    """Label of the device: ``0`` for a GPU, ``0:3`` for a MIG instance (see ``model.devices.labels``)."""
     uuid: str
     way: Way
     busy_percent: float | None = None
-    """Utilization of the whole device; None for MIG instances and for GPUs divided by MIG, where the driver
-    has none."""
+    """Utilization of the whole device in percent. None if unknown; the driver reports no utilization of MIG
+    instances and of GPUs divided by MIG."""
     profile: str = ""
-    """MIG profile of a MIG instance."""
+    """MIG profile of a MIG instance, such as ``1g.10gb``; '' for a GPU."""
     sharers: tuple[Sharer, ...] = ()
     """Tenants on the device, sorted by name so that they keep their places from window to window."""
     holdings: tuple[Holding, ...] = ()
     """Allocations of the device by a scheduler, sorted by namespace, pod and container."""
     parts: tuple[Sharing, ...] = ()
-    """MIG instances of the GPU."""
+    """How the MIG instances of the GPU are shared; () for a GPU without MIG and for a MIG instance."""
     divisible: bool = False
     """True if the GPU supports MIG and MIG is off."""
     watched: bool = True
-    """True if the driver listed the processes on it; if not, processes that are not traced are missing."""
+    """True if the driver listed the processes on the device. If False, ``sharers`` lacks processes that are
+    not traced."""
     hidden: Hidden = ""
-    """Users of the device that cannot be seen."""
+    """Kind of users of the device that stalltop cannot see; '' if there are none."""
     unplaced: tuple[Sharer, ...] = ()
-    """Other tenants of its host that made calls on an unknown GPU, possibly this one."""
+    """Tenants of the device's host, without ``sharers``, that made calls on an unknown GPU, which may be this
+    device."""
 
     @property
     def tenants(self) -> tuple[Sharer, ...]:
@@ -159,12 +164,12 @@ def unplaced(window: Window) -> tuple[Sharer, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _SharedPlace:
-    """A GPU or a MIG instance, with its host and its processes."""
+    """A GPU or a MIG instance, with its host and the processes on it."""
 
     host: str
     device: Device | MigInstance
     processes: tuple[DeviceProcess, ...]
-    """Processes on it and on its MIG instances."""
+    """Processes on the GPU (including those on its MIG instances) or on the MIG instance."""
     parts: tuple[Sharing, ...] = ()
 
     @property
@@ -197,11 +202,11 @@ def _sharing(work: DeviceWork, place: _SharedPlace) -> Sharing:
     called = work.on(place.host, label)
     allocations = [one for one in work.window.allocations if place.uuids & set(one.uuids)]
     tenants = listed.keys() | called.keys()
-    # Processes of unknown tenants share the key ''; each counts as a user of its own.
+    # All processes of unknown tenants have the key '', but each of them counts as a user of its own.
     users = sum(bool(one) and not is_ended(one) for one in tenants) + len(listed.get("", ()))
     elsewhere = _unplaced(work, place.host, tenants)
     way = way_of(device, users, unplaced=bool(elsewhere))
-    # A tenant that was active on an unknown device may have been active on this one.
+    # A tenant that was active on an unknown device may have been active on this device.
     sure = work.unsure.isdisjoint({*tenants, *(one.tenant for one in elsewhere)})
     sharers = tuple(
         replace(
@@ -306,7 +311,8 @@ def _untraced(window: Window, tenant: str, pids: Collection[int]) -> str:
 
 
 def _activity(work: DeviceWork, label: str, tenant: str) -> tuple[int | None, tuple[tuple[str, int], ...]]:
-    """Returns the active time of a tenant on a device, and its overlaps with other tenants there."""
+    """Returns the active time of a tenant on a device, and the overlaps (tenant id, ns) with other tenants on
+    this device; (None, ()) if the active time is unknown."""
     active = [ns for place, ns in work.active.get(tenant, ()) if holds(label, place)]
     if not active:
         return None, ()
@@ -318,10 +324,11 @@ def _activity(work: DeviceWork, label: str, tenant: str) -> tuple[int | None, tu
 
 
 def _sample(listed: tuple[DeviceProcess, ...], way: Way) -> tuple[float | None, float | None]:
-    """Returns the sum of the driver's samples of a tenant's processes and the age of the oldest, or (None,
-    None).
+    """Returns the sum of the driver's samples of a tenant's processes in percent, and the age of the oldest
+    sample in seconds; (None, None) if a process has no sample, or with MPS.
 
-    With MPS there is no result: the driver credits the work of all clients to one of them, or to the server.
+    With MPS the samples are useless: the driver credits the work of all MPS clients to one of the clients, or
+    to the MPS server.
     """
     percents = [one.sm_percent for one in listed if one.sm_percent is not None]
     if way == "mps" or not percents or len(percents) < len(listed):
@@ -332,10 +339,11 @@ def _sample(listed: tuple[DeviceProcess, ...], way: Way) -> tuple[float | None, 
 def _given(
     window: Window, tenant: str, allocations: Iterable[Allocation], uuids: AbstractSet[str]
 ) -> bool | None:
-    """Returns True if one of ``allocations``, which are those of a device with ``uuids``, is the tenant's.
+    """Returns True if one of ``allocations`` is the tenant's, False if none is. ``allocations`` are the
+    allocations of one device; ``uuids`` are the UUIDs of this device and of its MIG instances.
 
-    Returns None if this is unknown: no scheduler allocates the device, no scheduler reported all
-    allocations of the tenant, or an allocation may or may not be the tenant's.
+    Returns None if the answer is unknown: no scheduler allocates the device, no scheduler reported all
+    allocations of the tenant, or it is unknown whether an allocation is the tenant's.
     """
     allocations = list(allocations)
     if tenant and any(one.tenant == tenant for one in allocations):
@@ -344,7 +352,7 @@ def _given(
     told = window.allocations and tenant in said.scheduled and not uuids.isdisjoint(said.schedulable)
     if found is None or not told:
         return None
-    # An allocation with ids that match no device of this host may be of this device.
+    # An allocation whose ids match no device of this host may be an allocation of this device.
     devices = {uuid for device in window.devices.devices for uuid in _uuids(device)}
     unplaced = (one for one in window.allocations if not devices.issuperset(one.uuids))
     return None if any(_may_be(one, found) for one in (*allocations, *unplaced)) else False
@@ -364,13 +372,14 @@ def _may_be(allocation: Allocation, tenant: Tenant) -> bool:
 
 
 def _holdings(window: Window, allocations: Iterable[Allocation], on: Sharing) -> Iterator[Holding]:
-    """Yields the allocations of a device with their use, given the tenants ``on`` it."""
+    """Yields a ``Holding`` for each of ``allocations``, the allocations of one device. ``on`` says which
+    tenants are on the device."""
     at_hand = {tenant.pod_uid for tenant in window.tenants.values()}
     by_tenant: Mapping[str, Sharer] = {one.tenant: one for one in on.sharers if one.tenant}
     elsewhere = {one.tenant for one in on.unplaced}
     for one in sorted(allocations, key=lambda one: (one.namespace, one.pod, one.container, one.pod_uid)):
         sharer = by_tenant.get(one.tenant)
-        # No tenant of this pod makes calls or holds a device: it does not use the device.
+        # If True, no tenant of this pod makes calls or has a context: the pod does not use the device.
         nobody = one.pod_uid != "" and one.pod_uid not in at_hand
         if sharer is not None:
             yield Holding(one, "used" if sharer.at_work else "idle")

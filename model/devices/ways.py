@@ -7,33 +7,34 @@ from typing import Final, Literal
 from stalltop.model.devices.device import Device, DeviceProcess, MigInstance
 
 Way = Literal["unused", "exclusive", "time-sliced", "mps", "mig", "vgpu", "unknown"]
-"""How a device is shared. unused: by no tenant; exclusive: one tenant; time-sliced: several tenants take
-turns; mps: several tenants at once through MPS; mig: divided by MIG; vgpu: this is a part of a board in a
-virtual machine; or unknown."""
+"""How a device is shared. unused: no tenant uses it; exclusive: one tenant uses it; time-sliced: several
+tenants take turns; mps: tenants use it through MPS; mig: MIG divides it; vgpu: stalltop runs in a virtual
+machine, and the device is a part of a board of the host; or unknown."""
 
 Hidden = Literal["", "guests", "somebody"]
-"""Users that cannot be seen. guests: virtual machines that share the device by vGPU; somebody: processes
-that the driver does not list, although the device is busy or its memory is in use."""
+"""Kind of users of a device that stalltop cannot see. guests: virtual machines that share the device by vGPU;
+somebody: the driver lists no process, but the device is busy or its memory is in use; '': no such users."""
 
 MPS_CLIENT: Final = "M+C"
 """Kind of an MPS client (``DeviceProcess.kind``)."""
 MPS_PROCESS: Final = "nvidia-cuda-mps"
-"""``comm`` of ``nvidia-cuda-mps-server`` and ``-control``: the Linux kernel keeps 15 characters."""
+"""``comm`` of ``nvidia-cuda-mps-server`` and of ``nvidia-cuda-mps-control``: the Linux kernel keeps only the
+first 15 characters of a name."""
 LISTS: Final = ("compute processes", "graphics processes", "MPS clients")
-"""Names of the process lists in ``Device.notes``, if a list could not be read."""
+"""Names of the process lists. A note in ``Device.notes`` has such a name if the list could not be read."""
 _NONE_OF_ITS: Final = "not supported"
-"""Reason in a note if the board does not support a list. It then has no such processes, unless it is
-``LISTS[0]``."""
+"""Reason in a note if the board does not support a list. A board that does not support graphics processes or
+MPS clients has no such processes; a board that does not support compute processes may have some."""
 DRIVERS_BYTES: Final = 4 << 30
-"""Upper bound of the device memory that the driver itself uses: more means that somebody uses the device."""
+"""Upper bound (4 GiB) of the device memory that the driver itself uses. If more memory is in use, some
+process uses the device."""
 
 
 def way_of(device: Device | MigInstance, tenants: int | None = None, *, unplaced: bool = False) -> Way:
     """Determines how a device is shared.
 
-    ``tenants`` is the number of tenants known to use it, by default those of the processes that the driver
-    lists;
-    ``unplaced`` says that other tenants may use it as well.
+    ``tenants`` is the number of tenants known to use the device; by default, it is counted from the processes
+    that the driver lists. ``unplaced`` is True if other tenants may use the device as well.
     """
     if isinstance(device, Device):
         if device.instances or device.mig:
@@ -52,20 +53,21 @@ def way_of(device: Device | MigInstance, tenants: int | None = None, *, unplaced
 
 
 def users_of(device: Device | MigInstance) -> int:
-    """Returns the number of tenants that the driver lists on it; a process of an unknown tenant counts as
-    one."""
+    """Returns the number of tenants whose processes the driver lists on the device. Each process of an
+    unknown tenant counts as a tenant."""
     return len({one.tenant or str(one.pid) for one in device.processes if not is_mps(one)})
 
 
 def unnamed(device: Device | MigInstance) -> int:
-    """Returns the number of processes that the driver lists on it, if the number of their tenants is
-    unknown: there are several, and the tenant of one at least is unknown. Else returns 0."""
+    """Returns how many processes the driver lists on the device, if there are at least two and the tenant of
+    at least one is unknown (so the tenants cannot be counted). Otherwise returns 0."""
     users = [one for one in device.processes if not is_mps(one)]
     return len(users) if len(users) > 1 and any(not one.tenant for one in users) else 0
 
 
 def hidden(device: Device | MigInstance, tenants: int) -> Hidden:
-    """Returns which users of a device cannot be seen; ``tenants`` is the number of known ones."""
+    """Returns which kind of users of a device stalltop cannot see; '' if there are none. ``tenants`` is the
+    number of tenants known to use the device."""
     busy = None
     if isinstance(device, Device):
         if device.virtualization == "vGPU host":
@@ -76,13 +78,14 @@ def hidden(device: Device | MigInstance, tenants: int) -> Hidden:
 
 
 def is_mps(process: DeviceProcess) -> bool:
-    """Returns True for the processes of MPS itself, which are not tenants: a server runs its clients'
-    work."""
+    """Returns True if ``process`` belongs to MPS itself (server or control daemon). Such a process is no
+    tenant's: the MPS server runs the work of its clients."""
     return process.process.startswith(MPS_PROCESS)
 
 
 def unlisted(device: Device | MigInstance) -> bool:
-    """Returns True if the driver did not list the processes on it, or not those of every kind."""
+    """Returns True if the driver did not list all processes on the device: it could not read the list of at
+    least one kind of processes."""
     if isinstance(device, MigInstance):
         return not device.listed
     if device.lost:

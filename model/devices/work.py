@@ -28,7 +28,7 @@ _ON_A_DEVICE: Final = frozenset(
         Family.POINT,
     )
 )
-"""Families of calls that use a device. Other calls may only query devices."""
+"""Families of calls that use a device. All other calls need not use a device: they may only query devices."""
 
 
 @dataclass(slots=True)
@@ -36,17 +36,17 @@ class TenantWork:
     """Sums over one tenant's calls on one device."""
 
     calls: int = 0
-    """Outermost calls that returned."""
+    """Number of outermost calls that returned."""
     launches: int = 0
-    """Launches of CUDA kernels and graphs."""
+    """Number of launches of CUDA kernels and graphs among ``calls``."""
     copied_bytes: int = 0
     waited_ns: float = 0.0
     """Time spent waiting for the device, in calls that synchronise and in synchronous copies to the host."""
     in_flight: int = 0
-    """Outermost calls that had not returned when the window ended."""
+    """Number of outermost calls that had not returned when the window ended."""
     pids: set[int] = field(default_factory=set)
     also: set[str] = field(default_factory=set)
-    """Labels of other devices on which some of these calls may have run instead."""
+    """Labels of other devices on which some of ``calls`` may have run instead."""
 
 
 class DeviceWork:
@@ -57,7 +57,7 @@ class DeviceWork:
         self.split = window.rows.split_ns is not None
         """True if splits were measured."""
         self.held = _held(window)
-        """Bytes of device memory by tenant, from traced allocations; on all devices together."""
+        """By tenant: bytes of device memory held on all devices together, from traced allocations."""
         self._only = _only(window)
         self.active: dict[str, list[tuple[str, int]]] = {}
         """By tenant: (label of a device, time in ns in which it was active there)."""
@@ -67,13 +67,13 @@ class DeviceWork:
         self._sums: dict[tuple[str, str], dict[str, TenantWork]] = {}
         """Sums by (host, label of the device) and tenant."""
         self.elsewhere: dict[str, dict[str, TenantWork]] = {}
-        """Sums of calls on unknown devices, by host and tenant."""
+        """Sums of the calls whose device is unknown, by host and tenant."""
         self.unsure: set[str] = set()
         """Tenants that were active on an unknown device, so that some of their overlaps are unknown."""
         self._gpus = {(self.host(device), device.label) for device in window.devices.devices}
         self._hosts = {host for host, _ in self._gpus}
         self._unlabelled: dict[str, set[Labels]] = {}
-        """By tenant: the sets of devices on which its calls without a measured device may have run."""
+        """By tenant: for each row without a measured device, the devices on which its calls may have run."""
         self._add_rows()
         for call in window.open_calls:
             if not call.nested and not call.ended:
@@ -87,11 +87,12 @@ class DeviceWork:
         self._add_activity()
 
     def host(self, device: Device) -> str:
-        """Returns the host of a device of the window."""
+        """Returns the name of the host that ``device`` is on."""
         return device.host or self.window.host
 
     def on(self, host: str, label: str) -> dict[str, TenantWork]:
-        """Returns the sums by tenant on a device of a host, including its MIG instances."""
+        """Returns the sums by tenant for the device ``label`` of a host, including those for its MIG
+        instances."""
         found: dict[str, TenantWork] = {}
         for (of, place), by_tenant in self._sums.items():
             if of == host and holds(label, place):
@@ -118,10 +119,11 @@ class DeviceWork:
             self.together.setdefault(pair.other, []).append((place, pair.tenant, pair.ns))
 
     def _place(self, tenant: str, label: str) -> str:
-        """Returns the device on which a tenant was active; ``label`` is the measured one.
+        """Returns the label of the device on which a tenant was active: ``label``, if it was measured.
 
-        If it was not measured, it is the only device of the tenant's host, or the only one on which its
-        calls can have run. It is unknown for activity of no tenant in a window of several hosts.
+        If it was not measured ('' is given), returns the only device of the tenant's host, or the only device
+        on which the tenant's calls can have run; '' if several are possible. Also returns '' in a window of
+        several hosts if the host of the tenant is unknown.
         """
         host = host_of(self.window.host, tenant)
         if not host:
@@ -148,7 +150,8 @@ class DeviceWork:
             )
             waited = 0.0
             if waits and splits is not None and total_ns:
-                # The time of a call that began before the window includes time before the window.
+                # A call that began before the window includes time before the window: its waits are reduced
+                # by the same factor as its time, so that calls count at most the window's length on average.
                 within = min(1.0, calls * wall_ns / total_ns)
                 waited = within * sum(splits[at][part] for part in _WAITING)
             for found in self._of(key):
@@ -160,13 +163,15 @@ class DeviceWork:
                     found.copied_bytes += moved
 
     def _of(self, key: RowKey) -> list[TenantWork]:
-        """Returns the sums that count the calls of a row: one for each device on which they may have run."""
+        """Returns the ``TenantWork`` objects that count the calls of a row: one for each device on which the
+        calls may have run, or one of ``elsewhere`` if the device is unknown. Empty if the calls use no
+        device, or only a device that no longer exists."""
         labels = self.devices(key)
         family = kind_of(key.layer, key.operation).family
         if not key.device and family is not Family.HOST:
             self._unlabelled.setdefault(key.tenant, set()).add(labels)
         if not any((key.host, label.partition(":")[0]) in self._gpus for label in labels):
-            # A device whose label is its UUID no longer exists.
+            # A device that no longer exists may have its UUID as label.
             gone = bool(key.device) and parts_of(key.device) is None
             if gone or family not in _ON_A_DEVICE or key.host not in self._hosts:
                 return []
@@ -193,7 +198,8 @@ def _put(into: TenantWork, one: TenantWork, label: str) -> None:
 
 
 def _only(window: Window) -> dict[str, str]:
-    """Returns, by host, the label of its only device; '' for hosts with several devices or with MIG."""
+    """Returns the label of the only device of each host, by host; '' for hosts with several devices or with
+    MIG."""
     found: dict[str, str] = {}
     for device in window.devices.devices:
         host = device.host or window.host

@@ -1,1 +1,2 @@
-"""HDR histograms: their geometry, many of them in sparse arrays, and HdrHistogram's V2 encoding."""
+"""HDR histograms: the layout of their counters, many histograms in sparse arrays, and HdrHistogram's V2
+encoding."""

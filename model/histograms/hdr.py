@@ -1,7 +1,8 @@
 """Geometry of the HDR histograms that the BPF programs fill: two significant digits, 1 ns to 2^37 - 1 ns.
 
-The layout is that of HdrHistogram (sub-bucket count 256, unit magnitude 0): a row of counters equals the
-``counts`` array of ``hdrh.HdrHistogram(1, 2**37 - 1, 2)`` and goes into its V2 payloads unchanged.
+The layout is that of HdrHistogram (sub-bucket count 256, unit magnitude 0): the counters of one histogram
+equal the ``counts`` array of ``hdrh.HdrHistogram(1, 2**37 - 1, 2)``, and its V2 payloads contain them
+unchanged.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ SUB_BUCKET_BITS = 8
 HALF = 1 << (SUB_BUCKET_BITS - 1)  # 128: sub-buckets added by each bucket after the first
 HIGHEST_BITS = 37
 HIGHEST_NS = (1 << HIGHEST_BITS) - 1
-"""Longest duration in ns (137 s); longer ones are counted as this one, and in the loss ``clamped``."""
+"""Longest duration in ns that is counted (137 s). A longer call is counted as a call of this duration, and
+also in the loss ``clamped``."""
 COUNTERS = (HIGHEST_BITS - SUB_BUCKET_BITS + 2) * HALF
 """Number of counters in one histogram: 3,968."""
 
 
 def index_of(value_ns: int) -> int:
-    """Returns the index of the counter of ``value_ns``; values above ``HIGHEST_NS`` go to the last one."""
+    """Returns the index of the counter that counts ``value_ns``; the last index for values above
+    ``HIGHEST_NS``."""
     value_ns = min(max(value_ns, 0), HIGHEST_NS)
     bucket = (value_ns | (2 * HALF - 1)).bit_length() - SUB_BUCKET_BITS
     return ((bucket + 1) << (SUB_BUCKET_BITS - 1)) + (value_ns >> bucket) - HALF
@@ -42,8 +45,8 @@ def lowest_ns(indices: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def highest_ns(indices: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Returns the highest duration (ns) that the counters at ``indices`` count, as HdrHistogram reports
-    it."""
+    """Returns the highest duration (ns) that the counters at ``indices`` (any shape) count, which is also
+    the duration that HdrHistogram reports for these counters."""
     index = np.asarray(indices, dtype=np.int64)
     bucket = np.maximum((index >> (SUB_BUCKET_BITS - 1)) - 1, 0)
     return np.asarray(lowest_ns(index) + (np.int64(1) << bucket) - 1, dtype=np.int64)

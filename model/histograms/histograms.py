@@ -1,7 +1,7 @@
 """Many HDR histograms in sparse arrays, with percentiles computed by numpy.
 
-All counters of a window of 400 rows would take 6 MB. Most are zero, so histograms are stored as compressed
-sparse rows: in row i, the counters ``index[start[i]:start[i+1]]`` have the values
+All counters of a window of 400 rows would take 13 MB. Most counters are zero, so histograms are stored as
+compressed sparse rows: in row i, the counters ``index[start[i]:start[i+1]]`` have the values
 ``count[start[i]:start[i+1]]``.
 """
 
@@ -16,18 +16,20 @@ from numpy.typing import NDArray
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
 
 _GROUPS_AT_ONCE = 64
-"""Number of groups summed at a time: their dense counters take 2 MiB, which fit into the CPU's cache."""
+"""Number of groups summed at a time. The dense counters of 64 groups take 2 MiB, which fit into a CPU's
+cache."""
 _DENSE_SHARE = 32
-"""Sums use dense arrays if the number of counters is at most this many times the number of entries; else
-they sort the entries."""
+"""``_summed`` uses a dense array if the histograms have at most this many times as many counters as there are
+entries to add; otherwise it sorts the entries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histograms:
-    """n histograms in compressed sparse rows. Within a row, indices ascend and counts are above zero."""
+    """n histograms in compressed sparse rows, one histogram per row. Within a row, indices ascend and counts
+    are above zero."""
 
     start: NDArray[np.int64]
-    """Shape (n + 1,)."""
+    """Where each row begins in ``index`` and ``count``, and where the last row ends; shape (n + 1,)."""
     index: NDArray[np.uint16]
     count: NDArray[np.uint64]
 
@@ -41,10 +43,10 @@ class Histograms:
 
     @staticmethod
     def from_dense(dense: NDArray[np.integer]) -> Histograms:
-        """Converts counters of shape (n, COUNTERS) and any integer type."""
+        """Converts ``dense``, the counters of n histograms, of shape (n, COUNTERS) and any integer type."""
         if dense.ndim != 2 or dense.shape[1] != COUNTERS:
             raise ValueError(f"expected shape (n, {COUNTERS}), got {dense.shape}")
-        # flatnonzero of booleans is several times as fast as np.nonzero of the counters.
+        # np.flatnonzero of an array of booleans is several times as fast as np.nonzero of the counters.
         place = np.flatnonzero(dense != 0)
         row, index = np.divmod(place, COUNTERS)
         start = np.zeros(len(dense) + 1, np.int64)
@@ -65,7 +67,7 @@ class Histograms:
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
 
     def dense(self) -> NDArray[np.uint64]:
-        """Returns all counters, shape (n, COUNTERS)."""
+        """Returns all counters, zeros included, shape (n, COUNTERS)."""
         counters = np.zeros((len(self), COUNTERS), np.uint64)
         counters[self.row_of_entry(), self.index] = self.count
         return counters
@@ -76,9 +78,10 @@ class Histograms:
         return np.asarray(np.diff(running[self.start]), dtype=np.uint64)
 
     def grouped(self, group: NDArray[np.integer], groups: int) -> Histograms:
-        """Sums rows by ``group`` (shape (n,), values 0 to groups - 1, or -1 to leave a row out).
+        """Adds up the rows of each group. Returns ``groups`` histograms, one for each group.
 
-        Counts add modulo 2^64, so adding a row of negated counts subtracts it.
+        ``group`` has the group of each row: shape (n,), values 0 to ``groups`` - 1, or -1 to leave a row out.
+        Counts add modulo 2^64, so a row of negated counts is subtracted.
         """
         order = np.argsort(group, kind="stable")
         if len(group) == groups and np.array_equal(group[order], np.arange(groups)):
@@ -105,21 +108,20 @@ class Histograms:
         return Histograms(start.astype(np.int64), self.index[entry], self.count[entry])
 
     def percentiles(self, percents: Sequence[float]) -> NDArray[np.int64]:
-        """Returns the values (ns) at ``percents`` (0 to 100) of each row, shape (n, len(percents)); 0 if
-        empty.
+        """Returns the values (ns) at ``percents`` (0 to 100) of each row, shape (n, len(percents)); 0 for
+        rows without values.
 
-        The result equals that of ``hdrh``'s get_value_at_percentile on the same counts: the highest
-        duration (for 0 percent the lowest) of the counter that holds the value of rank int(percent * total
-        / 100 + 0.5). The rank is limited to 1 and the total: floats may round above the total beyond 2^52
-        calls, where
-        ``hdrh`` finds nothing.
+        The result equals that of ``hdrh``'s get_value_at_percentile for the same counts: the highest duration
+        (for 0 percent the lowest duration) of the counter that counts the value of rank int(percent * total /
+        100 + 0.5). Unlike in ``hdrh``, the rank is at least 1 and at most the total: from 2^52 calls on, the
+        rank may be rounded above the total, and ``hdrh`` then finds no value.
         """
         totals = self.totals()
         result = np.zeros((len(self), len(percents)), np.int64)
         most = np.maximum(totals, 1)
         for column, percent in enumerate(percents):
             wanted = np.floor(min(max(percent, 0.0), 100.0) * totals.astype(np.float64) / 100.0 + 0.5)
-            # A float may round above the total, and above the range of uint64.
+            # ``wanted`` is a float: it may be rounded above the total, and above the range of uint64.
             reached = np.where(wanted >= totals, most, np.clip(wanted, 1, 2.0**63).astype(np.uint64))
             index = self.reaching(reached)
             value = HIGHEST_OF_INDEX[index] if percent else lowest_ns(index)
@@ -127,9 +129,10 @@ class Histograms:
         return result
 
     def reaching(self, ranks: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Returns, for each row, the index of the counter that holds the value of rank ``ranks``, shape (n,).
+        """Returns, for each row, the index of the counter that counts the value whose rank is in ``ranks``.
 
-        Rank 1 is the lowest value; ranks are at most the row's total. The result is undefined for empty rows.
+        ``ranks`` and the result have shape (n,). Rank 1 is the lowest value of a row; a rank must not exceed
+        the row's total. The result is undefined for rows without values.
         """
         if not len(self.index):
             return np.zeros(len(self), np.int64)
@@ -140,7 +143,8 @@ class Histograms:
 
 
 def _summed(place: NDArray[np.int64], count: NDArray[np.uint64], rows: int) -> Histograms:
-    """Sums counts by ``place`` (row x COUNTERS + index) into ``rows`` histograms."""
+    """Adds up the entries of ``count`` into ``rows`` histograms. ``place`` has the target of each entry: row
+    * COUNTERS + index."""
     cells = rows * COUNTERS
     if cells <= _DENSE_SHARE * len(place):
         sums = np.zeros(cells, np.uint64)

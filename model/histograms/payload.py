@@ -1,9 +1,10 @@
 """HdrHistogram V2 compressed payloads: the format of histograms in files and JSON.
 
-Any HdrHistogram library reads them. A payload is a header and zlib data, which hold a second header and the
-counters as ZigZag LEB128 integers, where a negative number -n stands for n empty counters. Counts are below
-2^55 (a year of a billion calls a second), so that numpy can separate the integers. Payloads to decode may
-come from an untrusted file, so every size is checked.
+Any HdrHistogram library reads these payloads. A payload consists of a header and zlib data. The zlib data
+consist of a second header and the counters as ZigZag LEB128 integers, where a negative number -n stands for n
+counters that are zero. Counts must be below 2^55 (a billion calls a second for a year), so that every integer
+has at most 8 bytes, which numpy can separate. Payloads to decode may come from an untrusted file, so every
+size is checked.
 """
 
 from __future__ import annotations
@@ -21,20 +22,22 @@ from stalltop.model.histograms.histograms import Histograms
 _COMPRESSED = struct.Struct(">ii")
 """Outer header: cookie, length of the compressed data."""
 _HEADER = struct.Struct(">iiiiqqd")
-"""Inner header: cookie, length of the counters, index offset, significant digits, lowest and highest value,
-ratio."""
+"""Inner header: cookie, length of the encoded counters in bytes, index offset, number of significant digits,
+lowest value, highest value, conversion ratio."""
 _COMPRESSED_COOKIE = 0x1C849304 | 0x10
 _PLAIN_COOKIE = 0x1C849303 | 0x10
 _DIGITS = 2
 _LONGEST = 8
-"""Length of the longest integer in bytes. Integers of nine bytes exist too; their end has no mark."""
+"""Maximum length of an integer in bytes. The format also has integers of nine bytes, but the last byte of
+these has no mark, so that numpy cannot separate them."""
 _MOST_BYTES = _HEADER.size + COUNTERS * _LONGEST
 _WINDOW_BITS = 12
-"""A zlib window of 4 KiB is enough for payloads of a few hundred bytes, and takes half as long to set up."""
+"""Size of the zlib window as a power of 2: 4 KiB are enough for payloads of a few hundred bytes, and take
+half as long to set up as zlib's default of 32 KiB."""
 
 
 def payloads(many: Histograms) -> list[bytes]:
-    """Encodes each of the histograms ``many``; counts must be below 2^55."""
+    """Encodes ``many`` histograms, one payload for each; counts must be below 2^55."""
     counters, end = _counter_bytes(many)
     made = []
     at = 0
@@ -49,7 +52,8 @@ def payloads(many: Histograms) -> list[bytes]:
 
 
 def histograms(many: Sequence[bytes]) -> Histograms:
-    """Decodes payloads. Raises ValueError if one is damaged or its histogram has another geometry."""
+    """Decodes payloads. Raises ValueError if a payload is damaged, or if its histogram has another range or
+    precision than those of ``model.histograms.hdr``."""
     parts = [_inflated(payload) for payload in many]
     return _read(parts) if parts else Histograms.empty()
 
@@ -73,14 +77,15 @@ def _inflated(payload: bytes) -> bytes:
 
 
 def _counter_bytes(many: Histograms) -> tuple[bytes, NDArray[np.int64]]:
-    """Encodes the counters of all histograms; returns the bytes and the end offset of each histogram."""
+    """Encodes the counters of all histograms one after the other. Returns the bytes, and the offset at which
+    each histogram ends in them."""
     n = len(many.index)
     before = np.empty(n, np.int64)
     before[1:] = many.index[:-1]
     first = many.start[:-1][np.diff(many.start) > 0]
     before[first] = -1
-    # Two columns: the run of empty counters before each counter as a negative number (if any), and the
-    # counter.
+    # numbers has two columns: the number of zero counters before each counter, as a negative ZigZag integer
+    # (0 if there are none, which is not written), and the value of the counter.
     empty = many.index.astype(np.int64) - before - 1
     numbers = np.empty((n, 2), np.uint64)
     numbers[:, 0] = np.where(empty > 0, 2 * empty - 1, 0)
@@ -103,7 +108,8 @@ def _counter_bytes(many: Histograms) -> tuple[bytes, NDArray[np.int64]]:
 
 
 def _read(parts: Sequence[bytes]) -> Histograms:
-    """Decodes the counters of several histograms, vectorized."""
+    """Decodes the counters of several histograms, given as the bytes that ``_inflated`` returns,
+    vectorized."""
     data = np.frombuffer(b"".join(parts), np.uint8)
     if not len(data):
         return Histograms.empty(len(parts))
@@ -113,7 +119,7 @@ def _read(parts: Sequence[bytes]) -> Histograms:
     start = np.concatenate((np.zeros(1, np.int64), stop[:-1] + 1))
     length = stop + 1 - start
     if length.max() > _LONGEST:
-        raise ValueError("a histogram with a count of 2^55 or more")
+        raise ValueError("a histogram has a count of 2^55 or more")
     value = np.zeros(len(stop), np.uint64)
     for byte in range(int(length.max())):
         some = np.flatnonzero(length > byte)

@@ -1,1 +1,2 @@
-"""Windows of several hosts: names of hosts, clock offsets, and machines with the same name."""
+"""What windows of several hosts need: names of hosts, clock offsets, and detection of machines with the same
+name."""

@@ -1,16 +1,17 @@
 """Estimates the clock offsets of several hosts from their recordings, and shifts windows to another clock.
 
 **By collectives.** All ranks of an NCCL communicator enter its collectives in the same order, so the n-th
-entry of a rank on one host corresponds to the n-th entry of a rank on another. Every window says how many
-collectives a rank had entered and how long ago the last entry was: a point (n, time) on its host's clock.
-Times between two points are interpolated linearly. The median difference of two hosts' times for the same n
-is the offset of their clocks. A host may enter collectives ahead of its device, and some hosts further
-ahead than others, which falsifies the estimate. Its stated error is therefore half the range of the middle
-90 % of the differences, and at least the time from one collective to the next.
+entry of a rank on one host corresponds to the n-th entry of a rank on another host. Every window says how
+many collectives a rank had entered and how long ago the last entry was. This is a point (n, time) on the
+clock of the rank's host. Times between two points are interpolated linearly. The median difference of two
+hosts' times for the same n is taken as the offset of their clocks. Programs may enter collectives ahead of
+the device, on some hosts further ahead than on others, which falsifies the estimate. The stated error of the
+offset is therefore half the range of the middle 90 % of the differences, and at least the time from one
+collective to the next.
 
 **By the time server.** The Linux kernel estimates the error of a synchronised clock
-(``System.clock_error_ns``). Two such clocks are taken as equal; the error of the offset is the sum of their
-errors.
+(``System.clock_error_ns``). The offset of two synchronised clocks is taken as 0; its error is the sum of
+their errors.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from stalltop.model.window import Window
 LEAST_POINTS: Final = 5
 """Minimum number of differences for an estimate."""
 _MIDDLE: Final = (5.0, 95.0)
-"""Percentiles of the differences between which the error is measured; those outside are outliers."""
+"""Percentiles of the differences. The error is half the range between these two; differences outside are
+taken as outliers."""
 
 How = Literal["reference", "given", "collectives", "time server", "not known"]
 
@@ -39,7 +41,7 @@ class CollectiveEntry(NamedTuple):
     communicator: str
     rank: int
     entered: int
-    """Number of collectives entered since the communicator was created."""
+    """Number of collectives that the rank had entered since the communicator was created."""
     time_ns: int
     """Unix time in ns of the last entry, on the host's clock."""
 
@@ -53,13 +55,14 @@ class Clock:
     error_ns: int | None
     """Maximum error of the offset; None if unknown."""
     how: How
-    """How the offset was determined."""
+    """How the offset was determined; ``reference`` is the first host itself, ``given`` an offset that the
+    user gave."""
     points: int = 0
-    """Number of differences that the estimate is made from."""
+    """Number of differences from which the offset was estimated; 0 if it was not estimated by collectives."""
 
 
 class Recollection(NamedTuple):
-    """What the recording of a host says about its clock."""
+    """What the recording of one host says about the clock of this host."""
 
     entries: Sequence[CollectiveEntry] = ()
     error_ns: int | None = None
@@ -69,15 +72,17 @@ class Recollection(NamedTuple):
 def clocks(hosts: Mapping[str, Recollection], given_ns: Mapping[str, int] | None = None) -> dict[str, Clock]:
     """Determines the clock of every host relative to the first one.
 
-    ``given_ns`` has offsets that the user knows, in ns by host. Hosts that share no communicator with the
-    first host are estimated through hosts that do.
+    ``given_ns`` has offsets that the user gave, in ns by host. The clock of a host that shares no
+    communicator with the first host is estimated through other hosts: the first host shares a communicator
+    with host B, and host B with this host.
     """
     names = list(hosts)
     given_ns = given_ns or {}
     found = {names[0]: Clock(0, 0, "reference")} if names else {}
     found |= {name: Clock(given_ns[name], 0, "given") for name in names[1:] if name in given_ns}
     while len(found) < len(names):
-        # Next is the host with the smallest error, estimated through a host that is already known.
+        # The next host is the one whose clock can be estimated with the smallest error, through a host whose
+        # clock is known already.
         best: tuple[int, str, Clock] | None = None
         for name in names:
             if name in found:
@@ -117,8 +122,8 @@ class Estimate(NamedTuple):
 
 
 def between(a: Sequence[CollectiveEntry], b: Sequence[CollectiveEntry]) -> Estimate | None:
-    """Estimates how far ``b``'s clock is ahead of ``a``'s; None if they share fewer than ``LEAST_POINTS``
-    points."""
+    """Estimates how far the clock of the host of ``b`` is ahead of the clock of the host of ``a``. Returns
+    None if there are fewer than ``LEAST_POINTS`` differences."""
     curves_a, curves_b = _curves(a), _curves(b)
     differences: list[NDArray[np.float64]] = []
     steps: list[float] = []
@@ -144,8 +149,8 @@ _Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def _curves(entries: Sequence[CollectiveEntry]) -> dict[str, _Curve]:
-    """Returns, for each communicator, the collectives and the times of the first local rank's entries,
-    ascending."""
+    """Returns, for each communicator, the numbers of the collectives that its lowest local rank entered and
+    the times of these entries, both ascending. Communicators whose times do not ascend are left out."""
     first: dict[str, int] = {}
     for entry in entries:
         first[entry.communicator] = min(first.get(entry.communicator, entry.rank), entry.rank)
@@ -157,13 +162,13 @@ def _curves(entries: Sequence[CollectiveEntry]) -> dict[str, _Curve]:
     for communicator, found in points.items():
         n = np.array(sorted(found), np.float64)
         time = np.array([found[int(each)] for each in n], np.float64)
-        if (np.diff(time) > 0).all():  # a clock that was set back in between cannot be used
+        if (np.diff(time) > 0).all():  # else the clock was set back between entries: they cannot be used
             curves[communicator] = n, time
     return curves
 
 
 def shifted(window: Window, seconds: float) -> Window:
-    """Shifts all times of ``window`` by ``seconds``, which may be negative."""
+    """Returns ``window`` with all its times shifted by ``seconds``, which may be negative."""
     if not seconds:
         return window
     ns = round(seconds * 1e9)
@@ -183,7 +188,7 @@ def shifted(window: Window, seconds: float) -> Window:
 
 
 def renamed(window: Window, host: str) -> Window:
-    """Renames the host of ``window``, which must be of one host."""
+    """Returns ``window``, which must be a window of one host, with ``host`` as the name of the host."""
     rows = replace(window.rows, keys=tuple(key._replace(host=host) for key in window.rows.keys))
     return replace(
         window,

@@ -7,17 +7,18 @@ from typing import Final
 from stalltop.model.window import Window
 
 _SAME_START: Final = 10.0
-"""Maximum difference in seconds between the boot times that two windows of one machine imply."""
+"""Maximum difference in seconds between the boot times that are computed from two windows of one machine."""
 _FEW: Final = 0.5
-"""Minimum share of processes that two windows of one machine, of about the same time, have in common."""
+"""Minimum share of processes that two windows of one machine have in common, if the windows are of about the
+same time."""
 
 
 def are_two_machines(a: Window, b: Window) -> bool:
-    """Returns True if ``a`` and ``b``, of one host name and about the same time, must be of different
-    machines.
+    """Returns True if ``a`` and ``b``, two windows of one host name and of about the same time, must come
+    from different machines.
 
-    They are if their GPUs or memory sizes differ, or both their boot times and their processes. The result is
-    False if the windows contain too little to tell.
+    They come from different machines if they have no GPU in common, if their memory sizes differ, or if both
+    their boot times and their processes differ. Returns False if the windows contain too little to tell.
     """
     gpus_a, gpus_b = _gpus(a), _gpus(b)
     if gpus_a and gpus_b and not gpus_a & gpus_b:
@@ -29,7 +30,7 @@ def are_two_machines(a: Window, b: Window) -> bool:
         return least > 0 and not common
     if a.system.memory_total_bytes != b.system.memory_total_bytes:
         return True
-    # If the clock was set in between, one machine has two boot times as well.
+    # If the clock was set between the two windows, the computed boot times of one machine differ as well.
     started_a, started_b = (one.end - one.system.uptime_seconds for one in (a, b) if one.system is not None)
     return abs(started_a - started_b) > _SAME_START and least > 0 and common < _FEW * least
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 BETWEEN_HOSTS: Final = ", "
-"""Separator of the names in a fleet's ``Window.host``; no host name contains it."""
+"""Separator of the host names in ``Window.host`` of a fleet; no host name contains this text."""
 _BEFORE_TENANT: Final = "/"
 
 
@@ -15,13 +15,14 @@ def hosts_in(host: str) -> tuple[str, ...]:
 
 
 def with_host(host: str, tenant: str) -> str:
-    """Returns the id of a tenant in a fleet: with its host in front. '' stands for the host itself and
-    stays ''."""
+    """Returns the id of a tenant in a fleet: the id with the name of its host in front. The id '' stands for
+    the host itself and stays ''."""
     return f"{host}{_BEFORE_TENANT}{tenant}" if tenant else ""
 
 
 def host_of(host: str, tenant: str) -> str:
-    """Returns the host of a tenant id in a window with this ``Window.host``; '' if unknown."""
+    """Returns the host of the tenant id ``tenant`` in a window whose ``Window.host`` is ``host``; '' if
+    unknown."""
     hosts = hosts_in(host)
     if len(hosts) == 1:
         return host

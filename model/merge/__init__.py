@@ -1,4 +1,5 @@
-"""Adds up windows: consecutive ones, those of several hosts, and a sliding range of the last seconds.
+"""Adds up windows: consecutive windows of one host, windows of several hosts, and the windows of the last
+seconds.
 
-Histograms are only added here; `model.rows.pivot` computes percentiles.
+This package only adds histograms; `model.rows.pivot` computes percentiles from them.
 """

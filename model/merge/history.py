@@ -1,5 +1,5 @@
-"""The history of windows in memory: single windows for ten minutes, coarser ones for a day, bounded in
-bytes."""
+"""The history of windows in memory: the original windows for ten minutes, merged windows for a day, within a
+limit of bytes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.window import Window
 
 DEFAULT_BYTES = 64 << 20
-"""Default bound of the memory: 64 MiB."""
+"""Default limit of the memory of a history: 64 MiB."""
 
 LEVELS = ((0.0, 600.0), (10.0, 3_600.0), (60.0, 86_400.0))
-"""(minimum length, maximum age) of windows in seconds by level: original windows for 10 minutes, windows of
-at least 10 s for an hour, of at least 60 s for a day. Older windows are dropped."""
+"""By level: (minimum length, maximum age) of windows in seconds. The original windows are kept for 10
+minutes, windows of at least 10 s for an hour, and windows of at least 60 s for a day. Older windows are
+dropped."""
 
 _LEFT_ALONE = 50
-"""Number of newest windows of each level that are not merged while another level can be reduced."""
+"""Number of the newest windows of each level that are not merged to save memory, as long as memory can be
+saved in another level."""
 
 
 class History:
     """Windows of the past, oldest first. Used by one thread."""
 
     def __init__(self, most_bytes: int = DEFAULT_BYTES) -> None:
-        """``most_bytes`` limits the memory of all windows, computed from the sizes of their arrays."""
+        """``most_bytes`` limits the memory of all windows together, as computed by ``Packed.bytes``."""
         if most_bytes <= 0:
             raise ValueError(f"most_bytes must be above 0, got {most_bytes}")
         self.most_bytes = most_bytes
@@ -42,7 +44,7 @@ class History:
 
     @property
     def bytes(self) -> int:
-        """Memory of all windows, computed from the sizes of their arrays; never above ``most_bytes``."""
+        """Memory of all windows together, the sum of ``Packed.bytes``; never above ``most_bytes``."""
         return self._bytes
 
     @property
@@ -51,8 +53,8 @@ class History:
         return sum(packed.window.seconds for packed in self._packed())
 
     def add(self, window: Window) -> Packed:
-        """Adds the newest window and returns it packed. Older ones are merged or dropped by age and
-        memory."""
+        """Adds ``window``, the newest one, and returns it packed. Older windows are merged or dropped if they
+        are too old or the memory is above the limit."""
         packed = self._append(0, pack(window, self._shared(window), Peak.of(window, self._chains)))
         self._chains = window.chains
         newer = 0.0
@@ -80,15 +82,17 @@ class History:
         ]
 
     def latest(self, seconds: float) -> list[Window]:
-        """Returns the newest windows that together last at least ``seconds``, or all; oldest first."""
+        """Returns the newest windows that together last at least ``seconds``, or all windows if they last
+        less; oldest first."""
         return [packed.unpack() for packed in latest(self._packed(), seconds)]
 
     def at(self, position: int) -> Window:
-        """Returns the window at an index of the list of all windows (-1: the newest). Raises IndexError."""
+        """Returns window number ``position`` of all windows, oldest first (-1 is the newest). Raises
+        IndexError if there is no such window."""
         return self._packed()[position].unpack()
 
     def times(self) -> list[tuple[float, float]]:
-        """Returns (start, seconds) of every window, oldest first, with the indices of ``at``."""
+        """Returns (start, seconds) of every window, oldest first: element i belongs to ``at(i)``."""
         return [(packed.window.start, packed.window.seconds) for packed in self._packed()]
 
     def _packed(self) -> list[Packed]:
@@ -98,7 +102,8 @@ class History:
         return sum(packed.window.seconds for packed in self._levels[number])
 
     def _shared(self, window: Window) -> tuple[RowKey, ...]:
-        """Returns the window's keys as objects that all windows share, to save memory."""
+        """Returns the keys of the rows of ``window``. Equal keys of several windows are one object, which
+        saves memory."""
         return tuple(self._keys.setdefault(key, key) for key in window.rows.keys)
 
     def _append(self, number: int, packed: Packed) -> Packed:
@@ -112,10 +117,10 @@ class History:
         return packed
 
     def _oldest(self, number: int) -> int:
-        """Returns how many of the oldest windows of a level to merge into one of the next coarser level (1
-        in the last).
+        """Returns how many of the oldest windows of level ``number`` to merge into one window of the next
+        coarser level; 1 in the last level.
 
-        Only consecutive windows are merged: no window spans a gap or two hosts."""
+        Windows are only merged if they are of one host and no long gap is between them."""
         level = self._levels[number]
         if number + 1 == len(LEVELS):
             return 1
@@ -131,16 +136,16 @@ class History:
         return len(level)
 
     def _spare(self, number: int) -> float:
-        """Returns the seconds that a level may hold beyond its maximum age.
+        """Returns by how many seconds a level may exceed its maximum age: 0, except in the last level.
 
-        In the last level this is the oldest window: without it, the level must still reach back to the
-        maximum age.
+        In the last level, the oldest window is dropped only if the remaining windows still reach back to the
+        maximum age. The length of the oldest window is therefore allowed on top.
         """
         return 0.0 if number + 1 < len(LEVELS) else self._levels[number][0].window.seconds
 
     def _push_down(self, number: int) -> float:
-        """Merges the oldest windows of a level into one of the next coarser level; drops the oldest of the
-        last level.
+        """Merges the oldest windows of level ``number`` into one window of the next coarser level. In the
+        last level, drops the oldest window.
 
         Returns the total seconds of the windows that left the level.
         """
@@ -152,8 +157,8 @@ class History:
         return sum(packed.window.seconds for packed in some)
 
     def _shrink(self) -> None:
-        """Reduces memory by one step: merges the oldest windows of the largest level, else drops the oldest
-        window."""
+        """Saves memory by one step: merges the oldest windows of the level that takes most memory. If no
+        level has enough windows to merge, drops the oldest window of the history."""
         sizes = {
             number: sum(packed.bytes for packed in level)
             for number, level in enumerate(self._levels[:-1])
@@ -172,7 +177,8 @@ class History:
 
 
 def latest(parts: Sequence[Packed], seconds: float) -> Sequence[Packed]:
-    """Returns the last of ``parts`` that together last at least ``seconds``, or all of them."""
+    """Returns the last elements of ``parts`` that together last at least ``seconds``, or all elements if they
+    last less."""
     at = len(parts)
     while at > 0 and seconds > 0:
         at -= 1

@@ -1,5 +1,5 @@
-"""Merges windows: consecutive windows of one host into a longer one, windows of several hosts into a
-fleet's."""
+"""Merges windows: consecutive windows of one host into a longer window, and windows of several hosts into the
+window of a fleet."""
 
 from __future__ import annotations
 
@@ -29,21 +29,24 @@ _Labelled = TypeVar("_Labelled", DeviceActivity, DeviceOverlap, OpenCall)
 
 
 def merge(windows: Sequence[Window]) -> Window:
-    """Merges ``windows``; those of one host must be in order of time. Raises ValueError if there are none.
+    """Merges ``windows``; the windows of one host must be in order of time. Raises ValueError if ``windows``
+    is empty.
 
     Windows of one host are consecutive: their seconds and the counters of devices add up, gauges (devices,
     system, open calls, coverage, chains) are those of the last window, and the cost of the probes is the
     mean over time. Calls whose threads ended inside them are not gauges: the longest ``MOST_ENDED`` of all
-    windows are kept. A device has in all rows the label that it had last, or its UUID if a later device has
-    that label; ``Devices.gone`` has the devices that are not there at the end.
+    windows are kept. In all rows, a device has its last label, or its UUID if a later device has that label.
+    ``Devices.gone`` has the devices that the last window lacks.
 
     Windows of several hosts are parallel: the result has the seconds of the longest window and the gauges
-    of all. Ids of tenants and chains get their host in front, because they are unique on one host only.
+    of all windows. Ids of tenants and chains get the name of their host in front, because they are unique on
+    one host only.
 
-    Calls, losses, histograms and evidence always add up exactly. Merging is associative: parts may be merged
-    first, and their merged windows then. There are two limits. The windows of each host are merged before
-    those of several hosts, or always in the same way. A label without a UUID (the driver gave none) counts
-    for the device that had it before; if a part begins with such a window, for the next device that has it.
+    Calls, losses, histograms and evidence always add up exactly. Merging is associative: merging windows in
+    groups, and then the merged windows, gives the same result as merging all windows at once. There are two
+    limits. First, the windows of each host must be merged before windows of several hosts are. Second, if the
+    driver gave no UUID for a device, a label counts for the device that had this label before; at the
+    beginning of a group of windows, it counts for the next device that has the label.
     """
     if not windows:
         raise ValueError("no windows to merge")
@@ -99,7 +102,7 @@ def with_labels(window: Window, called: Mapping[str, str]) -> Window:
     )
     kernels = [one._replace(device=called.get(one.device, one.device)) for one in window.kernels]
     calls = [one._replace(device=called.get(one.device, one.device)) for one in window.calls.kept]
-    # Records of two labels may have the same label now: they are added up.
+    # Records that had different labels may have the same label now. Such records are added up.
     return replace(
         window,
         rows=_added([replace(window.rows, keys=keys)]) if keys else window.rows,
@@ -111,10 +114,10 @@ def with_labels(window: Window, called: Mapping[str, str]) -> Window:
 
 
 def fleet(hosts: Sequence[Window]) -> Window:
-    """Merges windows of different hosts, one at least, as ``merge`` does.
+    """Merges windows of different hosts as ``merge`` does; ``hosts`` has one window per host, at least one.
 
-    The host is in front of ids of tenants even if there is one host only, so that ids are the same with and
-    without other hosts.
+    Ids of tenants get the name of their host in front even if there is only one host, so that an id does not
+    depend on whether there are other hosts.
     """
     parts = [window if BETWEEN_HOSTS in window.host else _with_host(window) for window in hosts]
     names = {name for window in parts for name in hosts_in(window.host)}
@@ -206,7 +209,7 @@ def _all_devices(parts: Sequence[Devices]) -> Devices:
     devices = tuple(device for part in parts for device in part.devices)
     reasons = dict.fromkeys(part.unavailable for part in parts if part.unavailable)
     drivers = dict.fromkeys(part.driver for part in parts if part.driver)
-    # Labels of several hosts are alike.
+    # GPUs of several hosts have equal labels: only the UUID tells them apart.
     gone = tuple(replace(device, label=device.uuid) for part in parts for device in part.gone)
     return Devices(devices, "" if devices else "; ".join(reasons), ", ".join(drivers), gone)
 
@@ -246,7 +249,7 @@ def mean_cost(windows: Sequence[Window]) -> float:
 
 
 def add_losses(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Adds up losses by name."""
+    """Adds up the losses of several windows by name."""
     sums: Counter[str] = Counter()
     for part in parts:
         sums.update(part)
@@ -254,13 +257,13 @@ def add_losses(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def longest_ended(calls: Iterable[OpenCall]) -> tuple[OpenCall, ...]:
-    """Returns the calls whose threads have ended, the longest first, at most ``MOST_ENDED``."""
+    """Returns those of ``calls`` whose threads have ended, the longest first, at most ``MOST_ENDED``."""
     return tuple(sorted((call for call in calls if call.ended), key=lambda call: -call.age_ns)[:MOST_ENDED])
 
 
 def add_open_calls(parts: Sequence[Sequence[OpenCall]]) -> tuple[OpenCall, ...]:
-    """Returns the calls still open in the last of ``parts``, followed by those of ended threads in all
-    parts."""
+    """Merges the open calls of consecutive windows: returns the calls that are still open in the last of
+    ``parts``, followed by the calls of ended threads from all parts."""
     still_open = tuple(call for call in parts[-1] if not call.ended)
     return still_open + longest_ended(call for part in parts for call in part)
 
@@ -284,7 +287,7 @@ def merge_rows(parts: Sequence[Rows]) -> Rows:
 
 
 def _added(parts: Sequence[Rows]) -> Rows:
-    """Adds up the rows of ``parts`` by key. No part may be empty; a part may have a key twice."""
+    """Adds up the rows of ``parts`` by key. No part may be empty; several rows of a part may have one key."""
     keys, target = _places(parts)
     n = len(keys)
 
@@ -310,11 +313,12 @@ def _added(parts: Sequence[Rows]) -> Rows:
 
 
 def _places(parts: Sequence[Rows]) -> tuple[tuple[RowKey, ...], NDArray[np.int64]]:
-    """Returns the union of all keys and, for every row of every part, its index in the union."""
+    """Returns the union of the keys of all ``parts`` and, for every row of every part, the index of its key
+    in this union."""
     place: dict[RowKey, int] = {}
     targets: list[NDArray[np.int64]] = []
     for number, part in enumerate(parts):
-        if number and part.keys == parts[number - 1].keys:  # the usual case; the comparison is cheap
+        if number and part.keys == parts[number - 1].keys:  # usual, and cheap to compare
             targets.append(targets[-1])
             continue
         find = place.setdefault

@@ -1,6 +1,6 @@
 """Sums of evidence and of devices over a sliding range of windows, updated incrementally.
 
-``model.evidence.added`` computes the same sums from a list of windows.
+``model.evidence.added`` computes the same sum of evidence from a list of windows.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from stalltop.model.evidence import (
 )
 
 MOST_RECORDS: Final = 4096
-"""Maximum number of records of one class in a sum since the first window. Above that, records of ended
-processes are added up under PID 0; if there are still too many, the largest are kept."""
+"""Maximum number of records of one class in a sum that covers all windows since the first. If there are more,
+records of ended processes are added up under PID 0; if there are still too many, the largest are kept."""
 
 _Record = BlockIo | TenantUse | ProcessUse | Rank | DeviceActivity | DeviceOverlap
 
 
 def _tuple_of(names: Sequence[str]) -> Callable[[Any], tuple[int, ...]]:
-    """Returns a function that returns these attributes as a tuple, also if there is one only."""
+    """Returns a function that returns the attributes ``names`` of an object as a tuple.
+    ``operator.attrgetter`` returns no tuple if there is only one name."""
     get: Callable[[Any], Any] = operator.attrgetter(*names)
     return get if len(names) > 1 else lambda record: (get(record),)
 
@@ -47,7 +48,7 @@ _SUMS_OF: Final[dict[type, Callable[[Any], tuple[int, ...]]]] = {
     kind: _tuple_of(names) for kind, names in SUMS.items()
 }
 _Charges = dict[tuple[Any, ...], list[int]]
-"""[ns, times, number of windows that have it] by ``Charge.key``."""
+"""[ns, times, number of windows that have the charge] by ``Charge.key``."""
 _WEIGHT: Final[dict[type, Callable[[Any], int]]] = {
     BlockIo: lambda io: io.queued_ns + io.service_ns,
     TenantUse: lambda use: use.cpu_ns,
@@ -56,7 +57,8 @@ _WEIGHT: Final[dict[type, Callable[[Any], int]]] = {
     DeviceActivity: lambda activity: activity.active_ns,
     DeviceOverlap: lambda overlap: overlap.ns,
 }
-"""Size of a record, which decides if not all can be kept."""
+"""By class: the function that returns the size of a record. If not all records can be kept, those of the
+greatest size are."""
 
 
 @dataclass(slots=True)
@@ -68,9 +70,10 @@ class _RecordSum:
     windows: int = 1
     """Number of windows that have a record of this key."""
     largest: deque[tuple[int, int]] = field(default_factory=deque)
-    """Monotonic queue for the sliding maximum: (number of a window, its ``max_ns``), values descending."""
+    """Monotonic queue for the sliding maximum: (number of a window, ``max_ns`` in that window), with
+    ``max_ns`` descending."""
     built: Any = None
-    """Cached record; None after a change."""
+    """Cached result of ``_built``; None after a change."""
 
 
 class MovingEvidence:
@@ -79,7 +82,7 @@ class MovingEvidence:
     def __init__(self) -> None:
         self._coming = 0
         self._leaving = 0
-        """Numbers of the next window to add and of the next one to remove."""
+        """Number of the next window to remove; ``_coming`` is the number of the next window to add."""
         self._charges: _Charges = {}
         self._records: dict[type, dict[Hashable, _RecordSum]] = {kind: {} for kind in KEYS}
         self._events: deque[tuple[int, tuple[Event, ...]]] = deque()
@@ -108,7 +111,8 @@ class MovingEvidence:
         self._coming += 1
 
     def remove(self, evidence: Evidence) -> None:
-        """Subtracts the evidence of the oldest window, which must equal what was added."""
+        """Subtracts the evidence of the oldest window. ``evidence`` must equal the evidence that ``add`` got
+        for that window."""
         for charge in evidence.charges:
             key = charge.key
             sums = self._charges[key]
@@ -147,8 +151,8 @@ class MovingEvidence:
         )
 
     def bound(self, alive: set[int]) -> None:
-        """Limits the size of a sum from which nothing is removed (``MOST_RECORDS``); ``alive``: PIDs still
-        running."""
+        """Limits the number of records of each class to ``MOST_RECORDS``, for a sum from which no window is
+        removed. ``alive`` has the PIDs of the processes that are still running."""
         newer = sum(len(events) for _, events in self._events)
         while self._events and (newer := newer - len(self._events[0][1])) >= MOST_EVENTS:
             self._events.popleft()
@@ -188,8 +192,8 @@ class MovingEvidence:
             entry.largest.popleft()
 
     def _fold(self, kind: type, gone: Sequence[_RecordSum]) -> None:
-        """Adds up the records of ended processes under PID 0; keeps the largest records if there are too
-        many."""
+        """Adds up the records of ended processes, which are in ``gone``, under PID 0. If there are still too
+        many records of this class, keeps the largest."""
         entries = self._records[kind]
         for entry in gone:
             record = _built(entry)
@@ -228,7 +232,8 @@ def _built(entry: _RecordSum) -> Any:
 
 
 def _largest_charges(charges: _Charges, alive: set[int]) -> _Charges:
-    """Adds up charges of ended processes under PID 0, and keeps the largest."""
+    """Adds up charges of ended processes under PID 0. If there are still too many charges, keeps the
+    largest."""
     sums: _Charges = {}
     for key, (ns, times, windows) in charges.items():
         known = _charge(key, ns, times)
@@ -250,16 +255,16 @@ class _SeenDevice:
     """Label and sums of the counters of one GPU or MIG device."""
 
     label: str = ""
-    """Its label in the last window that has it."""
+    """Label of the device in the last window that has the device."""
     windows: int = 0
-    """Number of windows that have it."""
+    """Number of windows that have the device."""
     sums: list[int] = field(default_factory=lambda: [0] * len(DEVICE_COUNTERS))
     known: list[int] = field(default_factory=lambda: [0] * len(DEVICE_COUNTERS))
-    """Number of windows in which each counter was known."""
+    """For each of ``DEVICE_COUNTERS``: the number of windows in which its value was known."""
     xids: Counter[int] = field(default_factory=Counter)
 
     def count(self, values: Sequence[int | None], xids: Iterable[int], sign: int) -> None:
-        """Adds the counters of one window, or subtracts them if ``sign`` is -1."""
+        """Adds the counters and XIDs of one window if ``sign`` is 1; subtracts them if it is -1."""
         self.windows += sign
         for at, value in enumerate(values):
             if value is not None:
@@ -270,11 +275,11 @@ class _SeenDevice:
 
     @property
     def all_xids(self) -> tuple[int, ...]:
-        """The Xids of all windows, ascending."""
+        """The XIDs of all windows, ascending, each once."""
         return tuple(sorted(+self.xids))
 
     def counts(self) -> Iterator[tuple[str, int | None]]:
-        """Yields the field and the sum of each counter; the sum is None if it is known in no window."""
+        """Yields (name, sum) of each counter; the sum is None if no window knows the counter."""
         for name, total, known in zip(DEVICE_COUNTERS, self.sums, self.known, strict=True):
             yield name, total if known else None
 
@@ -284,7 +289,8 @@ class MovingDevices:
 
     def __init__(self) -> None:
         self._seen: dict[str, _SeenDevice] = {}
-        """By UUID, in the order in which they were last seen. Devices without a UUID share one entry."""
+        """Devices by UUID, in the order in which they were last seen. All devices without a UUID share one
+        entry."""
         self._names: dict[str, str] | None = {}
         """The result of ``names``; None if it must be computed again."""
 
@@ -299,7 +305,8 @@ class MovingDevices:
             seen.count(values, xids, 1)
 
     def remove(self, devices: Devices) -> None:
-        """Subtracts the devices of the oldest window."""
+        """Subtracts the devices of the oldest window. ``devices`` must equal what ``add`` got for that
+        window."""
         for uuid, _, values, xids in _devices_of(devices):
             seen = self._seen[uuid]
             seen.count(values, xids, -1)
@@ -308,9 +315,9 @@ class MovingDevices:
                 self._names = None
 
     def names(self) -> Mapping[str, str]:
-        """Returns the name of each device in rows of the merged window, by UUID.
+        """Returns, by UUID, the name that each device has in the rows of the merged window.
 
-        The name is its last label, or its UUID if a device that was seen later has this label.
+        The name is the last label of the device, or its UUID if a device that was seen later has that label.
         """
         if self._names is None:
             owners = {seen.label: uuid for uuid, seen in self._seen.items() if uuid}
@@ -322,8 +329,8 @@ class MovingDevices:
         return self._names
 
     def sum(self, last: Devices) -> Devices:
-        """Returns ``last``, the devices of the last window, with counters summed over all windows, and with
-        the devices that are gone."""
+        """Returns ``last``, the devices of the last window, with counters summed over all windows; ``gone``
+        has the devices of earlier windows that the last window lacks."""
         there = {uuid for uuid, *_ in _devices_of(replace(last, gone=()))}
         gone = [
             GoneDevice(
@@ -346,17 +353,19 @@ class MovingDevices:
 
 
 def renamed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """Returns the new name of each device whose name changes, by its old one; both maps are ``names()``."""
+    """Returns the new name of each device whose name changes, by the old name of the device. ``before`` and
+    ``now`` are earlier and later results of ``MovingDevices.names``."""
     if before is now:
         return {}
     return {name: now[uuid] for uuid, name in before.items() if now.get(uuid, name) != name}
 
 
 def renamings(following: Iterable[Devices]) -> tuple[list[dict[str, str]], MovingDevices]:
-    """Returns the sums, and for each of consecutive windows the map from its names to those of the last one.
+    """Returns, for each of several consecutive windows, the map from the names of devices in this window to
+    their names in the merged window; and the sums over all windows.
 
-    ``following`` are the devices of the windows. A label without a UUID stands for the device that had it
-    before.
+    ``following`` has the devices of each window. A device without a UUID is taken for the device that had its
+    label before.
     """
     devices = MovingDevices()
     names = []
@@ -367,18 +376,18 @@ def renamings(following: Iterable[Devices]) -> tuple[list[dict[str, str]], Movin
 
 
 _DeviceEntry = tuple[str, str, Sequence[int | None], tuple[int, ...]]
-"""UUID, label, values of ``DEVICE_COUNTERS`` and Xids."""
+"""(UUID, label, values of ``DEVICE_COUNTERS``, XIDs) of one device in one window."""
 
 
 def _devices_of(devices: Devices) -> Iterator[_DeviceEntry]:
-    """Yields the GPUs and MIG devices of a window: those that are gone first, and a lost GPU before the GPU
-    that has its label."""
+    """Yields the GPUs and MIG devices of a window. Devices that are gone come first, then lost GPUs, then all
+    other GPUs, so that a device that now has the label of a gone or lost device comes after that device."""
     for gone in devices.gone:
         counts = dict(gone.counts)
         yield gone.uuid, gone.label, [counts.get(name) for name in DEVICE_COUNTERS], gone.xids
     for device in sorted(devices.devices, key=lambda device: not device.lost):
         values = [getattr(device, name) for name in DEVICE_COUNTERS]
-        # Labels of several hosts are alike.
+        # GPUs of several hosts have equal labels: only the UUID tells them apart.
         yield device.uuid, device.uuid if device.host else device.label, values, device.xids
         for part in device.instances:
             yield part.uuid, part.uuid if device.host else part.label, (), ()

@@ -1,7 +1,7 @@
-"""Packs windows to a fraction of their memory, for the history.
+"""Packs windows for the history, so that they take a fraction of their memory.
 
-Integers are stored in the smallest type that fits; evidence, chains, counts by CUDA kernel and captured
-calls, which are many small objects, as compressed bytes.
+Integers are stored in the smallest type that fits. Evidence, chains, counts by CUDA kernel and captured
+calls, which are many small objects, are stored as compressed bytes.
 """
 
 from __future__ import annotations
@@ -46,19 +46,21 @@ class Peak:
     """Loss and worst severity in a stretch of time. Chains of severity ``info`` do not count."""
 
     lost_ms_per_s: float = 0.0
-    """Total loss of the open chains, ms per second; the maximum over merged windows."""
+    """Total loss of the open chains, ms per second; in a merged window, the maximum of the windows that it
+    was merged from."""
     worst: int = len(SEVERITIES)
-    """Index in ``SEVERITIES`` of the worst open chain; len(SEVERITIES) if none was open."""
+    """Index in ``SEVERITIES`` of the worst open chain; len(SEVERITIES) if no chain was open."""
     began: int = len(SEVERITIES)
-    """Index in ``SEVERITIES`` of the worst chain that began within; len(SEVERITIES) if none did."""
+    """Index in ``SEVERITIES`` of the worst chain that began within the stretch of time; len(SEVERITIES) if no
+    chain began."""
 
     @staticmethod
     def of(window: Window, before: Sequence[Chain] | None = None) -> Peak:
-        """Computes the peak of ``window``; ``before`` has all chains of the previous window, if known.
+        """Computes the peak of ``window``. ``before`` has all chains of the previous window; None if unknown.
 
-        Diagnosis opens a chain some windows after its problem began, when it is sure of it. If ``before``
-        is known, the chain therefore counts as begun in the first window that contains it, else by its
-        ``since``.
+        Diagnosis opens a chain some windows after its problem began, when the problem is certain. If
+        ``before`` is known, a chain therefore counts as begun in the first window that contains the chain; if
+        not, in the window that contains its ``since``.
         """
         faults = [chain for chain in window.chains if chain.open and chain.severity != "info"]
         if before is None:
@@ -74,7 +76,7 @@ class Peak:
 
     @staticmethod
     def highest(peaks: Sequence[Peak]) -> Peak:
-        """Combines the peaks of several windows."""
+        """Combines the peaks of several windows: the greatest loss and the worst severities."""
         return Peak(
             max((peak.lost_ms_per_s for peak in peaks), default=0.0),
             min((peak.worst for peak in peaks), default=len(SEVERITIES)),
@@ -94,25 +96,26 @@ class Packed:
     """The window without its rows, its captured calls and the fields of ``PackedParts``."""
     keys: tuple[RowKey, ...]
     _columns: tuple[_Smallest, ...]
-    """calls, errors, bytes, total_ns, max_ns, histograms' start and count."""
+    """The columns calls, errors, bytes, total_ns and max_ns of the rows, then start and count of their
+    histograms."""
     _index: NDArray[np.uint16]
     _split_ns: U64 | None
     _told: bytes
     """Compressed ``PackedParts``; b"" if they are empty."""
     _calls: bytes
     bytes: int
-    """Memory of the packed window: its arrays, references to its keys, and an estimate for small objects.
-    The keys themselves, which windows share, are not counted."""
+    """Memory of the packed window in bytes: its arrays, references to its keys, and an estimate for small
+    objects. The keys themselves, which windows share, are not counted."""
     peak: Peak
-    """Peak of the window, or of the windows that it was merged from."""
+    """Peak of the window; in a merged window, the combined peak of the windows that it was merged from."""
 
     @property
     def max_ns(self) -> U64:
-        """``Rows.max_ns``, without unpacking the rest."""
+        """``Rows.max_ns`` of the window, without unpacking anything else."""
         return self._columns[4].astype(np.uint64)
 
     def rows(self) -> Rows:
-        """Unpacks the rows."""
+        """Unpacks ``Window.rows``."""
         calls, errors, moved, total, longest, start, count = (
             column.astype(np.uint64) for column in self._columns
         )
@@ -126,19 +129,20 @@ class Packed:
         return PackedParts._make(pickle.loads(zlib.decompress(self._told)))
 
     def calls(self) -> Calls:
-        """Unpacks ``Window.calls``, without the rest."""
+        """Unpacks ``Window.calls`` only."""
         return unpack_calls(self._calls)
 
     def unpack(self) -> Window:
-        """Unpacks the whole window. ``Window.normals`` are lost."""
+        """Unpacks the whole window. ``Window.normals`` is empty, because ``pack`` does not store it."""
         return replace(self.window, rows=self.rows(), calls=self.calls(), **self.told()._asdict())
 
 
 def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | None = None) -> Packed:
-    """Packs ``window`` without ``Window.normals``, which are large and hardly change.
+    """Packs ``window`` without ``Window.normals``, which is large and hardly changes.
 
-    ``keys`` are equal to the window's keys, but objects that several windows share. ``peak`` is that of the
-    windows that it was merged from, because a merged window has the chains of the last one only.
+    ``keys`` is equal to the keys of the window's rows, but may consist of objects that several windows share.
+    ``peak`` is needed for a merged window: the combined peak of the windows that it was merged from, because
+    a merged window only has the chains of the last of them. By default, the peak is computed.
     """
     rows = window.rows
     histograms = rows.histograms
@@ -155,7 +159,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
     told = PackedParts._make(getattr(window, name) for name in PackedParts._fields)
     packed = b""
     if told != _NOTHING:
-        # Compression makes it twenty times as small. Unpickling is safe: the bytes never leave this process.
+        # Compression makes the bytes twenty times smaller. Unpickling is safe: they never leave this process.
         packed = zlib.compress(pickle.dumps(tuple(told), pickle.HIGHEST_PROTOCOL), 1)
     calls = pack_calls(window.calls)
     objects = (

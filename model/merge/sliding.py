@@ -26,21 +26,22 @@ _Columns = NDArray[np.int64]
 _AT_ONCE = 32
 
 MOST_ROWS = 8192
-"""Maximum number of rows in a window since the start. Above that, the rows of ended processes are added up
-under PID 0, per tenant, program and operation: otherwise a host that starts thousands of processes an hour
-would use ever more memory."""
+"""Maximum number of rows in a window that covers all time since the start. If there are more, the rows of
+ended processes are added up under PID 0, per tenant, program and operation. Without this limit, stalltop
+would use ever more memory on a host that starts thousands of processes an hour."""
 
 
 class Sliding:
-    """Sums the last ``seconds`` of one host into one window; None means since the first window.
+    """Sums the windows of the last ``seconds`` of one host into one window. If ``seconds`` is None, sums all
+    windows since the first.
 
-    The cost of a push hardly depends on the length: it adds the newest window and subtracts those that
-    leave. Only the longest durations cannot be subtracted; they are computed from all windows when one of
-    them may have left.
+    The cost of a push hardly depends on ``seconds``, because it adds the newest window and subtracts the
+    windows that leave the sum. Only ``max_ns`` cannot be subtracted. It is computed anew from all windows if
+    a window that leaves may have the longest call of a row.
     """
 
     def __init__(self, seconds: float | None, windows: Iterable[Window | Packed] = ()) -> None:
-        """Starts with ``windows`` (oldest first), packed or not, such as those of a history."""
+        """Starts with the sum of ``windows`` (oldest first, packed or not), such as those of a history."""
         if seconds is not None and not seconds > 0:
             raise ValueError(f"seconds must be above 0, got {seconds}")
         self.seconds = seconds
@@ -50,12 +51,12 @@ class Sliding:
         self._devices = MovingDevices()
         self._kernels = MovingKernels()
         self._calls: list[Calls] = []
-        """Captured calls of a sum since the start: those of all earlier windows as one, then the latest
-        windows'."""
+        """Captured calls of a sum since the start: first those of all earlier windows, merged into one
+        element; then one element for each of the latest windows."""
         self._sum: Window | None = None
-        """Everything but the rows of a sum since the start."""
+        """The sum without its rows, if ``seconds`` is None."""
         self._after_fold = 0
-        """Number of rows after the latest ``_fold``."""
+        """Number of rows after the latest ``_fold``; 0 if there was none."""
         self._clear()
         begin = [window if isinstance(window, Packed) else pack(window) for window in windows]
         names, _ = renamings(packed.window.devices for packed in begin)
@@ -67,7 +68,7 @@ class Sliding:
         self._start_with(begin)
 
     def _start_with(self, begin: Sequence[Packed]) -> None:
-        """Takes in all windows at once, which is faster than one after the other."""
+        """Adds all windows of ``begin`` at once, which is faster than adding one after the other."""
         parts = [(packed, self._columns_of(packed.keys)) for packed in begin]
         if self.seconds is not None:
             self._parts.extend(parts)
@@ -87,7 +88,7 @@ class Sliding:
             self._bound(self._last)
 
     def _clear(self) -> None:
-        """Resets all counts."""
+        """Sets the sums of all rows to 0, and forgets their keys."""
         self._place: dict[RowKey, int] = {}
         self._keys: list[RowKey] = []
         self._counts: U64 = np.zeros((0, 4), np.uint64)
@@ -95,11 +96,12 @@ class Sliding:
         self._max: U64 = np.zeros(0, np.uint64)
         self._split: U64 = np.zeros((0, len(SPLITS)), np.uint64)
         self._unsplit = 0
-        """Number of windows that have rows, but no splits."""
+        """Number of windows in the sum that have rows, but no splits. The sum has splits only if it is 0."""
         self._histograms = Histograms.empty()
 
     def push(self, window: Window) -> Window:
-        """Adds the newest window and returns the sum. Raises ValueError if it is of another host."""
+        """Adds ``window``, the newest one, and returns the sum. Raises ValueError if the window is of another
+        host than the windows before."""
         self.take_in(window)
         return self.window
 
@@ -123,7 +125,7 @@ class Sliding:
         )
 
     def _later_calls(self) -> Calls:
-        """Returns the captured calls, which are merged at the first access."""
+        """Returns the captured calls of the sum. They are merged when they are first read."""
         if self.seconds is None:
             lately = tuple(self._calls)
             return Calls.later(lambda: lately)
@@ -141,9 +143,10 @@ class Sliding:
             raise ValueError(f"cannot add a window of {window.host!r} to windows of {self._last.host!r}")
 
     def take_in(self, window: Window, packed: Packed | None = None) -> None:
-        """Adds the newest window without computing the sum. Raises ValueError if it is of another host.
+        """Adds ``window``, the newest one, without computing the sum. Raises ValueError if the window is of
+        another host than the windows before.
 
-        ``packed`` is the same window, if the caller has packed it already.
+        ``packed`` is the result of ``pack(window)``, if the caller already has it.
         """
         self._check(window)
         names = self._devices.names()
@@ -175,12 +178,12 @@ class Sliding:
             self._compact()
 
     def _relabel(self, called: Mapping[str, str]) -> None:
-        """Replaces labels of devices in all windows, and starts again with these."""
+        """Replaces labels of devices in all windows by ``called[label]``, and computes the sum anew."""
         if self.seconds is None:
             parts = [] if self._sum is None else [pack(with_labels(self.window, called))]
         else:
             parts = [_with_labels(part, called) for part, _ in self._parts]
-        # Counters of devices are by UUID: they stay valid, and must not be added a second time.
+        # The sums of device counters are by UUID. They stay valid, and must not be added a second time.
         devices, self._devices = self._devices, MovingDevices()
         self._parts.clear()
         self._calls.clear()
@@ -190,8 +193,8 @@ class Sliding:
         self._devices = devices
 
     def _leaving(self) -> list[tuple[Packed, _Columns]]:
-        """Removes and returns the oldest windows, so that the rest lasts as close to ``seconds`` as
-        possible."""
+        """Removes and returns the oldest windows, so that the total length of the remaining windows is as
+        close to ``seconds`` as possible. Removes none if ``seconds`` is None."""
         leaving: list[tuple[Packed, _Columns]] = []
         if self.seconds is None:
             return leaving
@@ -220,7 +223,8 @@ class Sliding:
     def _add(
         self, coming: Sequence[tuple[Rows, _Columns]], leaving: Sequence[tuple[Packed, _Columns]] = ()
     ) -> None:
-        """Adds ``coming`` and subtracts ``leaving``; with unsigned integers this is exact."""
+        """Adds the windows ``coming`` and subtracts the windows ``leaving``. The sums are exact, because they
+        are integers."""
         histograms: list[Histograms] = []
         groups: list[_Columns] = []
         for new, places in coming:
@@ -249,7 +253,7 @@ class Sliding:
 
     @staticmethod
     def _described(windows: Sequence[Window]) -> Window | None:
-        """Returns the sum of ``windows`` without rows; None if there are no windows."""
+        """Returns the sum of ``windows`` without its rows; None if there are no windows."""
         if not windows:
             return None
         last = windows[-1]
@@ -268,9 +272,9 @@ class Sliding:
         )
 
     def _bound(self, newest: Window) -> None:
-        """Limits the size of a sum since the start."""
+        """Limits the size of a sum since the start: its rows, kernels, evidence and tenants."""
         alive = {key.pid for key in newest.rows.keys}
-        # Folding is slow: it waits until the number of rows has doubled since the last time.
+        # Folding is slow, so rows are folded only if their number has doubled since the last fold.
         if len(self._keys) > max(MOST_ROWS, 2 * self._after_fold):
             self._fold(alive)
             self._after_fold = len(self._keys)
@@ -296,7 +300,7 @@ class Sliding:
         self._unsplit = unsplit
 
     def _compact(self) -> None:
-        """Drops the keys that no window has any more."""
+        """Drops the keys of rows that no window of the sum has any more."""
         used = np.zeros(len(self._keys), np.bool_)
         for _, columns in self._parts:
             used[columns] = True
@@ -330,10 +334,11 @@ class Sliding:
 
 
 def _with_added(sums: Histograms, parts: Sequence[Histograms], places: Sequence[_Columns]) -> Histograms:
-    """Adds every row of ``parts`` to a row of ``sums``; ``places`` has the target rows, each once per part.
+    """Adds every row of ``parts`` to a row of ``sums``, and returns the result.
 
-    Consecutive windows have most counters in common. These are added in place, and only new counters are
-    inserted, which is several times as fast as computing the sum anew.
+    ``places`` has, for each part, the target row of each of its rows; a part has at most one row for each
+    target. Consecutive windows have most counters in common. Counters that ``sums`` already has are
+    increased, and only new counters are inserted, which is several times as fast as computing the sum anew.
     """
     rows = len(sums)
     known = sums.row_of_entry() * COUNTERS + sums.index

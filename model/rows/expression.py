@@ -1,29 +1,32 @@
 """Regular expressions that a user types, limited so that a search cannot take exponential time.
 
-Python's ``re`` backtracks, and no other thread runs meanwhile: ``(a+)+$`` matches n letters in 2^n ways.
-This module bounds the number of ways in which an expression can match, and the length of the text.
+Python's ``re`` backtracks, and no other thread runs during a search. ``(a+)+$``, for example, can match n
+letters in 2^n ways, and a search that fails tries them all. This module therefore limits the number of ways
+in which an expression can match, and the length of the text that is searched.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from re import _parser  # type: ignore[attr-defined]  # nothing public tells the parts of an expression
+from re import _parser  # type: ignore[attr-defined]  # no public module parses an expression into its parts
 from typing import Any, Final
 
 MOST_LETTERS: Final = 256
-"""Number of characters of a name that are searched. Some cgroup paths are longer, names almost never are."""
+"""Maximum number of characters of a text that are searched. Names are almost never longer; some cgroup paths
+are, and only their beginning is searched."""
 MOST_WAYS: Final = MOST_LETTERS**3
 """Maximum number of ways in which an expression may match a text: enough for two ``.*`` and some
 alternatives.
 
-The worst case takes some hundredths of a second per name; a third ``.*`` would take more than a second.
+In the worst case, an expression takes some hundredths of a second per name; with a third ``.*`` it would take
+more than a second.
 """
 
 
 def compiled(regex: str) -> re.Pattern[str]:
-    """Compiles ``regex``, ignoring case. Raises ValueError with a message of one line if it is invalid or
-    may match in more than ``MOST_WAYS`` ways."""
+    """Compiles ``regex`` so that it ignores case. Raises ValueError with a message of one line if ``regex``
+    is invalid or may match in more than ``MOST_WAYS`` ways."""
     try:
         pattern = re.compile(regex, re.IGNORECASE)
         ways = _ways(_parser.parse(regex, re.IGNORECASE))
@@ -52,7 +55,8 @@ def _ways_of(name: str, held: Any) -> int:
     if name.endswith("_REPEAT"):
         least, most, inner = held
         most = min(int(most), MOST_LETTERS)
-        # With two ways or more, 25 repetitions exceed MOST_WAYS (2^24): a larger power is not needed.
+        # If the inner part has at least two ways, 25 repetitions have 2^25 or more, which exceeds MOST_WAYS
+        # (2^24). So a larger power is not needed.
         return (max(most - int(least), 0) + 1) * int(_ways(inner) ** min(most, 25))
     if name == "BRANCH":
         return sum(_ways(one) for one in held[1])

@@ -3,14 +3,15 @@
 A filter consists of terms separated by blanks. A row passes if all terms match; case is ignored:
 
 * ``word``: a name of the row or its tenant contains the word; a number also matches the PID;
-* ``"two words"``: the same with blanks;
+* ``"two words"``: a name of the row or its tenant contains the quoted text, which may have blanks;
 * ``/regex/``: the regular expression occurs in a name (see ``model.rows.expression``);
-* ``key:value`` and ``key:/regex/``: only this name is searched; ``KEYS`` has the keys;
+* ``key:value`` and ``key:/regex/``: only the name that ``key`` stands for is searched; ``KEYS`` has the keys;
 * ``gpu:0``, ``gpu:0-3``, ``gpu:0:3``: the row ran, or may have run, on one of these devices
   (``model.devices.placing``);
 * ``-term``: the term must not match.
 
-A filter may be half typed: invalid text sets ``Filter.error`` and matches nothing.
+A user may have typed only a part of a filter: invalid text sets ``Filter.error``, and the filter matches no
+row.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ KEYS: Mapping[str, Callable[[RowKey, Tenant, Labels], str]] = {
     "cgroup": lambda key, tenant, on: tenant.cgroup_path,
     "device": lambda key, tenant, on: text_of(on),
 }
-"""Keys of ``key:value``, and the text that each searches."""
+"""Keys of ``key:value``, each with the function that returns the text to search."""
 
 SHORT_KEYS: Mapping[str, str] = {
     "c": "container",
@@ -57,7 +58,7 @@ SHORT_KEYS: Mapping[str, str] = {
     "op": "operation",
     "ns": "namespace",
 }
-"""Short forms of keys."""
+"""Short forms and other names of keys, each with the key that it stands for."""
 
 _ANYWHERE = tuple(name for name in KEYS if name not in ("pid", "device"))
 _TERM = re.compile(
@@ -74,12 +75,12 @@ _TERM = re.compile(
 
 _Test = Callable[[RowKey, Tenant, Labels], bool]
 _Sought = tuple[str, re.Pattern[str]]
-"""Key that a term searches ('': all names), and the pattern that it searches for."""
+"""(key that a term searches, or '' for all names; pattern that it searches for)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A parsed filter. An empty filter matches everything."""
+    """A parsed filter. An empty filter matches every row."""
 
     text: str = ""
     tests: tuple[_Test, ...] = ()
@@ -96,11 +97,12 @@ class Filter:
         return bool(self.tests or self.error)
 
     def matches(self, key: RowKey, tenant: Tenant | None = None, on: Labels = ()) -> bool:
-        """Returns True if a row with this key, of this tenant, ``on`` these devices, passes."""
+        """Returns True if the row with the key ``key`` passes. ``tenant`` is the tenant of the row; ``on``
+        are the devices on which its calls ran or may have run."""
         return not self.error and all(test(key, tenant or _UNKNOWN, on) for test in self.tests)
 
     def of(self, window: Window) -> Callable[[RowKey], bool]:
-        """Returns a function that says of a row's key in ``window`` whether the row passes."""
+        """Returns a function that takes the key of a row of ``window`` and returns True if the row passes."""
         find = window.tenants.get
         if not self.places:
             return lambda key: self.matches(key, find(key.tenant))
@@ -108,7 +110,10 @@ class Filter:
         return lambda key: self.matches(key, find(key.tenant), devices(key))
 
     def spans(self, text: str, name: str) -> tuple[tuple[int, int], ...]:
-        """Returns (start, end) of the matches in ``text``, which is the ``name`` (of ``KEYS``) of a row."""
+        """Returns (start, end) of each part of ``text`` that the filter matches, for highlighting.
+
+        ``text`` is what a row shows for ``name``, one of ``KEYS``. Overlapping parts are joined.
+        """
         parts = {
             match.span()
             for key, pattern in self.sought
@@ -125,11 +130,11 @@ class Filter:
         return tuple(spans)
 
     def rows(self, window: Window) -> NDArray[np.bool_]:
-        """Returns which rows of ``window`` pass, shape (rows,)."""
+        """Returns, for each row of ``window``, True if it passes; shape (rows,)."""
         return np.fromiter(map(self.of(window), window.rows.keys), np.bool_, len(window.rows))
 
     def apply(self, window: Window) -> Window:
-        """Drops the rows and open calls of ``window`` that do not pass; everything else stays."""
+        """Returns ``window`` without the rows and open calls that do not pass; everything else stays."""
         if not self:
             return window
         passes = self.of(window)
@@ -147,7 +152,7 @@ class _Term(NamedTuple):
 
 
 def parse(text: str) -> Filter:
-    """Parses a filter. Never raises: see ``Filter.error``."""
+    """Parses a filter. Never raises an error: if ``text`` is invalid, ``Filter.error`` says why."""
     tests: list[_Test] = []
     sought: list[_Sought] = []
     hint = ""
@@ -177,8 +182,8 @@ def parse(text: str) -> Filter:
 
 
 def _hint(typed: re.Match[str]) -> str:
-    """Returns a hint if the text before a colon is not a key. That is valid: names such as image:tag
-    contain colons."""
+    """Returns a hint if the text before a colon is not a key; else ''. Such a term is no error, because names
+    such as image:tag contain colons."""
     name = (typed["key"] or "").lower()
     if not name or name in KEYS or name in SHORT_KEYS:
         return ""
@@ -188,7 +193,8 @@ def _hint(typed: re.Match[str]) -> str:
 
 
 def _term_of(typed: re.Match[str]) -> _Term | str | None:
-    """Parses one term. Returns an error message if it is invalid, None if it is empty so far."""
+    """Parses one term. Returns an error message if the term is invalid, and None if it is still empty, such
+    as a key without a value."""
     name = (typed["key"] or "").lower()
     name = SHORT_KEYS.get(name, name)
     regex = typed["regex"]
@@ -209,8 +215,8 @@ def _term_of(typed: re.Match[str]) -> _Term | str | None:
 
 
 def _test_of(value: str, name: str) -> _Test:
-    """Returns a test for ``value`` (casefolded) in the name ``name`` of a row, or in any name if ``name``
-    is ''."""
+    """Returns a function that tests whether the text that the key ``name`` searches contains ``value``, which
+    must be casefolded. If ``name`` is '', the function tests all names of a row."""
     if name == "pid":
         return lambda key, tenant, on: str(key.pid) == value
     if name == "device":

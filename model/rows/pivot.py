@@ -1,14 +1,14 @@
 """Groups the rows of a window by any dimensions, with percentiles from merged histograms.
 
-The time of nested calls (a driver call inside a runtime call) is part of the call around them, and rows of
-the layer
-``host`` are time between calls. Therefore:
+The time of a nested call (such as a driver call inside a runtime call) is part of the time of the call around
+it, and rows of the layer ``host`` are time between calls. Therefore:
 
-* a grouping by ``operation`` or ``layer`` counts all rows, so that ``cuLaunchKernel`` has all its calls;
-* any other grouping counts outermost calls only, so that no call and no nanosecond counts twice;
-* ``share`` is relative to the time of all outermost calls. Shares of outermost groups add up to 1, nested
-groups come
-  on top of that, and time between calls has no share.
+* a grouping by ``operation`` or ``layer`` counts all rows, so that the group ``cuLaunchKernel``, for example,
+  has all calls of that function;
+* any other grouping counts outermost calls only, so that no call and no time counts twice;
+* ``share`` is the time of a group divided by the time of all outermost calls. Shares of groups of outermost
+  calls add up to 1, shares of groups of nested calls are not part of this sum, and groups of time between
+  calls have no share.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 """All dimensions that rows can be grouped by."""
 
 PERCENTS = (50.0, 95.0, 99.0)
-"""The percentiles of ``Groups.percentiles_ns``, in the order of its columns."""
+"""Percentiles that are computed for each group, in the order of the columns of ``Groups.percentiles_ns``."""
 
 _UNKNOWN = Tenant(id="", name="")
 
@@ -46,9 +46,9 @@ class Groups:
 
     by: tuple[Dimension, ...]
     keys: tuple[tuple[str, ...], ...]
-    """Identity of each group, one part per dimension; the same in all windows."""
+    """Identity of each group, one part per dimension. A group has equal keys in all windows."""
     labels: tuple[tuple[str, ...], ...]
-    """Text for a person, one part per dimension; two groups may have the same labels."""
+    """Name of each group for a person, one part per dimension. Two groups may have equal labels."""
     calls: U64
     calls_per_s: NDArray[np.float64]
     errors: U64
@@ -57,10 +57,11 @@ class Groups:
     total_ns: U64
     max_ns: U64
     percentiles_ns: NDArray[np.int64]
-    """p50, p95 and p99, shape (n, 3); 0 in groups without calls. A percentile that falls into the counter
-    of the longest call is that call's exact duration, not the counter's upper edge."""
+    """p50, p95 and p99, shape (n, 3); 0 in groups without calls. A percentile is the upper edge of a counter
+    of the histogram; in the counter of the longest call, it is the exact duration of that call instead."""
     share: NDArray[np.float64]
-    """Share of the time of all outermost calls of the window, 0 to 1; NaN for time between calls."""
+    """Time of each group divided by the time of all outermost calls of the window; NaN for time between
+    calls."""
     nested: NDArray[np.bool_]
     """True if every call of the group was made inside another traced call."""
     between: NDArray[np.bool_]
@@ -68,10 +69,11 @@ class Groups:
     rows: NDArray[np.int64]
     """Number of rows of the window in each group."""
     group_of_row: NDArray[np.int64]
-    """Group of each row of the window, shape (rows,); -1 if the row is in no group."""
+    """Index of the group of each row of the window, shape (rows,); -1 if the row is in no group."""
     histograms: Histograms
     split_ns: U64 | None = None
-    """Time in ns by ``SPLITS``, shape (n, len(SPLITS)); None if not measured."""
+    """Time of each group in ns by part, shape (n, len(SPLITS)), in the order of ``model.window.SPLITS``; None
+    if splits were not measured."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -92,15 +94,16 @@ class Groups:
         return self.percentiles_ns[:, 2]
 
     def rows_of(self, group: int) -> NDArray[np.int64]:
-        """Returns the indices of the window's rows in this group."""
+        """Returns the indices of the rows of the window that are in group number ``group``."""
         return np.flatnonzero(self.group_of_row == group)
 
 
 def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) -> Groups:
-    """Groups the rows of ``window`` by the dimensions ``by``; without any, into one group.
+    """Groups the rows of ``window`` by the dimensions ``by``. If ``by`` is empty, there is one group.
 
-    ``all_rows`` counts nested rows and time between calls in any grouping, for a window narrowed to one
-    operation or layer. Raises ValueError for a dimension that is not in ``DIMENSIONS``.
+    If ``all_rows`` is True, nested rows and time between calls are counted in any grouping, which is meant
+    for a window that was narrowed to one operation or layer. Raises ValueError for a dimension that is not in
+    ``DIMENSIONS``.
     """
     unknown = set(by) - set(DIMENSIONS)
     if unknown:
@@ -150,17 +153,18 @@ def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) ->
 
 
 def _with(kind: NDArray[np.bool_], group: NDArray[np.int64], groups: int) -> NDArray[np.bool_]:
-    """Returns which of the ``groups`` groups contain a row for which ``kind`` is True; ``group`` as in
-    ``Groups.group_of_row``."""
+    """Returns, for each group, True if it contains a row for which ``kind`` is True. ``groups`` is the number
+    of groups; ``group`` has the group of each row, as ``Groups.group_of_row``."""
     found = np.zeros(groups, np.bool_)
     found[group[kind & (group >= 0)]] = True
     return found
 
 
 def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]:
-    """Limits ``percentiles_ns`` (n, any) that fall into the same counter as ``max_ns`` (n,) to ``max_ns``.
+    """Returns ``percentiles_ns``, reduced to ``max_ns`` if they are in the same counter and above it.
 
-    A percentile is the upper edge of a counter, which may be above the longest call; a p99 above the
+    ``percentiles_ns`` has a row of percentiles for each group, ``max_ns`` the longest call of each group. A
+    percentile is the upper edge of a counter, which may be longer than the longest call, and a p99 above the
     maximum would confuse the reader.
     """
     edge = np.minimum(max_ns, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)[:, None]
@@ -181,25 +185,26 @@ class RowNaming:
 
     @property
     def placement(self) -> Placement:
-        """Devices of each process, computed at the first access."""
+        """Devices of each process of the window, computed when this is first read."""
         if self._placement is None:
             self._placement = placement(self._window)
         return self._placement
 
     def part(self, dimension: Dimension, key: RowKey) -> tuple[str, str]:
-        """Returns the part of key and label, as in ``Groups``, of a row in one dimension."""
+        """Returns (key, label) of a row in one dimension: its parts of ``Groups.keys`` and
+        ``Groups.labels``."""
         if dimension == "device":
-            # Which call ran on which device is unknown for a process on several devices: it gets its own
-            # group.
+            # If a process is on several devices, it may be unknown which call ran on which of them. Such a
+            # row belongs to a group for this set of devices.
             on = text_of(self.placement.devices(key))
             if not on:
                 return "", NO_DEVICE
-            # A device that no longer exists has its UUID as label.
+            # A device that no longer exists may have its UUID as label.
             return f"{key.host}/{on}", on if on.startswith(_OF_UUIDS) else f"GPU {on}"
         return _PART[dimension](key, self._tenants.get(key.tenant, _UNKNOWN))
 
     def parts(self, by: Sequence[Dimension], key: RowKey) -> _Name:
-        """Returns key and label, as in ``Groups``, of the group of a row."""
+        """Returns (key, labels) of the group of a row, as in ``Groups.keys`` and ``Groups.labels``."""
         pairs = [self.part(dimension, key) for dimension in by]
         return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
@@ -216,20 +221,20 @@ class _Grouping:
 
     keys: tuple[RowKey, ...]
     tenants: Mapping[str, Tenant]
-    """Tenants of the window that it was made for."""
+    """Tenants of the window that the grouping was made for."""
     placement: Placement | None
-    """Devices of its processes, if the grouping is by device."""
+    """Devices of the processes of that window, if the grouping is by device; else None."""
     order: Sequence[_Name]
-    """Key and label of each group."""
+    """(key, labels) of each group, in the order of the groups."""
     group: NDArray[np.int64]
-    """Group of each row; -1 if the row is in no group."""
+    """Index of the group of each row; -1 if the row is in no group."""
     outermost: NDArray[np.bool_]
     host: NDArray[np.bool_]
 
 
 _GROUPINGS: dict[tuple[tuple[Dimension, ...], bool], _Grouping] = {}
-"""Cache of the latest grouping by (``by``, ``everything``): consecutive windows have mostly the same rows,
-and naming them takes longer than summing them."""
+"""Cache: the latest grouping for each (``by``, ``everything``). Consecutive windows mostly have the same
+rows, and finding the names of the rows takes longer than adding them up."""
 
 
 def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _Grouping:
@@ -273,4 +278,5 @@ _PART: dict[Dimension, Callable[[RowKey, Tenant], tuple[str, str]]] = {
     "layer": lambda key, tenant: (key.layer, key.layer),
     "host": lambda key, tenant: (key.host, key.host),
 }
-"""Key and label of a row in each dimension but ``device``, which needs the placement."""
+"""By dimension: the function that returns (key, label) of a row. The dimension ``device`` is not here,
+because it needs the placement (see ``RowNaming.part``)."""

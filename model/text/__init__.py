@@ -1,1 +1,1 @@
-"""Text for all outputs: figures with units, styles, and names made safe to print."""
+"""Text for all outputs: formats figures with units, styles text, and makes names safe to print."""

@@ -2,8 +2,7 @@
 
 Users choose the names of processes and containers, which may contain escape sequences, characters that
 reverse the reading direction, or a megabyte of text. All text from processes and files of this host passes
-through
-``clean`` once, where it is read.
+through ``clean`` once, where it is read.
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ def _shown(character: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """Removes lone surrogates; those that stand for bytes (in names from ``os.listdir``) are decoded."""
+    """Replaces lone surrogates, which cannot be printed. Surrogates that stand for bytes (as in names from
+    ``os.listdir``) are decoded as UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Lines of CSV as in RFC 4180, but with the line ends of Unix, protected against CSV injection.
+"""Writes lines of CSV as in RFC 4180, but with Unix line ends, protected against CSV injection.
 
-Names are chosen by other users. Text that a spreadsheet would run as a formula gets an apostrophe in front,
-as OWASP's page on CSV injection advises.
+Other users choose the names of processes and containers. Text that a spreadsheet would run as a formula
+gets an apostrophe in front, as OWASP's page on CSV injection advises.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final, TextIO
 from stalltop.model.text.figures import printable
 
 Cell = str | float | None
-"""Text, a figure, or None for a figure that is not known. A bool is written as 1 or 0."""
+"""Text, a figure, or None for an unknown figure. None is written as an empty cell, a bool as 1 or 0."""
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-"""First characters of formulas; some programs accept the full-width forms as well."""
+"""Characters with which a formula may begin; some spreadsheets accept the full-width forms as well."""
 
 
 def write_lines(out: TextIO, rows: Iterable[Iterable[Cell]]) -> None:

@@ -1,8 +1,8 @@
 """Formats figures with units in cells of fixed width, for the screen and for printed tables.
 
 Each function returns exactly its ``*_WIDTH`` characters, right-aligned, with three significant digits.
-``None``, NaN and negative values mean "not known" and show as a dash. With ``ASCII`` glyphs the result is
-ASCII.
+``None``, NaN, infinity and negative values mean "unknown" and are shown as a dash. With ``ASCII`` glyphs the
+result is ASCII.
 """
 
 from __future__ import annotations
@@ -25,15 +25,13 @@ PERCENT_WIDTH = 5
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB")
 _ROUNDS_UP = 999.5
-"""Values from here on would round to 1000: they use the next unit."""
+"""Smallest value that would be rounded to 1000 (and so take four digits). From this value on, the next unit
+is used."""
 
 
 def pressure(system: System) -> list[str]:
-    """Formats the pressure figures as one text: ``pressure CPU 54.1% memory 0% I/O 12.3%``; [] if all are
-    unknown.
-
-    The width varies.
-    """
+    """Formats the pressure figures (PSI) of a host as a list of one text, whose width varies, such as
+    ``pressure CPU 54.1% memory 0% I/O 12.3%``. Returns [] if all figures are unknown."""
     shares = {
         "CPU": system.cpu_pressure_percent,
         "memory": system.memory_pressure_percent,
@@ -44,7 +42,7 @@ def pressure(system: System) -> list[str]:
 
 
 def missing(width: int, glyphs: Glyphs = UNICODE) -> str:
-    """Returns the cell of a figure that is not known, ``width`` columns wide."""
+    """Returns the cell of an unknown figure, ``width`` columns wide."""
     return glyphs.missing.rjust(width)
 
 
@@ -139,7 +137,8 @@ def memory(number_bytes: float | None, glyphs: Glyphs = UNICODE) -> str:
 
 
 def percent(value: float | None, glyphs: Glyphs = UNICODE) -> str:
-    """Formats a share in percent (0 to 100): ``   0%``, ``12.3%``, `` 100%``; `` <.1%`` if almost zero."""
+    """Formats a share in percent (0 to 100): ``   0%``, ``12.3%``, `` 100%``; `` <.1%`` if it is above 0 and
+    below 0.05."""
     if value is None or not _known(value):
         return missing(PERCENT_WIDTH, glyphs)
     if value == 0:
@@ -166,7 +165,8 @@ def moment(unix_seconds: float) -> str:
 def printable(text: str) -> str:
     """Replaces characters that are not printable, such as terminal escapes, by question marks.
 
-    Names of this host are cleaned where they are read, but windows may also come from files of other users.
+    ``clean`` already makes names of this host printable when they are read, but windows may also come from
+    files that other users made.
     """
     if text.isprintable():
         return text
@@ -187,7 +187,8 @@ def fit(text: str, width: int, glyphs: Glyphs = UNICODE) -> str:
 
 
 def middle(text: str, width: int, glyphs: Glyphs = UNICODE) -> str:
-    """Does the same as ``fit``, but cuts in the middle: paths and ids differ most at their ends."""
+    """Pads ``text`` to exactly ``width`` terminal columns, or cuts out its middle and puts an ellipsis there,
+    because paths and ids differ most at their ends. Widths below 8 are cut at the end, as in ``fit``."""
     text = glyphs.plain(text)
     if cell_len(text) <= width or width < 8:
         return fit(text, width, glyphs)

@@ -13,12 +13,12 @@ from stalltop.model.text.glyphs import Glyphs
 BOLD, DIM, RED, YELLOW = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m"
 _RESET = "\x1b[0m"
 _LEAST_TEXT = 8
-"""Minimum number of columns for folded text, however long its indent."""
+"""Minimum number of columns for folded text, even if a long indent leaves fewer columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Abilities of the output that text is printed for."""
+    """What the output that text is printed to can show: its width, colours and character set."""
 
     width: int
     """Number of columns."""
@@ -31,11 +31,12 @@ class Style:
         return f"{code}{text}{_RESET}" if self.colour and code and text.strip() else text
 
     def fit(self, text: str, width: int) -> str:
-        """Fits ``text`` into exactly ``width`` columns (``figures.fit``)."""
+        """Pads or cuts ``text`` to exactly ``width`` columns (``figures.fit``)."""
         return figures.fit(text, width, self.glyphs)
 
     def wrapped(self, parts: Iterable[str], indent: str = "") -> list[str]:
-        """Joins ``parts`` by two blanks, on as many lines as they need; a part longer than a line is cut."""
+        """Joins ``parts`` by two blanks, on as many lines as needed. Lines after the first begin with
+        ``indent``; a part longer than a line is cut."""
         lines: list[str] = []
         for part in parts:
             if lines and cell_len(lines[-1]) + 2 + cell_len(part) <= self.width:
@@ -48,7 +49,8 @@ class Style:
         """Breaks ``text`` into lines at blanks. The first line begins with ``first``, the others with
         ``rest``.
 
-        ``rest`` is as many blanks as ``first`` is wide by default. A word longer than a line is broken.
+        By default, ``rest`` consists of as many blanks as ``first`` is wide. A word longer than a line is
+        broken.
         """
         rest = " " * cell_len(first) if rest is None else rest
         room = max(self.width - max(cell_len(first), cell_len(rest)), _LEAST_TEXT)
@@ -71,5 +73,5 @@ class Style:
         ]
 
     def plain(self, text: str) -> str:
-        """Replaces characters beyond ASCII in ``text`` by ``?``, if only ASCII is used."""
+        """Replaces characters of ``text`` that are not ASCII by ``?``, if the output can only show ASCII."""
         return self.glyphs.plain(text)
