@@ -272,7 +272,7 @@ def test_the_process_ends_with_its_parent(end: Callable[[subprocess.Popen[str]],
         pid = int(holder.stdout.readline())
         assert psutil.pid_exists(pid)
         end(holder)
-    # Where nobody reaps it, it stays a zombie.
+    # In a container without an init process nobody reaps the child, and it stays a zombie.
     wait_until(lambda: _ended(pid), what="its end")
 
 

@@ -31,7 +31,7 @@ int main(void)
 
 
 def read_of(command: list[str]) -> tuple[dict[str, str], dict[str, str] | None]:
-    """Runs the command until it prints a line; returns the environment at its start, and the current one."""
+    """Starts the command and waits for a line of it; returns the variables at its start, and those now."""
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": "/usr/bin:/bin", **STARTED}
     ) as process:
