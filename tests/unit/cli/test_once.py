@@ -44,7 +44,7 @@ class ShortLivedProcesses:
         )
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Does nothing, as there is nothing to release."""
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ def test_exec_replaces_the_program_and_unknown_commands_are_refused(built: Built
 
 
 def test_callers_end_with_the_process_that_started_them(built: Built, tmp_path: Path) -> None:
-    """The starter is killed while a thread of the caller is in a held call."""
+    """The process that started the caller is killed while a thread of the caller is in a call that hangs."""
     hold = tmp_path / "hold"
     hold.touch()
     table = write_table({"cuLaunchKernel": Latency("hold", path=hold)}, tmp_path / "table")

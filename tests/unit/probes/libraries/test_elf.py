@@ -62,7 +62,7 @@ def test_symbols_without_code_in_the_file_are_left_out() -> None:
     symbols = [
         Symbol("cudaMalloc", CODE_ADDRESS, section=0),  # undefined: called, but not contained
         Symbol("cudaFree", CODE_ADDRESS, kind=OBJECT),
-        Symbol("cudaMemset", CODE_ADDRESS, kind=IFUNC),  # the address is that of the resolver, not of the function
+        Symbol("cudaMemset", CODE_ADDRESS, kind=IFUNC),  # the address is the resolver's
         Symbol("cudaMemcpy", 0),
         Symbol("cudaHostAlloc", CODE_ADDRESS + 0x100000),  # outside the executable segment
     ]

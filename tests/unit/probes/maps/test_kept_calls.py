@@ -190,7 +190,7 @@ class RingMemory:
     def write(self, value: int, flags: int = 0) -> None:
         at = int(self.producer[:8].view(np.uint64)[0])
         entry = np.array([(16 | flags, 0, value, 0)], "u4, u4, u8, u8").view(np.uint8)
-        for place in (at % self.size, at % self.size + self.size):  # the data are mapped twice, one after the other
+        for place in (at % self.size, at % self.size + self.size):  # data are mapped twice in a row
             data = self.producer[mmap.PAGESIZE :]
             for number, byte in enumerate(entry):
                 data[(place + number) % (2 * self.size)] = byte

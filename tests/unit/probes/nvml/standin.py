@@ -57,7 +57,7 @@ wall.now = time.time()
 
 @cache
 def library(*, old: bool = False) -> Path:
-    """Builds the library once per process and returns its folder; ``old`` builds that of a driver before 510."""
+    """Builds the library once per process; returns its folder. ``old`` builds that of a driver before 510."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     assert compiler, "a C compiler is needed to build the stand-in driver library"
     folder = Path(tempfile.mkdtemp(prefix="nvml-"))

@@ -285,8 +285,8 @@ def test_the_interval_follows_the_cost_of_a_call() -> None:
 
 
 def test_a_sample_ends_even_if_every_call_is_slow() -> None:
-    """A sample makes the calls that fit its time and leaves the others to the next sample, until all figures are
-    known."""
+    """A sample makes the calls that fit its time and leaves the others to the next sample, until all figures
+    are known."""
     told = run_with_clock(
         """
 from stalltop.probes.nvml import gpu as nvml_gpu

@@ -313,8 +313,8 @@ def test_a_lost_gpu_keeps_its_row() -> None:
 
 
 def test_added_and_removed_gpus_are_noticed(tmp_path: Path) -> None:
-    """NVML lists only the GPUs that were present when it was opened. A change in the driver's folder shows that
-    it must be opened anew."""
+    """NVML lists only the GPUs that were present when it was opened. A change in the driver's folder shows
+    that NVML must be opened anew."""
     found = run_with_clock(
         f"""
 bus = pathlib.Path({str(tmp_path)!r})

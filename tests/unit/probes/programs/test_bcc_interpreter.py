@@ -24,8 +24,8 @@ def _asked_anew() -> Iterator[None]:
 
 @pytest.fixture
 def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes two interpreters: ``this``, which imports packages from the returned folder, and ``distribution``,
-    which does not."""
+    """Makes two interpreters: ``this``, which imports packages from the folder that is returned, and
+    ``distribution``, which does not."""
     packages = tmp_path / "packages"
     packages.mkdir()
     for name, path in (("this", packages), ("distribution", tmp_path / "none")):

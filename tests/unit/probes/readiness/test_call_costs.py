@@ -73,7 +73,7 @@ def test_check_verbose_measures_the_costs(devices: int) -> None:
 
 
 def test_costs_are_shown_for_a_driver_slow_to_answer() -> None:
-    """Costs matter most for a slow driver; here the first sample takes much longer than a read waits for it."""
+    """Costs matter most for a slow driver. Here the first sample takes much longer than a read waits."""
     told = run(
         """
 import json
