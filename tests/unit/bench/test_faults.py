@@ -251,7 +251,7 @@ def test_alarms_are_separated_by_whom_they_blame() -> None:
         ],
         TRIAL,
     )
-    assert early == ("reclaim (high, 100 ms/s): about reclaim",) * 2  # it opened twice
+    assert early == ("reclaim (high, 100 ms/s): about reclaim",) * 2  # the chain opened twice
     assert disturbed == ("cpu_contention (high, 100 ms/s): about cpu_contention",)
     # A chain that blames an outsider that used nothing at that time is a false alarm, whatever follows.
     early, disturbed = alarms_in([second_until(1.0, blame), second_until(2.0, blame, used=1.0)], TRIAL)

@@ -78,7 +78,7 @@ def test_a_rehearsal_corrects_what_is_asked_for(
     graded.graded("own_threads")(lambda _: victim.harm())
     script = registered["own_threads"].script(stage)
     assert next(script) == Truth(None)
-    assert (victim.asked[0], victim.asked[-1]) == (0.2, 0.0)  # the rehearsals have ended
+    assert (victim.asked[0], victim.asked[-1]) == (0.2, 0.0)  # 0.0: the rehearsals have ended
     assert next(script, None) is None
     assert takes * victim.asked[-1] == pytest.approx(0.2, abs=0.015)
     assert stage.notes == {"asked": round(victim.asked[-1], 3)}

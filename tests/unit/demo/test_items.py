@@ -164,7 +164,7 @@ def test_ranks_meet_in_every_step(start: Start) -> None:
     one.do("wait")
     waited, in_time = (caller.report()["cudaStreamSynchronize"] for caller in (one, late))
     assert waited.calls == in_time.calls == 20
-    # In every step the first rank waits through the other one's pause.
+    # In every step the first rank waits while the other rank pauses for 10 ms.
     assert waited.total_ns >= 20 * 9_000_000
 
 

@@ -221,7 +221,7 @@ def test_baselines_are_learned_and_shown() -> None:
     assert chain.cause == "cpu_contention"
     assert chain.normal_p99_ns is not None
     assert chain.p99_ns is not None
-    # A host gap of the healthy trainer takes 279 ms / 1020 on average.
+    # A second of the healthy trainer has 1020 host gaps, which take 279 ms in sum.
     assert chain.normal_p99_ns == pytest.approx(279e6 / 1020, rel=0.02)
     assert not any("normal" in line for line in chain.unknown)
 

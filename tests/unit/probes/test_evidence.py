@@ -84,7 +84,7 @@ class FakePrograms:
 
 
 class FakeEvents(HostEvents):
-    """Returns host events set by a test, only once."""
+    """Returns the host events that a test sets, each only once."""
 
     def __init__(self) -> None:
         super().__init__(())

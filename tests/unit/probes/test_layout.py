@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def run_c(into: Path, includes: str, body: str, given: str = "") -> list[str]:
     if shutil.which("gcc") is None:
-        pytest.skip("no compiler here")
+        pytest.skip("gcc is missing on this machine")
     source, program = into / "ask.c", into / "ask"
     source.write_text(f"{includes}\nextern int printf(const char *, ...);\nint main(void)\n{{\n{body}\n}}\n")
     # stddef.h is the compiler's. The Linux headers are those of the BPF programs, whose types are compared.

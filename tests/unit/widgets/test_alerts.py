@@ -30,7 +30,7 @@ OVER = replace(ROW, key="b", role="dim", ended="12:30:00")
 
 @pytest.fixture
 def paint(monkeypatch: pytest.MonkeyPatch) -> Palette:
-    """A palette without colours, for widgets without an app."""
+    """Returns a palette without colours, for widgets without an app."""
     monkeypatch.setattr(Lines, "glyphs", UNICODE)
     plain = Style.null()
     return Palette(**dict.fromkeys(Palette.__dataclass_fields__, plain))

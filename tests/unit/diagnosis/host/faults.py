@@ -227,7 +227,7 @@ def loader_lock() -> Window:
 
 
 def starved_by_hog() -> Window:
-    """The workers get no CPU: the root is the process that takes it, not the workers."""
+    """The workers get no CPU: the root is the process that takes the CPU, not the workers."""
     return plus(worker_gap(600), work(work_charge("runqueue", 780, 900), runqueue=800, running=150))
 
 

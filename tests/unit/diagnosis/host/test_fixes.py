@@ -189,7 +189,7 @@ def test_a_memory_limit_is_raised_at_most_to_the_memory_of_the_host() -> None:
 def test_the_number_of_own_threads_follows_the_quota(quota: float | None, threads: int) -> None:
     fix, *_ = fixes_of(plus(own_threads(), used_by(TRAIN, cpu_quota=quota)))
     assert f"OMP_NUM_THREADS={threads} " in fix.text
-    # The variable takes effect at the next start; there is no command to run.
+    # The variable takes effect at the next start of the program, so there is no command to run now.
     assert fix.command == ""
 
 

@@ -61,7 +61,7 @@ def idle_server() -> Window:
 
 
 def workers_wait_for_the_trainer() -> Window:
-    """The queues are full: workers wait for the caller, and the caller hardly ever for them."""
+    """The queues are full: workers wait for the caller, and the caller hardly ever waits for a worker."""
     return plus(
         worker_gap(60), work(work_charge("process", 850, 100, TRAIN, "train.py"), process=850, running=100)
     )

@@ -21,7 +21,7 @@ from tests.unit.diagnosis.host.faults import cpu_pinning
     ],
 )
 def test_cpus_have_room_if_they_are_clearly_less_busy(busy: tuple[float, ...], idle: set[int]) -> None:
-    """The process may run only on CPU 2."""
+    """The process may run only on CPU 2. ``idle`` are the CPUs that have room for it."""
     pinned = cpu_pinning()
     assert pinned.system is not None
     facts = Facts(replace(pinned, system=replace(pinned.system, cpu_each_percent=busy)))

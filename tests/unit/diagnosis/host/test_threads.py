@@ -484,7 +484,7 @@ def test_a_wait_that_ran_into_its_time_limit_was_for_who_ended_the_next() -> Non
     found = lost(seen(*limited, works=works, local=(100,), lock=700))
     assert culprits(found["loader_cpu"]) == {101}
     assert found["loader_cpu"].ns == pytest.approx(700 * MS, rel=0.02)
-    assert not lost(seen(*limited, works=works, lock=700)), "data of other hosts may have ended the waits"
+    assert not lost(seen(*limited, works=works, lock=700)), "data from another host may have ended the waits"
 
 
 def test_a_thread_that_waits_for_the_lock_itself_does_not_hold_it() -> None:

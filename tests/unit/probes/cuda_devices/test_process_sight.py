@@ -1,4 +1,4 @@
-"""Tests reading processes whose file systems may hang: nobody waits long, and others are still read."""
+"""Tests reading processes whose file systems may hang: no window waits long; other processes are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that no pod is credited with another's devices while pods come, go and reuse names."""
+"""Tests that no pod is credited with devices of another pod while pods come, go and reuse names."""
 
 from __future__ import annotations
 

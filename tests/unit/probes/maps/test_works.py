@@ -1,4 +1,4 @@
-"""Tests that what threads did is read from one sample to the next."""
+"""Tests reading what threads did since the previous read, and on which CPUs they were."""
 
 from __future__ import annotations
 

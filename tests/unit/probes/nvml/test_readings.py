@@ -175,7 +175,7 @@ def test_an_old_driver_gives_most_figures() -> None:
     assert first == {
         **plain(FIRST),
         **dict.fromkeys(without),
-        "memory_used_bytes": 21 * GIB,  # such drivers count reserved memory as used
+        "memory_used_bytes": 21 * GIB,  # old drivers count reserved memory as used
     }
 
 

@@ -1,4 +1,4 @@
-"""Tests which Python interpreter runs BCC, and that an old one can."""
+"""Tests which Python interpreter runs BCC, and that an old version of Python can run it."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ void *second_at(void) { return (void *)second; }
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
     if shutil.which("gcc") is None:
-        pytest.skip("no compiler here")
+        pytest.skip("gcc is missing on this machine")
     (tmp_path / "some.c").write_text(PROGRAM)
     path = tmp_path / "some.so"
     command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(path), str(tmp_path / "some.c")]
@@ -249,12 +249,12 @@ def test_addresses_are_resolved_by_symbols(library: Path) -> None:
     symbols = CodeSymbols()
     symbols.begin()
     assert symbols.name(PID, first) == b"_Z5firstv"
-    assert symbols.name(PID, second) == b"second"  # only in .symtab
-    wait_until(lambda: symbols.name(PID, first + 3) == b"", what="the code read too")
+    assert symbols.name(PID, second) == b"second"  # this symbol is only in .symtab
+    wait_until(lambda: symbols.name(PID, first + 3) == b"", what="the symbols of the library")
     assert symbols.name(PID, 64) == b""
     assert symbols.name(1 << 22, first) == b""
     assert named(raw(first)) == "first()"
-    # A handle is not an address, even if a function happens to lie there.
+    # cuLaunchKernel gets a handle. It is not looked up as an address, even if a function lies there.
     assert named(raw(first, symbol="cuLaunchKernel")) == ""
 
 
@@ -264,7 +264,7 @@ def test_a_malformed_elf_file_gives_no_name(tmp_path: Path) -> None:
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, 7) as mapped:
         address = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
         symbols = CodeSymbols()
-        wait_until(lambda: symbols.name(PID, address) == b"", what="the file read")
+        wait_until(lambda: symbols.name(PID, address) == b"", what="the malformed file to be read")
 
 
 def test_launches_by_cuda_kernel_never_exceed_those_of_the_slot() -> None:

@@ -27,7 +27,7 @@ FOR_EVER = 1e12
 
 
 class SimulatedRecording:
-    """Keeps a recording without a file: lists of numbers stand for windows of one second."""
+    """Stands for a recording without a file. A window is a list of the numbers of windows merged into it."""
 
     def __init__(self, most_seconds: float = FOR_EVER) -> None:
         self.kepts = Kepts(TIERS)
