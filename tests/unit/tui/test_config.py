@@ -220,7 +220,7 @@ def test_changes_by_keys_are_saved_unless_the_file_sets_them(monkeypatch: pytest
     chosen = {name: getattr(screen, name) for name in LEFT}
     assert screen.keep is not None
     screen.keep(chosen)
-    assert load_left(left_path()) == ({"share": 30}, "")  # an option is not saved
+    assert load_left(left_path()) == ({"share": 30}, "")  # an option of this run is not saved
     screen.keep({**chosen, "theme": "light", "window": None, "panels": ("table",)})
     assert load_left(left_path()) == ({"share": 30, "window": None, "panels": ("table",)}, "")
     assert stat.S_IMODE(left_path().stat().st_mode) == 0o600

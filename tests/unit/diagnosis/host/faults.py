@@ -115,7 +115,7 @@ def own_threads() -> Window:
 def cfs_throttling() -> Window:
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=290, runqueue=700)],
-        # A neighbour ran on the trainer's CPUs while the quota stopped the trainer: it took nothing.
+        # While the quota stopped the trainer, a neighbour ran on its CPUs, but took nothing from it.
         charges=[charge("runqueue", 60, 900)],
         tenants=[
             TenantUse(

@@ -117,7 +117,7 @@ def test_long_steps_are_remembered() -> None:
     for second in range(1, 14):
         look = diagnosis.add(replace(waiting(second, None), start=1_000.0 + second))
         assert not faults(look.chains)
-    # A later process of the program has only the baseline: 12 s, and a call hangs after ten times that.
+    # For a later process only the baseline is known: 12 s. A call counts as hung after ten times that.
     normals = Normals()
     for _ in range(KNOWN_WINDOWS):
         normals.learn(Facts(waiting(0.5, 12_000)))

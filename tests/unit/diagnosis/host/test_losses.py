@@ -283,7 +283,7 @@ SERVER = [LAUNCHES, row("cudaStreamSynchronize", 20, gpu=200), row(HOST_GAP, 40,
 
 
 def waiting(part: str, ms: float, by: int = 0) -> Window:
-    """Returns host gaps that wait ``ms`` in ``part``; process ``by`` ends the waits, or nobody known if 0."""
+    """Returns host gaps that wait ``ms`` in ``part``. Process ``by`` ends the waits; 0 if unknown."""
     gap = row(HOST_GAP, 40, {part: ms}, running=900 - ms)
     charges = [charge(part, ms, by, culprit_tenant=TRAIN, culprit_process="worker")] if by else []
     workers = [ProcessUse(TRAIN, by, "worker", link=1, parent_pid=100)] if by else []

@@ -110,7 +110,7 @@ def test_what_a_connection_of_another_process_moved_is_read() -> None:
             assert (before.received_bytes, after.received_bytes) == (0, 5000)
             assert after.sent_bytes <= 1, "the SYN counts as one byte"
             assert after.rtt_ns > 0
-            assert tcp_info(client, fd, ("127.0.0.1", port + 1)) is None, "it is another connection"
+            assert tcp_info(client, fd, ("127.0.0.1", port + 1)) is None, "the port differs"
             assert tcp_info(client, 0, ("127.0.0.1", port)) is None, "descriptor 0 is no socket"
     assert tcp_info(client, fd, ("127.0.0.1", port)) is None, "the process has ended"
 

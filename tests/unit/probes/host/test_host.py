@@ -45,7 +45,7 @@ def test_cpus_may_appear_between_samples() -> None:
 def test_figures_of_this_host_are_plausible() -> None:
     reader = HostReader()
     begin = time.process_time()
-    # 0.3 s of CPU time, which may take longer than 0.3 s.
+    # Uses 0.3 s of CPU time, which may take longer by the clock.
     while time.process_time() - begin < 0.3:
         pass
     seen = reader.read()

@@ -33,7 +33,7 @@ class Cluster:
             del self.pods[list(self.pods)[(name + device) % len(self.pods)]]
 
     def listed(self) -> list[tuple[str, Allocation]]:
-        """Returns the allocations that the kubelet lists. It does not list the UIDs beside them."""
+        """Returns the allocations that the kubelet lists, each with the UID of its pod (not listed)."""
         return [
             (uid, Allocation("lab", name, "main", "nvidia.com/gpu", (device,)))
             for uid, (name, device) in self.pods.items()

@@ -152,7 +152,7 @@ def test_another_reader_finds_the_same_symbols(monkeypatch: pytest.MonkeyPatch) 
     # System libraries have no traced functions, so every name that starts with "m" is taken for a traced one.
     path = next(shared_libraries(), None)
     if path is None:
-        pytest.skip("no system library known by path on this machine")
+        pytest.skip("no system library was found on this machine")
     some = operations.match("cudaMalloc", "runtime")
     monkeypatch.setattr("stalltop.probes.libraries.elf.match", lambda name, layer: some)
     monkeypatch.setattr("stalltop.probes.libraries.elf._starts", lambda layers: (b"m",))

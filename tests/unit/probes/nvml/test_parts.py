@@ -126,10 +126,10 @@ def see(text, later=0.0):
     ]
 
 seen = [
-    # A zombie, what cannot be true, one too old; and of 100 the younger one.
+    # Two samples of process 100, of which the newer one counts; impossible values and PIDs; an old sample.
     see("samples=100:70:20:3:4:2000,200:4000000000:101:-:50:0,0:5:5:5:5:0,4294967295:9:9:9:9:0,"
         "300:50:50:0:0:90000,100:10:10:0:0:9000"),
-    see("samples="),  # nothing new: what was known, older by then
+    see("samples="),  # no new samples: the known ones are shown, which get older
     see("samples=", later=30),
     see("samples=", later=80),
     see("fail.nvmlDeviceGetProcessUtilization=999"),

@@ -72,7 +72,7 @@ def test_a_static_program_has_only_its_first_environment(tmp_path: Path) -> None
     source.write_text(PROGRAM % ("", "1"))
     made = subprocess.run(["gcc", "-static", "-o", program, source], timeout=60, capture_output=True)
     if made.returncode:
-        pytest.skip("no static C library here")
+        pytest.skip("this machine has no static C library")
     assert read_of([str(program)]) == (STARTED, None)
 
 
