@@ -1,4 +1,5 @@
-"""Makes a small repository whose two revisions have a bench each, for comparisons that trace nothing."""
+"""Makes a small git repository with two revisions, for tests of comparisons. Each revision has a stand-in for
+the benchmarks that traces nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Final
 
 ROOT = Path(__file__).resolve().parents[3]
 OLD, NEW = 20.0, 10.0
-"""What the bench of each revision measures in its first round, in ms; each round adds a little."""
+"""What the stand-in of each revision measures in its first round, in ms; each round adds 1 ms."""
 
 # The old revision's figures are text, without types.
 _OLD: Final = {

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns the folder for temporary folders."""
+    """Returns the folder in which ``tempfile`` makes its files and folders during the test."""
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -193,7 +193,7 @@ def test_revisions_run_their_own_code_in_alternating_rounds(
             text=True,
             cwd=temporary,
         ).split()
-        # Each runs its own code with the packages of this environment, as the dependencies are equal.
+        # Each revision runs its own code. Both use the packages of this environment, as they need equal ones.
         assert where[0].startswith(str(there.root))
         assert not where[1].startswith(str(temporary))
         sides = [

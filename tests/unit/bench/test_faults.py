@@ -82,8 +82,8 @@ def chain(
 
 
 def second_until(at: float, *chains: Chain, used: float = 0.0, busy: float = 0.0) -> Seen:
-    """Returns a second that ends ``at``, in which process 7 of the outsider used CPU and disk for these
-    shares."""
+    """Returns a second that ends at ``at``. In it, process 7 of the outsider used ``used`` CPUs, and its I/O
+    took the share ``busy`` of the disk's time."""
     tenants = {
         one.name: Tenant(one.name, one.name, "container", "docker", one.identity)
         for one in (VICTIM, HOG, OTHER)
@@ -138,7 +138,7 @@ def test_a_chain_open_before_the_fault_is_no_detection() -> None:
         Truth(VICTIM, HOG), second_until(9.5, old), second_until(10.5, old), second_until(12.5, right, old)
     )
     assert (outcome.detected_seconds, outcome.root_seconds, outcome.open_before) == (2.5, 2.5, False)
-    # The worst chain says nothing of the fault if it was open before.
+    # If the worst chain was open before the fault, it does not show the fault: no root cause is found.
     worse = chain("own_threads", "critical", since=5.0)
     outcome = judged(
         Truth(VICTIM, HOG),
@@ -156,7 +156,7 @@ def test_a_trial_with_the_right_cause_before_the_fault_is_not_scored() -> None:
     )
     assert (outcome.open_before, outcome.detected_seconds, outcome.root_seconds) == (True, None, None)
     assert not outcome.scored
-    # After it has closed it counts as new.
+    # A chain that closed before the fault and opens again counts as new.
     again = chain("cpu_contention", since=5.0, blames=HOG)
     outcome = judged(
         Truth(VICTIM, HOG),
@@ -190,7 +190,7 @@ def test_chains_are_judged_in_screen_order() -> None:
     ("used", "busy", "device", "excused"),
     [
         (1.0, 0.0, "", True),
-        (0.2, 0.0, "", False),  # it is charged with more than it used
+        (0.2, 0.0, "", False),  # the outsider is charged with more than it used
         (0.0, 1.0, "", False),
         (0.0, 1.0, "sda", True),
         (1.0, 0.2, "sda", False),
@@ -221,7 +221,7 @@ def test_the_share_that_outsiders_took_is_measured_before_and_after() -> None:
     told = judged(Truth(VICTIM, HOG), *looks)
     assert told.outside_share == pytest.approx(0.1)
     assert told.scored
-    # Others took more than the fault was meant to, or a small part of it.
+    # A trial is not scored if outsiders took more than the fault was meant to take. A small part is accepted.
     assert not replace(told, strength=0.05).scored
     assert replace(told, strength=0.8).scored
 
@@ -251,9 +251,9 @@ def test_alarms_are_separated_by_whom_they_blame() -> None:
         ],
         TRIAL,
     )
-    assert early == ("reclaim (high, 100 ms/s): about reclaim",) * 2  # it opened twice
+    assert early == ("reclaim (high, 100 ms/s): about reclaim",) * 2  # the chain opened twice
     assert disturbed == ("cpu_contention (high, 100 ms/s): about cpu_contention",)
-    # Without use by the outsider the chain counts, whatever follows.
+    # A chain that blames an outsider that used nothing at that time is a false alarm, whatever follows.
     early, disturbed = alarms_in([second_until(1.0, blame), second_until(2.0, blame, used=1.0)], TRIAL)
     assert (len(early), disturbed) == (1, ())
 
@@ -345,7 +345,7 @@ def test_false_alarms_are_counted_per_hour() -> None:
         one.others, one.early = (other.cause,), ("reclaim",)
     lines = false_alarms(both, [Healthy(1800.0, ("a",), ("b", "c"))]).text().splitlines()[4:]
     assert lines[0].split() == ["healthy", "30.0", "1", "2.0", "2"]
-    # Two faults of one trial share the time before them.
+    # Two faults of one trial share the time before them, which counts once.
     assert lines[1].split() == ["before", "faults", "0.1", "1", "900.0", "0"]
 
 
@@ -384,7 +384,7 @@ def test_the_document_gets_the_command_and_the_wrong_results(tmp_path: Path) -> 
     assert "* healthy: own_threads (high): of nobody" in text
     assert "cpu_contention`" not in text
     assert "CPUs were 25% busy" in text
-    results.write_docs(document, "host")  # replaces itself
+    results.write_docs(document, "host")  # the new text replaces the previous one
     assert document.read_text().count("faults: one at a time") == 1
     results.planned = 4
     assert "It ended early" in results.text()
@@ -410,7 +410,7 @@ def test_the_document_lists_every_injected_fault() -> None:
     text = DOCUMENT.read_text()
     for cause, about in command.injected().items():
         assert f"| `{cause}` | {about} |" in text
-    # Quoted results come from the suite, with machine and date, at the place to which it writes.
+    # The results in the document are written by the benchmark, with machine and date, between these marks.
     for where in PLACES:
         assert text.count(BEGIN.format(where)) == text.count(END.format(where)) == 1
     for title in ("faults: one at a time", "faults: healthy tenants"):
@@ -482,7 +482,7 @@ def test_baselines_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
 
 
 class SteadyMonitor:
-    """Stands for a tracer that reads the same healthy window all the time."""
+    """Stands for a tracer; all its windows have the healthy content of ``HEALTHY``."""
 
     cannot_trace = None
 
@@ -490,7 +490,7 @@ class SteadyMonitor:
         self.age = 0.0
 
     def read(self) -> Window:
-        """Returns by turns a window of an earlier trial and a present one."""
+        """Returns by turns a window that began a minute ago, in an earlier trial, and one that begins now."""
         self.age = 60.0 - self.age
         return replace(HEALTHY, start=time.time() - self.age)
 

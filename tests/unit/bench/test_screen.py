@@ -45,7 +45,7 @@ def test_a_keys_latency_ends_when_the_mark_moves() -> None:
         (1.01, b"\x1b[1;20H42.1ms"),  # a refresh, not an effect of the key
         (1.02, ROW % (0, 1) + ROW % (1, 2)),
         (1.5, b"\x1b[1;20H42.2ms"),
-        (3.3, ROW % (1, 1) + ROW % (0, 2)),  # follows the next key, so belongs to that one
+        (3.3, ROW % (1, 1) + ROW % (0, 2)),  # comes after the next key, so it belongs to that key
     ]
     assert latencies_ms(chunks, [1.0, 2.0, 3.0, 4.0], 2) == pytest.approx([20.0, 1000.0, 300.0])
     assert latencies_ms([], [1.0, 2.0], 2) == pytest.approx([1000.0])

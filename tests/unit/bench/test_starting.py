@@ -136,7 +136,7 @@ def test_the_benchmark_probes_functions_where_stalltop_does(built: Built) -> Non
     assert chosen == found.offset
 
 
-@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="here it would measure")
+@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="this machine has a GPU, which would be measured")
 def test_the_gpu_benchmark_says_that_there_is_no_gpu(tmp_path: Path) -> None:
     [table] = gpu.run(Built(tmp_path), tmp_path, quick=True)
     assert "no GPU" in table.text()

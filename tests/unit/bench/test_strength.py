@@ -29,14 +29,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Victim:
-    """Makes ``per_s`` steps per second of a clock that only sleeping advances, less while a fault takes some
-    of its time."""
+    """Stands for a program that makes ``per_s`` steps a second, fewer while a fault takes some of its time.
+    Only ``sleep`` advances the clock."""
 
     def __init__(self, per_s: float, takes: float) -> None:
         self.now = self.made = 0.0
         self.per_s = per_s
         self.takes = takes
-        """Part of the share asked for that the fault really takes."""
+        """What the fault takes, divided by the share that it is asked to take."""
         self.asked: list[float] = []
         self.step_seconds: list[float] = []
 
@@ -78,7 +78,7 @@ def test_a_rehearsal_corrects_what_is_asked_for(
     graded.graded("own_threads")(lambda _: victim.harm())
     script = registered["own_threads"].script(stage)
     assert next(script) == Truth(None)
-    assert (victim.asked[0], victim.asked[-1]) == (0.2, 0.0)  # the rehearsals have ended
+    assert (victim.asked[0], victim.asked[-1]) == (0.2, 0.0)  # 0.0: the rehearsals have ended
     assert next(script, None) is None
     assert takes * victim.asked[-1] == pytest.approx(0.2, abs=0.015)
     assert stage.notes == {"asked": round(victim.asked[-1], 3)}

@@ -215,7 +215,7 @@ def test_a_filter_narrows_captured_calls_and_kernels() -> None:
     assert {call.operation for call in narrow.calls.kept} == {"cudaLaunchKernel"}
     assert narrow.calls.passed_over == one.calls.passed_over
     assert {count.operation for count in narrow.kernels} <= {"cudaLaunchKernel"}
-    # A chain belongs to a container, or to the whole host.
+    # A filter by container keeps the chains of that container and those of the whole host.
     host = replace(one.chains[1], tenant="")
     one = replace(one, chains=(*one.chains, host))
     assert narrowed(one, parse("container:train")).chains == (host,)
@@ -278,7 +278,8 @@ def test_windows_that_a_recorder_merges_meanwhile_are_exported(
     read = Recorded.windows
     with contextlib.closing(sqlite3.connect(recording, isolation_level=None)) as recorder:
         recorder.execute("PRAGMA journal_mode = WAL")
-        recorder.execute(f"PRAGMA user_version = {schema.VERSION}")  # the log is not empty: a recorder writes
+        # Any write makes the log non-empty, so that the file counts as being recorded.
+        recorder.execute(f"PRAGMA user_version = {schema.VERSION}")
 
         def windows(self: Recorded, start: float, end: float) -> Iterator[Window]:
             for at, window in enumerate(read(self, start, end)):

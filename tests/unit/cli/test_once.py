@@ -27,7 +27,7 @@ class SleepClock:
 
 
 class ShortLivedProcesses:
-    """Reads slowly; each window shows a new process that made one call and ended."""
+    """A source whose reads take 40 ms. Each window shows a new process that made one call and ended."""
 
     def __init__(self, clock: SleepClock) -> None:
         self.clock = clock
@@ -44,7 +44,7 @@ class ShortLivedProcesses:
         )
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Does nothing, as there is nothing to release."""
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_the_daemon_set_has_valid_arguments() -> None:
     assert (options.command, options.to) == ("record", Path("/var/lib/stalltop/recording.stalltop"))
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text().replace("/opt/stalltop/stalltop", "/bin/true"))

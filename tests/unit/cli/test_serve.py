@@ -140,7 +140,7 @@ def test_screens_get_their_options(arguments: list[str], flags: list[str]) -> No
 def test_every_option_of_a_setting_reaches_the_screens() -> None:
     given = ["--interval=2", "--window=60", "--ascii", "--theme=light", "--no-mouse", "--low-bandwidth"]
     options = cli.parsed(["serve", *given])
-    assert set(FLAGS) <= set(vars(options)), "a new option: pass it on and add it here"
+    assert set(FLAGS) <= set(vars(options)), "serve lacks an option of FLAGS: pass it on and add it here"
     assert screen_flags(options, 2.0) == [
         "--interval=2",
         "--window=60",

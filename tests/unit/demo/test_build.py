@@ -1,4 +1,5 @@
-"""Tests that the stand-in libraries look like the real ones to a tracer, and that the caller counts right."""
+"""Tests that the stand-in libraries look like the real ones to a tracer, and that the sample program (caller)
+counts its calls correctly."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ def test_a_build_is_cached_and_safe_in_parallel(tmp_path: Path, monkeypatch: pyt
         builder.join()
     assert len(results) == 2
     assert len(set(results)) == 1
-    assert [path.name for path in tmp_path.iterdir()] == [results[0].folder.name]  # nothing unfinished
+    assert [path.name for path in tmp_path.iterdir()] == [results[0].folder.name]  # no unfinished build
     made = results[0].caller.stat().st_mtime_ns
     assert build(tmp_path).caller.stat().st_mtime_ns == made
     monkeypatch.setattr(building, "_COMMON", (*building._COMMON, "-DCHANGED"))
@@ -192,7 +193,7 @@ def test_latencies_from_the_table_are_applied(built: Built, tmp_path: Path) -> N
         )
         made = caller.report()
     middle = {symbol: int(one.histogram().percentiles([50])[0, 0]) for symbol, one in made.items()}
-    assert min(made["cuLaunchKernel"].counters) >= index_of(20_000)  # never shorter than asked for
+    assert min(made["cuLaunchKernel"].counters) >= index_of(20_000)  # no call is too short
     assert 200 * us <= middle["cuStreamSynchronize"]
     assert made["cuStreamSynchronize"].total_ns > 200 * 250 * us  # 300 us on average
     assert middle["cuEventSynchronize"] > 70 * us
@@ -238,7 +239,7 @@ def test_exec_replaces_the_program_and_unknown_commands_are_refused(built: Built
 
 
 def test_callers_end_with_the_process_that_started_them(built: Built, tmp_path: Path) -> None:
-    """The starter is killed while a thread of the caller is in a held call."""
+    """The process that started the caller is killed while a thread of the caller is in a call that hangs."""
     hold = tmp_path / "hold"
     hold.touch()
     table = write_table({"cuLaunchKernel": Latency("hold", path=hold)}, tmp_path / "table")

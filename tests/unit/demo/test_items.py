@@ -20,7 +20,7 @@ DEADLINE = 60.0
 
 
 class Start:
-    """Starts programs whose files are in one folder."""
+    """Starts sample programs (callers) that share one folder of files."""
 
     def __init__(self, built: Built, files: Path, ends: ExitStack) -> None:
         self.files = files
@@ -115,7 +115,7 @@ def test_memory_is_touched_anew_in_every_cycle(start: Start, item: str) -> None:
     caller.run(item)
     before = faults(caller.pid)
     caller.run(item, cycles=10)
-    # The Linux kernel decides how many pages one fault maps.
+    # The Linux kernel decides how many pages one fault maps, so only one fault a cycle is certain.
     assert faults(caller.pid) - before >= 10
 
 
@@ -164,7 +164,7 @@ def test_ranks_meet_in_every_step(start: Start) -> None:
     one.do("wait")
     waited, in_time = (caller.report()["cudaStreamSynchronize"] for caller in (one, late))
     assert waited.calls == in_time.calls == 20
-    # In every step the first rank waits through the other one's pause.
+    # In every step the first rank waits while the other rank pauses for 10 ms.
     assert waited.total_ns >= 20 * 9_000_000
 
 

@@ -42,7 +42,7 @@ def windows(count: int, seed: int = 7, step: float = 1.0) -> list[Window]:
 
 @cache
 def period() -> tuple[Window, ...]:
-    """Returns all windows from one fault to the next of its kind."""
+    """Returns the windows of one period, after which the simulated faults repeat."""
     return tuple(windows(int(PERIOD_SECONDS)))
 
 
@@ -109,7 +109,7 @@ def test_windows_have_what_the_screen_shows_and_it_changes() -> None:
     assert 0 < system.cpu_percent < 100
     totals = [int(window.rows.calls.sum()) for window in seen]
     assert max(totals) > 1.1 * min(totals)
-    # Contention: the slowest synchronizing calls of some seconds are clearly longer than those of others.
+    # Contention: in some seconds the median of synchronizing calls is clearly longer than in others.
     row = next(i for i, key in enumerate(seen[0].rows.keys) if key.operation == "cudaStreamSynchronize")
     medians = [int(window.rows.histograms.percentiles([50])[row, 0]) for window in seen]
     assert max(medians) > 2 * min(medians)
@@ -188,7 +188,7 @@ def test_a_tenant_that_waits_for_a_device_is_active_there() -> None:
         (sharing,) = sharings(window)
         for one in sharing.sharers:
             for pid in one.pids:
-                if spent.get(pid, 0) <= 1e9:  # all calls are made by one thread
+                if spent.get(pid, 0) <= 1e9:  # at most one call at a time
                     assert (one.active_ns or 0) >= 0.99 * waited.get(pid, 0)
                     seen += pid in waited
     assert seen > 8

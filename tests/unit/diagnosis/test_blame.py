@@ -62,7 +62,7 @@ def chains(seconds: Sequence[Window]) -> list[Chain]:
 
 
 def noisy(seed: int, seconds: int, *, victims: Sequence[int] = (100,)) -> list[Window]:
-    """Returns seconds of equal neighbours, of whom each time another one takes most."""
+    """Returns seconds in which all neighbours take about as much; chance decides which of them takes most."""
     chance = random.Random(seed)
     return [
         second(number, {pid: chance.uniform(0.5, 1.5) for pid in NEIGHBOURS}, victims=victims)
@@ -79,7 +79,7 @@ def changes(values: Sequence[int]) -> int:
 
 
 def assert_consistent(chain: Chain) -> None:
-    """Asserts that summary, links and fixes blame the same one, and that the culprits add up."""
+    """Asserts that summary, links and fixes name one culprit first, and that the shares of all add up."""
     first, *_ = culprits = chain.culprits
     assert f"that {first.tenant} holds" in chain.summary
     assert first.process in chain.fixes[0].text
@@ -98,7 +98,7 @@ def assert_consistent(chain: Chain) -> None:
 @given(seed=st.integers(0, 1 << 32), victims=st.sampled_from([(100,), (100, 102)]))
 def test_noise_rarely_changes_the_first_culprit(seed: int, victims: Sequence[int]) -> None:
     found = chains(noisy(seed, 2 * MINUTE, victims=victims))
-    # Who takes most changes in five of six seconds.
+    # In the windows, another neighbour takes most in five of six seconds.
     assert changes(firsts(found)) <= 2
     for chain in found:
         assert_consistent(chain)
@@ -163,7 +163,7 @@ def test_the_first_culprit_stays_until_another_one_took_clearly_more() -> None:
 
 
 def test_processes_that_follow_each_other_stay_one_culprit() -> None:
-    """Compilers come and go: those that ended count for those that run."""
+    """Compilers come and go: what ended processes took is added to a running process of their name."""
     ended = {Who(BATCH, pid, "cc1"): 10.0 for pid in range(200, 204)}
     now = {Who(BATCH, 300, "cc1"): 5.0, OTHER: 8.0}
     assert remembered({**ended, HOG: 9.0}, now, alive=()) == {

@@ -31,14 +31,14 @@ FAULT = "lock_contention"
 
 
 class ScriptedRule:
-    """Finds the loss of each tick in a script, as a share of one thread's time."""
+    """Reports losses from a list: ``losses[n]`` is the share of a thread's time that is lost in second n."""
 
     def __init__(self, *losses: float, cause: str = FAULT) -> None:
         self.losses = losses
         self.cause = cause
 
     def __call__(self, facts: Facts) -> Iterator[Suspicion]:
-        # A window covers one or more ticks and loses their mean.
+        # A window covers one or more seconds of the list; its loss is their mean.
         ticks = range(round(facts.window.start), round(facts.window.end))
         share = sum(self.losses[tick] if tick < len(self.losses) else 0.0 for tick in ticks) / len(ticks)
         if share > 0.05:
@@ -125,7 +125,7 @@ def test_a_closed_chain_keeps_its_times_and_stays_in_the_history() -> None:
     opened = looks[3].chains[0]
     assert (opened.since, opened.seen, opened.open) == (2.0, 4.0, True)
     (closed,) = looks[-1].chains
-    # The merged last seconds still showed it in two more windows.
+    # The fault ended at 5.0, but the last seconds, merged for the rules, contained it for two more windows.
     assert (closed.since, closed.seen, closed.open) == (2.0, 7.0, False)
     assert closed.id == opened.id
 
@@ -144,7 +144,7 @@ def test_a_chain_that_returns_late_opens_anew() -> None:
     chain, before = last.chains
     assert chain.open
     assert chain.since == 63.0
-    # The earlier one stays in the history under an id of its own.
+    # The earlier chain stays in the history, and its id gets a suffix.
     assert (before.open, before.since, before.cause) == (False, 0.0, chain.cause)
     assert before.id == f"{chain.id}@0"
 
@@ -202,7 +202,7 @@ def test_processes_of_one_tenant_make_one_chain() -> None:
     (chain,) = explain(window(rows), rules=[both])
     assert chain.lost_ms_per_s == pytest.approx(700)
     assert chain.pid == 101
-    # Each process loses time by itself: severity follows the worst one, not the sum.
+    # Each process loses its own time, so the severity is that of the worst process, not of the sum.
     assert chain.severity == severity_of(CAUSES[FAULT], 0.5)
 
 
@@ -237,7 +237,7 @@ def test_baselines_are_learned_and_shown() -> None:
     assert chain.cause == "cpu_contention"
     assert chain.normal_p99_ns is not None
     assert chain.p99_ns is not None
-    # A host gap of the healthy trainer takes 279 ms / 1020 on average.
+    # A second of the healthy trainer has 1020 host gaps, which take 279 ms in sum.
     assert chain.normal_p99_ns == pytest.approx(279e6 / 1020, rel=0.02)
     assert not any("normal" in line for line in chain.unknown)
 
@@ -291,7 +291,7 @@ def test_processes_of_one_name_share_a_baseline_per_process() -> None:
         normals.learn(Facts(window([often, seldom, inside], start=float(second))))
     of_calls, of_nested = normals.to_plain()["workloads"]
     rate, running = of_calls[7], of_calls[8]
-    assert rate == pytest.approx(500)  # per process
+    assert rate == pytest.approx(500)  # a second and process: two processes made 1,000
     assert running == pytest.approx(20e6 / 1000)
     assert of_nested[3] == "> cudaLaunchKernel"
     assert of_nested[8] == pytest.approx(4e6)
@@ -401,7 +401,7 @@ def test_baselines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def evidence() -> st.SearchStrategy[Evidence]:
-    """Draws any evidence, about processes and tenants of random windows and others."""
+    """Draws arbitrary evidence. It may name processes and tenants of the random windows, or unknown ones."""
     tenants = st.sampled_from(["docker:aa", "cri:bb", "", "nobody"])
     numbers = st.one_of(st.integers(0, 5), st.integers(0, 1 << 63))
 

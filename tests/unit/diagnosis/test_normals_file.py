@@ -116,7 +116,7 @@ def test_baselines_of_another_shape_are_put_aside_with_one_line(normals: str, tm
     path.write_text(content)
     said: list[str] = []
     found, writable = load(path, said.append)
-    if normals == "null":  # equals a missing file
+    if normals == "null":  # is treated like a missing file
         assert (len(found), writable, said) == (0, True, [])
         return
     assert (len(found), writable, len(said)) == (0, True, 1)

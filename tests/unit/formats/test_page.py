@@ -62,7 +62,7 @@ class HtmlPage(HTMLParser):
             self.words.append(data)
 
     def handle_comment(self, data: str) -> None:
-        raise AssertionError(f"a comment: {data}")
+        raise AssertionError(f"the page must contain no comment: {data}")
 
     @property
     def text(self) -> str:

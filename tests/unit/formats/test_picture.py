@@ -105,7 +105,7 @@ def test_without_a_converter_the_message_names_a_package(
 
 def test_the_real_converter_makes_a_png_of_the_same_size() -> None:
     if shutil.which(picture.CONVERTER) is None:
-        pytest.skip("no rsvg-convert here")
+        pytest.skip("rsvg-convert is missing on this machine")
     text = svg(LINES, 20, "gpu7")
     made = png(text)
     assert made.startswith(b"\x89PNG\r\n\x1a\n")

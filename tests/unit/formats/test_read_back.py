@@ -1,4 +1,4 @@
-"""Tests each format that a window is read back from."""
+"""Tests each format from which stalltop can read a window back."""
 
 from __future__ import annotations
 

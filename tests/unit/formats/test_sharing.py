@@ -280,7 +280,7 @@ def test_hostile_names_are_harmless() -> None:
 
 
 def test_a_tenant_at_work_is_never_called_inactive() -> None:
-    """For one tenant on two GPUs it is unknown on which it was active."""
+    """Tenant SERVE uses two GPUs. Its activity has no device label, so it may have been active on either."""
     processes = client(100, TRAIN, "C"), client(200, SERVE, "C"), client(300, BATCH, "C")
     devices = gpu(*processes), gpu(processes[1], index=1)
     serve = row("cudaLaunchKernel", 700, running=3, tenant=SERVE, pid=200)

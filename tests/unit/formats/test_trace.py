@@ -89,7 +89,7 @@ def _check_names(events: Events) -> None:
 
 
 def _check_nesting(events: Events) -> None:
-    """Checks that slices of a line are nested or apart: viewers drop others."""
+    """Checks that no two slices of a line overlap in part: viewers drop such slices."""
     lines: dict[tuple[int, int], Events] = defaultdict(list)
     for event in of(events, "X"):
         lines[event["pid"], event["tid"]].append(event)
@@ -218,7 +218,7 @@ def test_an_open_call_is_one_slice_over_several_windows() -> None:
     made = trace_of(several(5, gap=0.0))
     slices = [event for event in of(made["traceEvents"], "X") if event["name"] == "ncclCommInitRank"]
     assert len(slices) == 1
-    # It began 42 s before the end of the first window, 40 s before the recording.
+    # The call began 42 s before the end of the first window, 40 s before the recording; its slice is cut.
     assert (slices[0]["ts"], slices[0]["dur"]) == (0.0, 10e6)
     assert slices[0]["args"]["began_unix_s"] == pytest.approx(1_700_000_002.25 - 42)
     assert "not returned" in slices[0]["args"]["ended"]
@@ -259,7 +259,7 @@ def test_a_chain_is_a_slice_with_an_arrow_from_its_culprit() -> None:
     assert len(slices) == 1
     (loses,) = slices
     assert shown[loses["pid"]] == "container serve"
-    # It began before the recording.
+    # The chain began before the recording, so its slice starts with the recording.
     assert (loses["ts"], loses["args"]["since_unix_s"]) == (0.0, chain.since)
     assert round(loses["dur"] * 1000) == 9_750_000_000
     assert loses["args"]["summary"] == chain.summary

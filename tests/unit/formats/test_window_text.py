@@ -82,7 +82,7 @@ def test_the_bytes_column_gives_way_to_whole_names() -> None:
 def test_eighty_columns_hold_every_column_of_the_table() -> None:
     (head,) = lines_with(plain(full_window()), "operation ")
     assert " ".join(head.split()) == "operation calls/s p50 p95 p99 max total share err bytes/s"
-    assert lines_with(plain(full_window()), "HtoD"), "a long name keeps its end"
+    assert lines_with(plain(full_window()), "HtoD"), "a name that is cut must keep its end"
 
 
 def test_rows_are_sorted_by_time() -> None:
@@ -209,7 +209,7 @@ def test_the_two_largest_parts_of_the_time_are_shown() -> None:
     assert lines_with(text, "cudaFree")[0].endswith("0B")
     assert "time went to" in text
     assert "time went to" not in plain(window([Calls(key(), [1_000])]), 120)
-    assert "time went to" not in plain(one, 80), "other columns come first"
+    assert "time went to" not in plain(one, 80), "at 80 columns other columns come first"
 
 
 def test_many_processes_of_one_program_share_an_entry() -> None:

@@ -29,7 +29,7 @@ _COARSE = {
     "communicator": {Family.COMMUNICATOR},
     "host": {Family.HOST},
 }
-"""Families of ``probes.operations``, with the finer ones of the model."""
+"""For each family of ``probes.operations``, the finer families of the model into which it is divided."""
 
 
 def test_the_family_of_every_traced_operation_fits_the_table() -> None:

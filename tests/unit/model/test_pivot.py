@@ -20,8 +20,8 @@ BY = st.lists(st.sampled_from(DIMENSIONS), unique=True, max_size=4)
 
 
 def by_hand() -> Window:
-    """Returns two containers; nested driver launches belong to runtime launches, and one driver call is
-    outermost."""
+    """Returns calls of two containers. In the first one, two driver launches are nested in runtime launches,
+    and one driver launch is outermost."""
     return window(
         [
             Calls(key("cudaLaunchKernel"), [100, 200], 1, 10),
@@ -74,7 +74,7 @@ def test_a_group_of_only_nested_calls_is_marked() -> None:
 
 
 def with_gap() -> Window:
-    """Returns the trainer of ``by_hand`` and host gaps."""
+    """Returns calls of the trainer of ``by_hand``, and its host gaps."""
     gap = key(HOST_GAP, layer=HOST_LAYER)
     return window(
         [

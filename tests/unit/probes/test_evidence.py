@@ -40,7 +40,7 @@ MS = 1_000_000
 
 @dataclass
 class FakePrograms:
-    """Stands for the BPF programs and returns the given records; charges only once."""
+    """Stands for the BPF programs: returns the records that a test sets. Charges are returned only once."""
 
     charged: list[RawCharge] = field(default_factory=list)
     waited: list[RawWait] = field(default_factory=list)
@@ -84,7 +84,7 @@ class FakePrograms:
 
 
 class FakeEvents(HostEvents):
-    """Returns host events set by a test, only once."""
+    """Returns the host events that a test sets, each only once."""
 
     def __init__(self) -> None:
         super().__init__(())

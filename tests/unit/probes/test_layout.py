@@ -24,10 +24,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def run_c(into: Path, includes: str, body: str, given: str = "") -> list[str]:
     if shutil.which("gcc") is None:
-        pytest.skip("no compiler here")
+        pytest.skip("gcc is missing on this machine")
     source, program = into / "ask.c", into / "ask"
     source.write_text(f"{includes}\nextern int printf(const char *, ...);\nint main(void)\n{{\n{body}\n}}\n")
-    # stddef.h is the compiler's, but the Linux headers are those of the BPF programs, as their types count.
+    # stddef.h is the compiler's. The Linux headers are those of the BPF programs, whose types are compared.
     subprocess.run(
         ["gcc", "-I", SOURCE / "headers/include", "-I", SOURCE, "-o", program, source], check=True, timeout=60
     )
@@ -117,7 +117,7 @@ def test_the_system_call_decides_which_waits_it_can_end(tmp_path: Path) -> None:
 
 
 def test_every_loss_has_a_counter() -> None:
-    # BPF counts "missed" itself, and overlaps are computed on reading.
+    # Two losses need no counter of ours: the kernel counts "missed", and overlaps are computed on reading.
     assert {*(layout.LOSSES.names or ()), "missed", "no_overlap"} == set(LOSSES)
 
 

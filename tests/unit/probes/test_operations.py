@@ -247,7 +247,7 @@ def test_functions_that_work_or_wait_use_the_device(layer: str, uses: str, does_
         ("cuCtxCreate_v2", "driver", Choosing.CREATES_2),
         ("cuCtxCreate_v3", "driver", Choosing.CREATES_4),
         ("cuCtxCreate_v4", "driver", Choosing.CREATES_3),
-        ("cuCtxCreate_v5", "driver", None),  # unknown: the position of its device argument
+        ("cuCtxCreate_v5", "driver", None),  # the position of its device argument is unknown
         ("cuCtxGetDevice", "driver", Choosing.TELLS),
         ("cuCtxGetDevice_v2", "driver", None),
         ("cuDeviceGetUuid_v2", "driver", Choosing.TELLS_UUID),

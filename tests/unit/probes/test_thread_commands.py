@@ -1,4 +1,4 @@
-"""Tests what is read of processes whose threads wait for each other."""
+"""Tests which processes that wait for each other get their command read, and how commands are compared."""
 
 from __future__ import annotations
 

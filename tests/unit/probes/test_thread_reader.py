@@ -1,4 +1,5 @@
-"""Tests what is told of stopped processes: who did it, also where that was long ago or is gone."""
+"""Tests what is reported of stopped processes: who stopped them, even long ago or if the stopper has
+ended."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ CGROUP = 77_000_000
 GAP = next(info.id for info in BETWEEN_CALLS if info.name == HOST_GAP)
 OTHER = SPLITS.index("other")
 GONE = 4_000_000
-"""Above any PID that a Linux kernel hands out on a host of a few CPUs."""
+"""A PID above any that the Linux kernel assigns on a host of a few CPUs."""
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_the_debugger_of_a_process_is_named() -> None:
         assert (stop.kind, stop.by.pid, stop.still_ns) == (TRACED, OWN, 7)
         assert libc.ptrace(17, traced.pid, None, None) == 0  # PTRACE_DETACH
         (stop,) = reader.read([wait(How.TRACED, traced.pid, waker=OWN)], [], []).stops
-        assert stop.by.pid == OWN, "who let it go on"
+        assert stop.by.pid == OWN, "the process that let the traced one continue"
     tenants.close()
 
 

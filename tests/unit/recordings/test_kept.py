@@ -14,7 +14,7 @@ from tests.windows.full import CHAINS
 
 
 def parts(number: int, *, seconds: float = 1.0) -> tuple[Packed, ...]:
-    """Returns consecutive windows from 1000.0 on; number n has one call of n us."""
+    """Returns consecutive windows from 1000.0 on; the n-th window has one call of n us."""
     return tuple(
         pack(window([Calls(key(), [1_000 * (at + 1)])], start=1_000.0 + at * seconds, seconds=seconds))
         for at in range(number)
@@ -58,7 +58,7 @@ def test_a_moment_keeps_its_time_when_windows_are_merged() -> None:
     assert history.times()[0] == (1_000.0, 10.0)
     made = window_at(history.parts, 1_017.0, 10.0)
     assert made is not None
-    assert (made.start, made.end) == (1_010.0, 1_020.0), "the nearest window that is kept"
+    assert (made.start, made.end) == (1_010.0, 1_020.0), "the merged window that contains the moment"
     made = window_at(history.parts, 1_640.0, 10.0)
     assert made is not None
     assert made.start == 1_630.0

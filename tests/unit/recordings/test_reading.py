@@ -333,5 +333,5 @@ def test_writing_to_a_file_while_it_is_held_is_detected(tmp_path: Path) -> None:
             changing(path) as connection,
         ):
             Writer(connection).add(windows[1])
-        with recorded.held():  # a log under another name does not matter
+        with recorded.held():  # no error: the file is deleted, but not written
             path.unlink()

@@ -46,7 +46,7 @@ def test_every_option_of_the_screen_is_documented(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_documented_options_exist(document: Path) -> None:
     known = options_of(cli.parser()) | options_of(faults_parser()) | OTHERS
-    # The benchmarks' command has options of its own.
+    # ./bench/run has options of its own, which are not checked here.
     text = re.sub(r"\./bench/run[^`\n]*", "", document.read_text())
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
     assert named <= known, named - known

@@ -1,4 +1,4 @@
-"""Tests the choice of Debian's Linux kernels, and the table of test results in docs/kernels.md."""
+"""Tests which Linux kernels of Debian are chosen for tests, and the table of results in docs/kernels.md."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_only_the_package_is_installed() -> None:
 
 @pytest.mark.parametrize("name", sorted(folders()))
 def test_no_folder_can_be_imported_under_a_second_name(name: str) -> None:
-    # Two copies of a module would have two of each class.
+    # A module that is imported under two names exists twice, with two classes of each name.
     script = f"""
 import importlib.util
 found = importlib.util.find_spec({name!r})

@@ -11,7 +11,7 @@ def test_a_token_is_random_and_not_in_repr() -> None:
     one, other = Access(known_hosts(())), Access(known_hosts(()))
     secrets = {one.token, one.cookie, other.token, other.cookie}
     assert len(secrets) == 4
-    assert all(len(secret) >= 43 for secret in secrets)  # 256 bits
+    assert all(len(secret) >= 43 for secret in secrets)  # 43 characters hold 256 bits
     assert not any(secret in repr(one) for secret in secrets)
 
 

@@ -146,5 +146,5 @@ def test_a_process_whose_parent_has_ended_exits() -> None:
         check=False,
     )
     if os.getpid() == 1:
-        pytest.skip("this process has the number that the test takes for another one")
+        pytest.skip("this process has PID 1, which the test takes for another process")
     assert done.returncode == -signal.SIGKILL

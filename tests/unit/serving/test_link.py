@@ -42,7 +42,7 @@ def test_waiting_windows_are_merged(link: tuple[socket.socket, LinkSource]) -> N
     sender = threading.Thread(target=ours.sendall, args=(frames,))
     sender.start()
     calls, start, end = 0, float("inf"), 0.0
-    while end < numbered(2).end:  # in one read or several, depending on their arrival
+    while end < numbered(2).end:  # one read or several, depending on when frames arrive
         window = source.read()
         calls += int(window.rows.calls.sum())
         start, end = min(start, window.start), window.end

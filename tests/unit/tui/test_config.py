@@ -220,7 +220,7 @@ def test_changes_by_keys_are_saved_unless_the_file_sets_them(monkeypatch: pytest
     chosen = {name: getattr(screen, name) for name in LEFT}
     assert screen.keep is not None
     screen.keep(chosen)
-    assert load_left(left_path()) == ({"share": 30}, "")  # an option holds for one run only
+    assert load_left(left_path()) == ({"share": 30}, "")  # an option of this run is not saved
     screen.keep({**chosen, "theme": "light", "window": None, "panels": ("table",)})
     assert load_left(left_path()) == ({"share": 30, "window": None, "panels": ("table",)}, "")
     assert stat.S_IMODE(left_path().stat().st_mode) == 0o600
@@ -232,7 +232,7 @@ def test_a_damaged_state_file_is_ignored_with_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write(left_path(), "share = 30\nsomething_of_a_later_stalltop = 1\ninterval = 3\n")
-    assert load_left(left_path()) == ({"share": 30}, "")  # no key changes the interval
+    assert load_left(left_path()) == ({"share": 30}, "")  # an interval is never saved, so it is ignored
     for content in (b"share = 3", b"\xff\xfe", b"share", b"x" * 100_000):
         write(left_path(), content)
         screen = run_options(options())

@@ -38,7 +38,7 @@ def test_simulated_windows_and_demos_are_always_marked(
     )
     words = said.state.split()
     if frozen:
-        words.pop(1)  # the time of day
+        words.pop(1)  # leaves out the time of day
     assert (" ".join(words), said.level) == (state, level)
 
 

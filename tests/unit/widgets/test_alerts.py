@@ -30,7 +30,7 @@ OVER = replace(ROW, key="b", role="dim", ended="12:30:00")
 
 @pytest.fixture
 def paint(monkeypatch: pytest.MonkeyPatch) -> Palette:
-    """A palette without colours, for widgets without an app."""
+    """Returns a palette without colours, for widgets without an app."""
     monkeypatch.setattr(Lines, "glyphs", UNICODE)
     plain = Style.null()
     return Palette(**dict.fromkeys(Palette.__dataclass_fields__, plain))
@@ -90,7 +90,8 @@ def test_header_fields_do_not_move_when_figures_change(paint: Palette, width: in
 
     for state in (replace(busy, lost=0), replace(quiet, chains=worse)):
         assert places(state) == places(quiet)
-    assert (places(replace(busy, chains=worse[:1])) == places(quiet)) == (width > 60)  # the lost time appears
+    # A header of 60 columns or less moves words to show the losses.
+    assert (places(replace(busy, chains=worse[:1])) == places(quiet)) == (width > 60)
     header = Header()
     header._state = busy
     assert "1C 2H 1M 3L" in header.lines(width, 1, paint)[0].text

@@ -100,7 +100,7 @@ def test_columns_have_the_height_of_a_logarithmic_scale() -> None:
     lines = distribution(one, 10**9, width=25, height=8)
     high = columns(lines, 8)
     first, second, third = (max(part) for part in (high[:6], high[6:12], high[12:]))
-    assert (first, second) == (64, 32)  # log(1 + n) for 99, 9 and 1 calls
+    assert (first, second) == (64, 32)  # log(1 + n), where n is 99, 9 and 1
     assert third == round(64 * 0.301 / 2)
     assert [text[:5].strip() for text in texts(lines)[:8]] == ["100", "", "", "", "10", "", "", "1"]
 

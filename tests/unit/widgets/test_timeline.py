@@ -14,8 +14,8 @@ NONE = 5
 
 
 def stretch(*windows: tuple[float, float, float, int, int]) -> WindowTimes:
-    """Returns windows given as (start, end, lost ms a second, worst severity, severity of a chain that
-    began)."""
+    """Returns the times of windows, given as (start, end, lost ms a second, worst severity, severity of the
+    worst chain that began in the window)."""
     table = np.array(windows, np.float64).reshape(-1, 5)
     return WindowTimes(
         table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64), table[:, 4].astype(np.int64)

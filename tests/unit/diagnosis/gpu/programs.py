@@ -33,15 +33,15 @@ def found(
 
 @dataclass(frozen=True)
 class UsageCase:
-    """Describes a program that uses the GPU badly, and the only cause that may be found."""
+    """Describes a program that uses the GPU badly, and the only cause that the rules may find in it."""
 
     name: str
     cause: str
     rows: list[Spent]
     lost_ms: tuple[float, float]
-    """Bounds of the loss, in ms a second."""
+    """Lower and upper bound of the time that the rule may report as lost, in ms a second."""
     says: tuple[str, ...] = ()
-    """Words that occur in its links or fixes."""
+    """Words that must occur in the links or fixes of what is found."""
     seconds: float = 1.0
 
 

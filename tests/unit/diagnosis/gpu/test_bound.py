@@ -69,4 +69,5 @@ def test_on_a_shared_device_the_work_waited_for_is_unknown(kind: str) -> None:
     assert "on GPU 0 together with batch-job 33% of the time" in words(chain)
     assert "how much of this wait is for the work of others on that device" in chain.unknown
     assert "run it alone" in chain.fixes[0].text
-    assert "nothing" not in words(bound(made))  # without measured overlaps it is unknown, too
+    # Without measured overlaps it is unknown whether others ran at that time.
+    assert "nothing" not in words(bound(made))

@@ -1,4 +1,4 @@
-"""Tests causes in a device and its neighbours."""
+"""Tests causes that lie in the GPU itself, such as its clocks and errors, or in the other tenants on it."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_faulty_device_has_exactly_its_cause(case: DeviceCase) -> None:
     for words in case.says:
         assert words in text
     for fix in told.fixes:
-        # A command has no placeholders; ``look`` is set if it changes nothing.
+        # A command has no placeholders such as PID; ``look`` is set if the command changes nothing.
         assert not re.search(r"\b(WATTS|CPUS|PID)\b", fix.command)
         assert not fix.command or fix.look == (
             "--gpu-reset" not in fix.command and "--reset-" not in fix.command
@@ -228,7 +228,7 @@ def test_only_the_faulty_device_is_reported() -> None:
 
 
 def test_a_device_of_several_tenants_has_one_fault() -> None:
-    """The fault is the same one whichever tenant loses most."""
+    """The fault belongs to the device, not to a tenant, whichever of the tenants loses most."""
     shared = replace(WELL, throttle_reasons=("power cap",), sm_clock_mhz=990)
     shared = replace(shared, processes=(*shared.processes, DeviceProcess(7, "C", 1 << 30, SERVE)))
     for waited in (100, 900):
@@ -286,8 +286,9 @@ def _rows(sync: Spent, neighbour_launches: int = 5000) -> list[Spent]:
 def _watched(
     neighbour_before: float | None = None, seconds: int = 60, wait_ms: float | None = 8.0
 ) -> dict[tuple[str, str, int], Points]:
-    """Returns samples of the trainer over ``seconds``, with waits of ``wait_ms``. Until 4 s ago its neighbour
-    launched ``neighbour_before`` CUDA kernels a second; None if it was absent."""
+    """Returns samples from ``seconds`` ago to more than 4 s ago. In them the trainer waits for the device for
+    ``wait_ms``, and its neighbour launches ``neighbour_before`` CUDA kernels a second. None leaves the
+    samples of that figure out."""
     times = [1001.0 - ago for ago in range(seconds, 4, -2)]
     series: dict[tuple[str, str, int], Points]
     series = {("kernels_per_s", TRAIN, 100): [(time, 1000.0) for time in times]}

@@ -18,7 +18,7 @@ from tests.windows.evidence import SERVE, TRAIN, Spent, healthy_trainer, row, wi
 
 @dataclass
 class _HeldMemory:
-    """Describes a looping program that holds ``values`` bytes, sampled every ``every`` seconds."""
+    """Describes a looping program that held ``values`` bytes of GPU memory in samples ``every`` s apart."""
 
     values: Sequence[float]
     every: float = 2.0
@@ -47,7 +47,8 @@ def test_a_leak_is_found() -> None:
 
 
 def test_processes_of_a_tenant_leak_together() -> None:
-    """Each keeps 8 MiB in half a minute, below the threshold; six of them keep 48 MiB."""
+    """The memory of each process grows by 8 MiB in half a minute, which is below the threshold; that of all
+    six grows by 48 MiB."""
     pids = range(100, 106)
     each = [(1000.0 + 2 * at, (1 << 28) + at * MIB / 2) for at in range(17)]
     series = {("held_bytes", TRAIN, pid): each for pid in pids}

@@ -74,7 +74,7 @@ def test_a_straggler_is_named_with_the_reason_why_it_is_late() -> None:
 
 
 def test_a_straggler_that_computes_inside_a_call_is_told_which_call() -> None:
-    """Its own code between the calls is not the reason."""
+    """The rank is late because of the copy, so its own code between the calls is not named."""
     copies = row("cudaMemcpyAsync HtoD", 40, pid=LATE, tenant=SERVE, running=700)
     rows = [*_step(WAITING, TRAIN, 900, running=50), *_step(LATE, SERVE, 200, running=50), copies]
     (told,) = found(window(rows, evidence=Evidence(ranks=_ONE_LATE)))
@@ -185,7 +185,7 @@ def test_a_rank_that_never_arrives_is_the_culprit() -> None:
 
 
 def test_a_chain_names_all_waiting_ranks() -> None:
-    """The row of the third rank leads to the chain, too."""
+    """Two ranks wait for rank 1. A chain lists the rows of both, so that each row leads to the chain."""
     third = 300
     hanging = [
         rank(0, WAITING, since_entry_ns=11 * SECOND, ranks=3, local_ranks=3),
@@ -204,8 +204,9 @@ def test_a_chain_names_all_waiting_ranks() -> None:
 
 
 def _severity_of_hang(waited_s: float, *longest_s: float) -> str:
-    """Returns the severity after a wait of ``waited_s``, when other waits of ``longest_s`` ended before.
-    These began at 300 s, 400 s and so on, and were sampled while they lasted."""
+    """Returns the severity of the hang that is found after a wait of ``waited_s``; '' if none is found.
+    Before, there were waits of ``longest_s``, which began at 300 s, 400 s and so on, and were sampled every
+    2 s while they lasted."""
     ranks = rank(0, WAITING, since_entry_ns=round(waited_s * SECOND)), rank(1, LATE, SERVE, behind=1)
     made = window(evidence=Evidence(ranks=ranks), start=1_000.0)
     series = Series()
@@ -222,7 +223,7 @@ def _severity_of_hang(waited_s: float, *longest_s: float) -> str:
 
 def test_a_hang_is_reported_later_where_earlier_waits_were_long() -> None:
     assert [_severity_of_hang(seconds) for seconds in (6, 11, 59, 61)] == ["", "high", "high", "critical"]
-    # One rank writes checkpoints for 7 s; samples every two seconds see 6 s of it.
+    # A rank wrote a checkpoint for 7 s. Samples every 2 s saw 6 s of that wait, so a hang takes 5 * 6 s.
     assert [_severity_of_hang(seconds, 7, 3) for seconds in (7, 29, 31)] == ["", "", "high"]
 
 
@@ -290,7 +291,7 @@ def test_a_hang_of_a_rank_is_not_reported_by_two_rules() -> None:
 def _over_tcp(
     retransmits: int, *, usual_ms: float | None = 5.0, ranks: Sequence[Rank] = (), collectives: bool = True
 ) -> Facts:
-    """Returns a rank whose 40 steps a second wait 22 ms each, against ``usual_ms`` in its baseline."""
+    """Returns a rank that makes 40 steps a second and waits 22 ms in each; its baseline is ``usual_ms``."""
     made = window(
         [
             *([row("ncclAllReduce", 40, running=0.5)] if collectives else ()),
@@ -326,7 +327,8 @@ def test_collectives_slowed_by_tcp_retransmits_are_found() -> None:
 
 def test_retransmits_without_slower_collectives_are_no_fault() -> None:
     assert _told_of(_over_tcp(1)) == ["gpu_bound"]
-    # With a long baseline, no baseline, or no collectives, no cause is given, not even gpu_bound.
+    # No cause is found, not even gpu_bound, if the baseline is about as long as the wait, if there is no
+    # baseline, or if the program calls no collectives.
     assert _told_of(_over_tcp(500, usual_ms=21.0)) == []
     assert _told_of(_over_tcp(500, usual_ms=None)) == []
     assert _told_of(_over_tcp(500, collectives=False)) == []

@@ -44,7 +44,8 @@ def test_healthy_programs_have_no_cause(rows: list[Spent]) -> None:
 
 @pytest.mark.parametrize(("generation", "told"), [(3, []), (5, ["pageable_copies"])])
 def test_a_copy_as_fast_as_its_link_uses_pinned_memory(generation: int, told: list[str]) -> None:
-    """6 GB/s is three quarters of what eight lanes of PCIe 3.0 carry, and a fifth of what those of 5.0 do."""
+    """The copies reach 6 GB/s: three quarters of what eight lanes of PCIe 3.0 carry, but only a fifth of what
+    eight lanes of PCIe 5.0 carry."""
     rows = [
         row("cudaMemcpy HtoD", 60, bytes_=60 * 16 * MIB, running=160),
         *(row("cudaLaunchKernel", 600, running=4), row("cudaStreamSynchronize", 20, gpu=700)),
@@ -61,7 +62,7 @@ def test_a_copy_as_fast_as_its_link_uses_pinned_memory(generation: int, told: li
 
 
 def on_two_devices(one: Spent) -> list[Spent]:
-    """Returns the same calls with half of them on another device."""
+    """Returns the calls of ``one`` as two rows: half of them on device 0, half on MIG device 0:1."""
     parts = [(one.calls - one.calls // 2, "0"), (one.calls // 2, "0:1")]
     return [
         one._replace(
@@ -120,7 +121,7 @@ def test_waiting_for_a_cpu_is_not_waiting_for_the_device() -> None:
 def test_gpu_bound_is_reported_beside_a_smaller_fault(ms: int, told: list[str]) -> None:
     rows = [*healthy_trainer(), row("cudaMalloc", 40, lock=ms), row("cudaFree", 40, lock=ms)]
     chains = explain(window(rows))
-    assert [chain.cause for chain in chains] == ["allocation_storm", *told], "a fault always comes first"
+    assert [chain.cause for chain in chains] == ["allocation_storm", *told], "the fault must come first"
 
 
 def test_waits_that_a_fault_makes_longer_are_not_those_of_gpu_bound() -> None:

@@ -46,8 +46,8 @@ def io(
 
 
 def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window:
-    """Returns a trainer whose gaps wait ``ms`` of a second for a worker; ``work`` adds the worker's own
-    time."""
+    """Returns a trainer that waits for a worker in its host gaps, for ``ms`` of a second. What the worker did
+    in that time is in the window that ``work`` returns."""
     return window(
         [LAUNCHES, row(HOST_GAP, 40, {"running": 990 - ms, part: ms})],
         charges=[charge(part, ms, worker, culprit_tenant=TRAIN, culprit_process="worker")],
@@ -59,7 +59,7 @@ def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window
 
 
 def work(*charges: Charge, **split_ms: float) -> Window:
-    """Returns what the worker of ``worker_gap`` did, and the charges for its time."""
+    """Returns a window with what the worker of ``worker_gap`` did, and the charges for its time."""
     return window([row(HOST_WORK, 40, split_ms, pid=101, program="worker")], charges=charges)
 
 
@@ -94,7 +94,7 @@ def cpu_contention() -> Window:
         charges=[
             charge("runqueue", 350, 900),
             charge("runqueue", 30, 950, culprit_tenant=SYSTEM, culprit_process="cron"),
-            # Small charges, which are grouped.
+            # Small charges of several processes, which the tracer adds up under PID 0.
             charge("runqueue", 20, 0, culprit_tenant=BATCH, culprit_process="others"),
             charge("runqueue", 90, 901, operation="cudaLaunchKernel"),
         ],
@@ -115,7 +115,7 @@ def own_threads() -> Window:
 def cfs_throttling() -> Window:
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=290, runqueue=700)],
-        # Neighbours ran on its CPUs while it was stopped, but took nothing from it.
+        # While the quota stopped the trainer, a neighbour ran on its CPUs, but took nothing from it.
         charges=[charge("runqueue", 60, 900)],
         tenants=[
             TenantUse(
@@ -148,7 +148,8 @@ def loader_disk() -> Window:
 
 
 def loader_disk_at_the_memory_limit() -> Window:
-    """The page cache fills the limit, and a neighbour loads the disk: a higher limit would not help."""
+    """The page cache fills the trainer's memory limit, but its reads are slow because a neighbour loads the
+    disk: a higher limit would not help."""
     use = TenantUse(
         TRAIN,
         reclaims=400,
@@ -160,7 +161,8 @@ def loader_disk_at_the_memory_limit() -> Window:
 
 
 def loader_disk_of_more_than_its_limit() -> Window:
-    """It reads only once the data that does not fit: the reclaim is cheap, and nothing is read again."""
+    """The trainer reads more data than fits its memory limit, but each part only once: reclaim takes little
+    time, and hardly anything is read again."""
     use = TenantUse(
         TRAIN,
         reclaims=40,
@@ -183,7 +185,7 @@ def loader_disk_limited() -> Window:
             evidence=Evidence(
                 block_io=(
                     io(TRAIN, 101, "worker", 40, queued_ms=860),
-                    # The disk serves this neighbour in passing; nobody waits for it.
+                    # This neighbour uses the disk a little; what delays the worker is an I/O limit.
                     io(BATCH, 900, "logger", 60),
                 )
             )
@@ -192,7 +194,7 @@ def loader_disk_limited() -> Window:
 
 
 def loader_disk_behind_own_thread() -> Window:
-    """The calling thread waits for a thread that pins memory, that one for a worker, and the worker for the
+    """The calling thread waits for a thread that pins memory, which waits for a worker, which waits for the
     disk."""
     return plus(
         plus(
@@ -225,7 +227,7 @@ def loader_lock() -> Window:
 
 
 def starved_by_hog() -> Window:
-    """The workers get no CPU: the root is the process that takes it, not the workers."""
+    """The workers get no CPU: the root is the process that takes the CPU, not the workers."""
     return plus(worker_gap(600), work(work_charge("runqueue", 780, 900), runqueue=800, running=150))
 
 
@@ -308,7 +310,7 @@ def tcp_retransmits() -> Window:
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=390, network=600)],
         processes=[ProcessUse(TRAIN, 100, "train.py", retransmits_v4=50, link=0)],
-        # The peer's answers end the waits, but it is not to blame for segments that the link loses.
+        # The peer's answers end the waits, but the peer is not to blame for segments that the link loses.
         charges=[charge("network", 500, 400, culprit_tenant=SERVE, culprit_process="server")],
     )
 
@@ -337,13 +339,14 @@ def oom_kill_without_an_event() -> Window:
 
 
 def replace_evidence(one: Window, *, events: tuple[Event, ...], **use: Any) -> Window:
-    """Returns ``one`` with other events, and with ``use`` changed in its tenants' figures."""
+    """Returns ``one`` with ``events`` in place of its own, and with the figures ``use`` for all tenants."""
     tenants = tuple(replace(known, **use) for known in one.evidence.tenants)
     return replace(one, evidence=replace(one.evidence, events=events, tenants=tenants))
 
 
 def waiting(seconds: float, longest_ms: float | None, operation: str = "cuStreamSynchronize") -> Window:
-    """Returns a window with a call open for ``seconds``, and an earlier one that took ``longest_ms``."""
+    """Returns a window with a call of ``operation`` that has been open for ``seconds``, and with an ended
+    cuStreamSynchronize that took ``longest_ms``; without the latter if None."""
     call = OpenCall(TRAIN, 100, 104, "train.py", "driver", operation, round(seconds * 1e9))
     before = [] if longest_ms is None else [row("cuStreamSynchronize", 1, gpu=longest_ms)]
     return window([LAUNCHES, *before], open_calls=[call])

@@ -50,7 +50,8 @@ def test_a_fault_gives_only_one_chain(name: str) -> None:
 
 
 def with_contention(share: float, longest_ms: float) -> Window:
-    """Returns calls of 1 ms each and six longer ones, which are the p99 of 500."""
+    """Returns 500 calls in a second. The six longest take ``longest_ms`` each, which makes this the p99; the
+    CPU contention takes ``share`` of the second."""
     calls = row("cudaGraphLaunch", 500, running=500, runqueue=1000 * share, longest_ms=longest_ms)
     others = row(HOST_GAP, 500, running=500 - 1000 * share)
     charged = charge("runqueue", 1000 * share, 900, operation="cudaGraphLaunch")
@@ -97,7 +98,7 @@ def test_the_tracer_itself_is_named() -> None:
 
 
 def test_the_tracer_costs_each_process_only_its_own_probes() -> None:
-    """Eight ranks that lose 1 % each lose 8 % of a CPU, but none of them has a problem."""
+    """Eight ranks lose 1 % of their time each. Together that is 8 % of a CPU, but no rank has a problem."""
     ranks = []
     for pid in range(100, 108):
         ranks.append(row("cudaLaunchKernel", 10_000, pid=pid, running=80))
@@ -109,8 +110,8 @@ def test_the_tracer_costs_each_process_only_its_own_probes() -> None:
 
 
 def test_an_unproven_disk_is_reported_as_a_guess() -> None:
-    """Another process of the tenant uses vda; the worker may read from a file system without a block
-    device."""
+    """Only another process of the tenant is seen to use vda. The worker itself may wait for a file system
+    without a block device, such as NFS."""
     one = plus(
         plus(worker_gap(600), work(disk=800, running=100, runqueue=10)),
         window(evidence=Evidence(block_io=(io(TRAIN, 150, "logger", 100),))),

@@ -111,13 +111,13 @@ def test_calls_of_the_same_family_set_the_expected_length() -> None:
 
 
 def test_long_steps_are_remembered() -> None:
-    """While a step is open for 12 s, only earlier windows show that steps of this length are normal."""
+    """A call open for 13 s is no fault, because an earlier window had such a call of 12 s."""
     diagnosis = Diagnosis()
     look = diagnosis.add(waiting(0.5, 12_000))
     for second in range(1, 14):
         look = diagnosis.add(replace(waiting(second, None), start=1_000.0 + second))
         assert not faults(look.chains)
-    # A process of the same program that started later has only the baseline.
+    # For a later process only the baseline is known: 12 s. A call counts as hung after ten times that.
     normals = Normals()
     for _ in range(KNOWN_WINDOWS):
         normals.learn(Facts(waiting(0.5, 12_000)))

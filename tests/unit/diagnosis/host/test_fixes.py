@@ -43,11 +43,11 @@ USER = "/user.slice/user-1000.slice/user@1000.service/app.slice"
         # The trainer may run anywhere, so the culprit gets the upper half of the CPUs.
         ("cpu_contention", "taskset -acp 2-3 900"),
         ("cpu_contention", "podman update --cpus 0.95 cdcdcdcdcdcd"),
-        # It used 0.3 CPUs and was throttled for 690 ms of a second.
+        # The trainer used 0.3 CPUs and was throttled for 690 ms of a second, so it needs 0.99 CPUs.
         ("cfs_throttling", "docker update --cpus 0.99 abababababab"),
         ("cpu_pinning", "taskset -acp 0-3 100"),
         ("loader_disk", "ionice -c3 -p $(ls /proc/900/task)"),
-        # It reads 52.4 MB a second from vda.
+        # The culprit reads 52.4 MB a second from vda; the fix allows half of that.
         (
             "loader_disk",
             "podman update --device-read-bps /dev/vda:26214400 cdcdcdcdcdcd",
@@ -75,11 +75,11 @@ def test_a_fix_has_the_command_for_its_fault(name: str, command: str) -> None:
             "systemctl --user -M 1000@ set-property --runtime train.service CPUQuota=50%",
             "systemctl --user -M 1000@ set-property --runtime train.service MemoryMax=64M",
         ),
-        # The system's engine does not know a user's containers.
+        # Podman run by root does not know a user's containers, so there is no command.
         (Tenant("podman:ab", "x", "container", "podman", "ab", cgroup_path=f"{USER}/libpod-ab"), "", ""),
-        # The kubelet would undo the change.
+        # The kubelet would undo the change, so there is no command.
         (Tenant("cri:aa", "serve", "pod", "containerd", "aa", "llm-0", "prod", 8, "/kubepods/aa"), "", ""),
-        # The files of a cgroup are known only where they were read.
+        # The folder of a cgroup is known only if its files were read, which is not the case here.
         (Tenant("cgroup:9", "odd", cgroup_id=9, cgroup_path="/odd"), "", ""),
         (None, "", ""),
     ],
@@ -89,7 +89,7 @@ def test_commands_fit_the_runtime_of_the_tenant(tenant: Tenant | None, cpus: str
     identity = tenant.id if tenant else "gone"
     assert commands.limit_cpus(about, identity, 0.5) == cpus
     assert commands.limit_memory(about, identity, 64 * MIB) == memory
-    # The tenant must not raise the limit of a parent cgroup.
+    # If a parent cgroup sets the limit, changing the tenant's own would not help: there is no command.
     assert commands.limit_cpus(about, identity, 0.5, now_by="/kubepods") == ""
     assert commands.limit_memory(about, identity, 64 * MIB, now_by="/kubepods") == ""
 
@@ -120,7 +120,7 @@ def test_limits_are_written_to_the_files_of_the_cgroup_version(version: int, cpu
     folders = {"cpu": shlex.quote(use.cpu_folder), "memory": shlex.quote(use.memory_folder)}
     assert commands.limit_cpus(about, tenant.id, 0.5) == cpus.format(**folders)
     assert commands.limit_memory(about, tenant.id, 64 * MIB) == memory.format(**folders)
-    # A limit set by another cgroup is changed in that cgroup's folder.
+    # If a cgroup above sets the limit, changing the tenant's own files would not help: no command.
     above = replace(use, quota_cgroup="/", memory_cgroup="/")
     about = Facts(replace(window(tenants=[above]), tenants={tenant.id: tenant}))
     assert commands.limit_cpus(about, tenant.id, 0.5) == ""
@@ -132,7 +132,8 @@ def fixes_of(one: Window) -> list[Fix]:
 
 
 def test_each_large_culprit_gets_a_fix() -> None:
-    """Host processes of one name are not one tenant, so the container that took most comes first."""
+    """Seven host processes named python take more than the container in sum, but each of them less. They are
+    not one tenant, so the container comes first."""
     host = Tenant("process:0/python", "python", "process")
     low = cpu_contention()
     noise = [
@@ -188,7 +189,7 @@ def test_a_memory_limit_is_raised_at_most_to_the_memory_of_the_host() -> None:
 def test_the_number_of_own_threads_follows_the_quota(quota: float | None, threads: int) -> None:
     fix, *_ = fixes_of(plus(own_threads(), used_by(TRAIN, cpu_quota=quota)))
     assert f"OMP_NUM_THREADS={threads} " in fix.text
-    # The variable takes effect at the next start; there is no command to run.
+    # The variable takes effect at the next start of the program, so there is no command to run now.
     assert fix.command == ""
 
 
@@ -224,7 +225,7 @@ def test_fixes_for_pinning_tell_a_cpuset_from_an_affinity(cpuset: str, expected:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_fixes_that_only_inspect_are_marked(name: str) -> None:
-    """A user who copies an unmarked fix expects it to change something."""
+    """A user who copies the command of a fix without ``look`` expects it to change something."""
     looks = ("top ", "dmesg", "cat ", "nsenter")
     for fix in faults(explain(FAULTS[name][0]()))[0].fixes:
         assert fix.look is fix.command.startswith(looks), fix

@@ -35,7 +35,7 @@ def steps(**gap_ms: float) -> Window:
 
 
 def idle_server() -> Window:
-    """A server waits for requests; a client in the same pod wakes it and has little to do itself."""
+    """A server waits for requests. They come from a client in its pod, which does little work itself."""
 
     def served(operation: str, **split_ms: float) -> Spent:
         return row(operation, 50, tenant=SERVE, pid=200, program="serve.py", spent_ms=split_ms)
@@ -61,7 +61,7 @@ def idle_server() -> Window:
 
 
 def workers_wait_for_the_trainer() -> Window:
-    """The queues are full: workers wait for the caller, and the caller hardly ever for them."""
+    """The queues are full: workers wait for the caller, and the caller hardly ever waits for a worker."""
     return plus(
         worker_gap(60), work(work_charge("process", 850, 100, TRAIN, "train.py"), process=850, running=100)
     )
@@ -116,7 +116,7 @@ def quota_not_reached() -> Window:
 
 
 def full_cache() -> Window:
-    """The page cache fills the limit, which alone costs nothing."""
+    """The page cache fills the memory limit; without refaults or long reclaims that costs nothing."""
     return plus(
         steps(),
         window(
@@ -133,7 +133,7 @@ def few_retransmits() -> Window:
 
 
 def wide_cpu_set() -> Window:
-    """The process is pinned, but its CPUs have room."""
+    """The process is pinned to two CPUs, but hardly waits for them."""
     return plus(
         steps(runqueue=10),
         window(

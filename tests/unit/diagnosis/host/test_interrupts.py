@@ -1,4 +1,4 @@
-"""Tests what interrupts took from a process, and from whom it is not taken."""
+"""Tests how much time a process loses to interrupts, and when interrupts take nothing from it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CALLER = ProcessUse(TRAIN, 100, "train.py", link=0, threads=4, allowed="1", allo
 
 
 def cpu(number: int, ms: float, idle_ms: float = 0, kinds: tuple[tuple[str, int], ...] = ()) -> CpuInterrupts:
-    """Returns what interrupts had of a second of one CPU."""
+    """Returns a second of CPU ``number``: interrupts ran for ``ms``, and the CPU was idle for ``idle_ms``."""
     return CpuInterrupts(number, 1_000 * MS, round(idle_ms * MS), round(ms * MS), kinds)
 
 
@@ -79,13 +79,14 @@ def test_a_process_that_has_its_cpu_alone_loses_all_that_interrupts_take() -> No
 
 
 def test_time_in_which_a_cpu_was_interrupted_while_idle_is_not_lost() -> None:
-    """Half of the time the CPU has nothing to do: 200 of 400 ms of interrupts come then."""
+    """Apart from interrupts the CPU is idle for half of the time (300 of 600 ms), so half of the 400 ms of
+    interrupts are taken from nobody."""
     made = seen(cpu(1, 400, 300), rows=(LAUNCHES, gap(running=490, sleep=500)))
     assert lost(made) == {"interrupts": pytest.approx(200)}
 
 
 def test_packets_that_a_neighbour_sends_to_itself_are_handled_in_its_own_time() -> None:
-    """The neighbour has half of the CPU, of which its packets take 300 ms."""
+    """The neighbour has the CPU for 500 ms, of which interrupts for its own packets take 300 ms."""
     made = seen(cpu(1, 300), rows=(LAUNCHES, gap(running=490, runqueue=500)))
     assert "interrupts" not in lost(made)
 
@@ -169,7 +170,7 @@ def test_windows_add_up() -> None:
 
 
 def test_seconds_without_interrupts_count_for_nothing() -> None:
-    """Of three seconds, interrupts were counted in one."""
+    """The window lasts three seconds, but interrupts were counted in only one of them."""
     rows = (LAUNCHES, gap(running=2_980))
     made = replace(seen(cpu(1, 400), rows=rows), seconds=3.0)
     assert lost(made) == {"interrupts": pytest.approx(400, rel=0.02)}

@@ -39,7 +39,8 @@ def stopped(ms: float) -> TenantUse:
 
 
 def test_a_quota_loses_at_most_the_time_for_which_it_stopped_the_tenant() -> None:
-    """Three rows wait, each for the tenant's whole throttled time, while a neighbour has the CPU."""
+    """Three operations wait for a CPU for 200 ms each, while a neighbour runs. The tenant was throttled for
+    200 ms in all, so the quota explains 200 of the 600 ms."""
     operations = (HOST_GAP, "cudaLaunchKernel", "cudaMemcpyAsync HtoD")
     one = window(
         [row(operation, 1000, running=100, runqueue=200) for operation in operations],
@@ -62,7 +63,8 @@ def test_unattributed_run_queue_time_goes_to_the_quota_first() -> None:
 
 
 def test_threads_sharing_a_stopped_cpu_all_wait_for_the_quota() -> None:
-    """Eight threads wait on two CPUs that were throttled for 700 ms each, while a neighbour ran there."""
+    """Eight threads wait on two CPUs, on each of which the quota stopped the tenant for 700 ms. A neighbour
+    that ran there meanwhile took nothing."""
     one = window(
         [LAUNCHES, row(HOST_GAP, 400, running=2_390, runqueue=5_600)],
         charges=[charge("runqueue", 5_600, 900)],
@@ -117,7 +119,7 @@ def loses_segments(one: Window, pid: int) -> Window:
 
 
 def test_retransmits_explain_no_wait_that_a_worker_ended() -> None:
-    """The loader's pipe is polled, which the Linux kernel reports as a wait for the network."""
+    """The trainer polls the pipe of its worker. That wait counts as network, but the worker ends it."""
     one = plus(
         plus(worker_gap(600, part="network"), work(disk=800, running=100)),
         window(evidence=Evidence(block_io=(io(TRAIN, 101, "worker", 800),))),
@@ -199,7 +201,7 @@ def test_other_work_of_a_worker_lowers_the_confidence_in_its_reason(
 
 
 def computing(ms: float, *, waits_ms: float = 100, launch_ms: float = 5) -> list[Spent]:
-    """Returns a program that prepares its data itself, then waits for the device."""
+    """Returns a program that prepares its data itself for ``ms`` of a second, then waits for the device."""
     return [
         row("cudaLaunchKernel", 600, running=launch_ms),
         row("cudaStreamSynchronize", 12, gpu=waits_ms),
@@ -259,7 +261,7 @@ def test_host_bound_is_reported_beside_a_smaller_fault(late_ms: int, told: set[s
         window([row("cudaMalloc", 1, runqueue=late_ms, pid=107, program="eval.py")]),
     )
     chains = explain(late)
-    assert [chain.cause for chain in chains] == ["cpu_contention", *told], "a fault always comes first"
+    assert [chain.cause for chain in chains] == ["cpu_contention", *told], "the fault must come first"
     assert not told or "60% of each step" in chains[-1].summary
 
 
@@ -275,13 +277,13 @@ ALWAYS_AT_WORK = [
     row("cudaStreamSynchronize", 20, gpu=600),
     row(HOST_GAP, 40, running=360, network=20, process=10),
 ]
-"""A trainer that fetches its data from another host in time."""
+"""A trainer that fetches its data from another host early enough to hardly wait for it."""
 SERVER = [LAUNCHES, row("cudaStreamSynchronize", 20, gpu=200), row(HOST_GAP, 40, running=260, network=500)]
 """A server that waits for requests for half of the time."""
 
 
 def waiting(part: str, ms: float, by: int = 0) -> Window:
-    """Returns gaps with a wait of ``ms``, ended by process ``by`` if it is given."""
+    """Returns host gaps that wait ``ms`` in ``part``. Process ``by`` ends the waits; 0 if unknown."""
     gap = row(HOST_GAP, 40, {part: ms}, running=900 - ms)
     charges = [charge(part, ms, by, culprit_tenant=TRAIN, culprit_process="worker")] if by else []
     workers = [ProcessUse(TRAIN, by, "worker", link=1, parent_pid=100)] if by else []
@@ -299,7 +301,7 @@ def test_a_wait_above_its_baseline_without_a_culprit_is_reported_as_unexplained(
 
 
 def test_a_worker_that_waits_for_an_unknown_peer_leaves_the_wait_unexplained() -> None:
-    """The workers read their data from another host."""
+    """The workers read their data from another host, of which nothing is known."""
     one = plus(waiting("process", 700, by=101), work(network=900, running=50))
     assert losses(one, learned(*ALWAYS_AT_WORK)) == {"unexplained_wait": 690}
 

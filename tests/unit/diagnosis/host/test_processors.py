@@ -15,13 +15,13 @@ from tests.unit.diagnosis.host.faults import cpu_pinning
     ("busy", "idle"),
     [
         ((5, 8, 100, 12), {0, 1, 3}),
-        ((5, 60, 70, 46), {0}),  # the others are not clearly less busy
+        ((5, 60, 70, 46), {0}),  # CPUs 1 and 3 are not clearly less busy than CPU 2
         ((80, 90, 100, 70), set()),
-        ((0, 0, 40, 0), set()),  # waits there are short bursts
+        ((0, 0, 40, 0), set()),  # CPU 2 is not busy enough: waits for it are short bursts
     ],
 )
 def test_cpus_have_room_if_they_are_clearly_less_busy(busy: tuple[float, ...], idle: set[int]) -> None:
-    """The process may run only on CPU 2."""
+    """The process may run only on CPU 2. ``idle`` are the CPUs that have room for it."""
     pinned = cpu_pinning()
     assert pinned.system is not None
     facts = Facts(replace(pinned, system=replace(pinned.system, cpu_each_percent=busy)))

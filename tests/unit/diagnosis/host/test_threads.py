@@ -43,7 +43,7 @@ MS = 1_000_000
 PARTS = {HAND_OVER: "lock", TIMEOUT: "lock", ENDED: "network", FSYNC: "disk"} | dict.fromkeys(
     HELD_BACK, "other"
 )
-"""Parts of the split by the kinds of waits that have another name."""
+"""Part of the split in which a wait counts, for the kinds of waits that are not named after their part."""
 CALLER = ThreadId(TRAIN, 100, "train.py", 100)
 PIN = ThreadId(TRAIN, 100, "train.py", 107)
 FEEDER = ThreadId(TRAIN, 101, "pt_data_worker", 111)
@@ -75,7 +75,7 @@ def seen(
     exits: int = 0,
     **gap_ms: float,
 ) -> Window:
-    """Returns one second of a caller whose host gap has these parts."""
+    """Returns a second of a caller whose host gaps have the parts ``gap_ms``, with evidence of threads."""
     evidence = ThreadEvidence(waited, works, asks, servers, commands, python, local, stops=stops)
     made = window(
         [row("cudaLaunchKernel", 1000, running=10), row(HOST_GAP, 40, gap_ms)],
@@ -304,7 +304,7 @@ def test_other_waits_of_a_worker_are_not_stops() -> None:
 
 
 def silent(stop: Stop, *processes: ProcessUse) -> Window:
-    """Returns a second in which nothing is counted."""
+    """Returns a second without any call, with the evidence that a program was stopped."""
     made = window([], processes=processes)
     evidence = ThreadEvidence(stops=(stop,))
     return replace(made, evidence=replace(made.evidence, threads=evidence))
@@ -413,8 +413,8 @@ SAME = b"python\0train.py\0--rank\0\0"
 
 
 def ranks(*commands: Command, part: str = "running", parent: int = 1, calls: bool = True) -> Window:
-    """Returns a second of a rank that waits for another one, of another tenant, which spends its time in
-    ``part``."""
+    """Returns a second in which the rank CALLER waits for the rank OTHER of another tenant, which spends its
+    time in ``part``."""
     made = seen(
         wait(CALLER, HAND_OVER, LOOP, 600),
         wait(LOOP, "network", OTHER_LOOP, 640),
@@ -484,7 +484,7 @@ def test_a_wait_that_ran_into_its_time_limit_was_for_who_ended_the_next() -> Non
     found = lost(seen(*limited, works=works, local=(100,), lock=700))
     assert culprits(found["loader_cpu"]) == {101}
     assert found["loader_cpu"].ns == pytest.approx(700 * MS, rel=0.02)
-    assert not lost(seen(*limited, works=works, lock=700)), "data of other hosts may have ended the waits"
+    assert not lost(seen(*limited, works=works, lock=700)), "data from another host may have ended the waits"
 
 
 def test_a_thread_that_waits_for_the_lock_itself_does_not_hold_it() -> None:

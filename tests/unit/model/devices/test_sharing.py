@@ -83,7 +83,7 @@ def test_each_tenant_has_its_figures_and_no_share_of_the_device() -> None:
     assert (sharing.shared, sharing.busy_percent) == (True, 97.0)
     train, serve = sharer(sharing, TRAIN), sharer(sharing, SERVE)
     assert (train.calls, train.launches, train.copied_bytes) == (1035, 1000, 5096)
-    # Without time that the host adds, and without the nested driver call.
+    # GPU and running time of the calls that wait; not their disk and run-queue time, nor the nested call.
     assert train.waited_ns == 460_000_000
     assert (serve.calls, serve.launches, serve.waited_ns) == (7, 7, 0)
     assert (train.memory_bytes, train.memory_traced, train.active_ns) == (GIB, False, None)
@@ -97,7 +97,8 @@ def test_only_the_part_of_a_call_within_the_window_counts() -> None:
 
 
 def test_a_caller_is_listed_even_if_the_driver_does_not_list_it() -> None:
-    """Before Volta the driver lists only the MPS server, or the process may have ended."""
+    """The driver lists no caller that has ended. On GPUs before Volta it lists only the MPS server, not the
+    clients."""
     device = gpu(SERVER, client(200, SERVE))
     made = on(device, gpu(index=1), rows=[at("0", row("cudaLaunchKernel", 5, running=1))])
     assert sharer(sharing_of(made, device), TRAIN).launches == 5
@@ -119,7 +120,7 @@ def test_a_tenant_inside_a_long_call_is_at_work() -> None:
 
 @pytest.mark.parametrize(("listed", "way"), [((), "unused"), ((client(100, TRAIN, "C"),), "exclusive")])
 def test_ended_processes_are_no_tenant(listed: tuple[DeviceProcess, ...], way: Way) -> None:
-    """Their tenant is unknown."""
+    """The tenant of ended processes is unknown. Their calls are listed, but count as no further tenant."""
     ended = row("cudaLaunchKernel", 5, running=1, tenant=ENDED, pid=400)
     sharing = sharing_of(on(gpu(*listed), rows=[ended]), gpu(*listed))
     assert (sharing.way, sharing.shared, len(sharing.sharers)) == (way, False, len(listed) + 1)
@@ -216,10 +217,10 @@ def test_calls_on_an_unknown_gpu_are_listed_for_every_gpu() -> None:
         ("unknown", [TRAIN]),
         ("unknown", []),
     ]
-    # A tenant with calls on a known GPU is not listed there again for its other calls.
+    # A GPU with calls of a tenant does not also list that tenant's calls without a device; other GPUs do.
     both = on(gpu(), gpu(index=1), rows=[at("0", serve), serve])
     assert [[user.tenant for user in found.unplaced] for found in sharings(both)] == [[], [SERVE]]
-    # Without GPUs nothing is listed. Calls with the label of an unknown GPU are listed.
+    # Without GPUs nothing is listed. With a GPU, calls with the label of another, unknown GPU are listed.
     assert unplaced(on(rows=[serve])) == ()
     assert [user.tenant for user in unplaced(on(gpu(), rows=[at("7", serve)]))] == [SERVE]
 

@@ -34,7 +34,7 @@ def test_an_allocation_shows_the_use_of_its_device(use: Use, made: Window) -> No
 @pytest.mark.parametrize(("uid", "use"), [("uid-9", "absent"), ("uid-2", "unknown"), ("", "unknown")])
 def test_an_allocation_without_a_seen_tenant_is_absent_or_unknown(uid: str, use: Use) -> None:
     made = on(gpu(), allocations=(pod("sleeper-0", uid=uid),))
-    # A container of uid-2 is at work; it may be this one.
+    # A container of pod uid-2 is at work; the allocation may be its own, unless it has another UID.
     made = replace(made, tenants={**made.tenants, POD.id: POD})
     (holding,) = sharings(made)[0].holdings
     assert holding.use == use
@@ -55,7 +55,7 @@ def test_an_allocated_instance_is_shown_with_itself_and_its_gpu() -> None:
         ((), None),
         ((pod("other", SERVE),), False),
         ((pod("web-0", POD.id, uid="uid-2"),), True),
-        # It was allocated to the previous pod of this name.
+        # The GPU was allocated to the previous pod of this name.
         ((pod("web-0", uid="uid-1"),), False),
         ((pod("web-0", uid="uid-2"),), None),
         ((pod("web-0"),), None),
@@ -86,7 +86,7 @@ def test_without_knowledge_of_the_tenant_nothing_is_said_about_its_allocation() 
     assert given(replace(made.coverage, scheduled=(TRAIN,))) == [None, True]
     assert given(replace(made.coverage, schedulable=("GPU-9",))) == [None, True]
     assert given(Coverage()) == [None, True]
-    # The scheduler of one host says nothing about the next host.
+    # Allocations of one host say nothing about the tenants of another host (None).
     plain = replace(on(gpu(client(200, SERVE), index=1)), host="other", coverage=Coverage())
     assert [one.given for found in sharings(fleet([made, plain])) for one in found.sharers] == [
         False,
@@ -102,7 +102,8 @@ def test_an_unknown_tenant_may_have_an_allocation() -> None:
 
 
 def test_devices_of_several_hosts_keep_their_tenants() -> None:
-    """This includes unlisted tenants, and activity without a label on the only GPU of a host."""
+    """When windows of several hosts are merged, each device keeps its tenants. This includes tenants that the
+    driver does not list, and activity without a device label on a host with only one GPU."""
     listed = client(100, TRAIN, "C")
     rows = [
         at("0", row("cudaLaunchKernel", 900, running=3)),

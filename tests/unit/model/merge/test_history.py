@@ -149,7 +149,7 @@ def test_evidence_is_small_and_counts_towards_the_bound() -> None:
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert after - before < 50 * 20_000, "600 charges alone take more than 100 KB as objects"
+    assert after - before < 50 * 20_000, "evidence must be packed: 600 charges take over 100 KB as objects"
     assert 50 * 2_000 < history.bytes < 50 * 20_000
     assert history.at(-1).evidence == busy(49).evidence
     assert history.at(0).chains == CHAINS
@@ -180,7 +180,7 @@ def test_the_peak_of_a_time_survives_merging() -> None:
     assert history.times()[0] == (1_000.0, 10.0)
     assert history.parts[0].peak == Peak(81.0, 1, 1)
     assert history.parts[1].peak == Peak()
-    assert history.at(0).chains == (), "the merged window has the chains of its end"
+    assert history.at(0).chains == (), "a merged window has only the chains that were there at its end"
 
 
 def test_information_and_ended_chains_are_no_peak() -> None:

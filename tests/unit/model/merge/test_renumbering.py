@@ -80,7 +80,7 @@ WAYS: dict[str, Callable[[Sequence[Window]], Window]] = {
     [
         # A device is lost, and another one takes its index.
         ([([card(0, "GPU-A")], {"0": 900}), ([card(0, "GPU-B")], {"0": 5})], {"GPU-A": 900, "0": 5}),
-        # Devices are renumbered, and one has gone.
+        # GPU-A has gone, and GPU-B gets its index.
         (
             [
                 ([card(0, "GPU-A"), card(1, "GPU-B")], {"0": 900, "1": 7, "": 3}),
@@ -88,7 +88,7 @@ WAYS: dict[str, Callable[[Sequence[Window]], Window]] = {
             ],
             {"GPU-A": 900, "0": 12, "": 3},
         ),
-        # The lost device is still listed.
+        # GPU-A is lost but still listed, and GPU-B gets its index.
         (
             [
                 ([card(0, "GPU-A"), card(1, "GPU-B")], {"0": 900, "1": 7}),
@@ -96,7 +96,7 @@ WAYS: dict[str, Callable[[Sequence[Window]], Window]] = {
             ],
             {"GPU-A": 900, "0": 12},
         ),
-        # The lost device returns.
+        # GPU-A is lost, and later has its index again.
         (
             [
                 ([card(0, "GPU-A")], {"0": 900}),
@@ -105,7 +105,7 @@ WAYS: dict[str, Callable[[Sequence[Window]], Window]] = {
             ],
             {"0": 910, "1": 6},
         ),
-        # MIG devices are recreated.
+        # MIG devices are recreated: MIG-b gets the index of MIG-a.
         (
             [
                 ([card(0, "GPU-A", "MIG-a", "MIG-b")], {"0:0": 900, "0:1": 7}),
@@ -113,7 +113,7 @@ WAYS: dict[str, Callable[[Sequence[Window]], Window]] = {
             ],
             {"MIG-a": 900, "0:0": 12, "0:1": 2},
         ),
-        # No other device is seen: the driver lists none for a while.
+        # The driver lists no device for a while, but no window shows another device: all calls are GPU-A's.
         (
             [([card(0, "GPU-A")], {"0": 900}), ([], {"0": 4}), ([card(0, "")], {"0": 5})],
             {"0": 909},
@@ -142,7 +142,7 @@ def test_calls_leave_a_sliding_window_under_their_new_label() -> None:
 @pytest.mark.parametrize(
     ("looks", "expected"),
     [
-        # It returns with another index, and no other device moves.
+        # GPU-A is lost and returns with another index; GPU-B keeps its index.
         (
             [
                 ([card(0, "GPU-A")], {"0": 900}),
@@ -151,7 +151,7 @@ def test_calls_leave_a_sliding_window_under_their_new_label() -> None:
             ],
             {"0": 15, "1": 901},
         ),
-        # The second device has two indices before it is lost, and the latter passes to another device.
+        # GPU-B has index 1, then 0, and is lost; then GPU-A has index 0 again.
         (
             [
                 ([card(0, "GPU-A"), card(1, "GPU-B")], {"0": 900, "1": 7}),
@@ -160,12 +160,12 @@ def test_calls_leave_a_sliding_window_under_their_new_label() -> None:
             ],
             {"0": 910, "GPU-B": 12},
         ),
-        # Nothing is there for a while, and then another one has the number.
+        # The driver lists no device for a while, and then GPU-B has the index of GPU-A.
         (
             [([card(0, "GPU-A")], {"0": 900}), ([], {}), ([card(0, "GPU-B")], {"0": 5})],
             {"GPU-A": 900, "0": 5},
         ),
-        # Of two that are gone, the one that had the number last keeps it.
+        # GPU-A and GPU-B have gone, and both had index 0: label 0 stays with GPU-B, which had it last.
         (
             [
                 ([card(0, "GPU-A")], {"0": 900}),
@@ -221,7 +221,8 @@ def test_a_device_that_comes_back_has_all_its_counts(way: str) -> None:
 
 
 def test_a_label_whose_device_is_not_told_stays_with_the_one_before() -> None:
-    """Merged with what follows first, it is taken for the device that has the label then: nothing tells."""
+    """In the second window the driver lists no device. Label 0 counts as GPU-A, which had it before. If this
+    window is first merged with the next one, label 0 counts as GPU-B. No figure tells which is right."""
     looks = [([card(0, "GPU-A")], {"0": 900}), ([], {"0": 4}), ([card(0, "GPU-B")], {"0": 5})]
     windows = [second_with(number, *what) for number, what in enumerate(looks)]
     for way in ("merged", "merged one by one", "sliding", "without end"):

@@ -143,7 +143,7 @@ def test_tenants_of_a_sum_since_the_start_are_bounded() -> None:
 
 @pytest.mark.parametrize("seconds", [None, 3.0])
 def test_calls_of_ended_threads_stay_as_long_as_their_window(seconds: float | None) -> None:
-    """A process that ended in its first call has no row, so its tenant stays for the call."""
+    """A process that ended in its first call has no row, so its tenant must be kept for the open call."""
     ended = OpenCall("cgroup:3", 100, 101, "hang", "driver", "cuCtxSynchronize", 55 * 10**9, ended=True)
     tenant = next(iter(window().tenants.values()))
     parts = [
@@ -184,7 +184,8 @@ def test_splits_return_when_the_window_without_them_has_left() -> None:
 
 
 def ticks_of_short_lives(number: int) -> list[Window]:
-    """Returns windows in which one process stays and another one, new each time, waits for a new culprit."""
+    """Returns windows with two victims: one process that stays, and one that is new in each window and has a
+    new culprit."""
 
     def charge(pid: int, culprit: int, ns: int) -> Charge:
         return Charge(
@@ -231,7 +232,7 @@ def test_evidence_of_a_sum_since_the_start_is_bounded_and_adds_up(monkeypatch: p
 
 
 def test_of_records_that_cannot_be_folded_the_smallest_leave_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each record has its own tenant, so no two can be added."""
+    """Each record has its own tenant, so no two records can be added up into one."""
     monkeypatch.setattr(moving, "MOST_RECORDS", 100)
     endless = Sliding(None)
     for at in range(1_000):

@@ -1,4 +1,4 @@
-"""Tests device labels of processes: the most reliable source decides, and unknown ones stay empty."""
+"""Tests device labels of processes: the most reliable source decides, and unknown labels stay empty."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def test_a_process_with_one_visible_device_made_all_calls_there(host: HostWithPr
 def test_a_process_older_than_the_probes_may_have_chosen_any_device(host: HostWithProcess) -> None:
     host.program = CudaProgram(1, False, {})
     assert host.labels(FOUR, NO_CHOICE, 3) == ["", "2"]
-    host.watched = True  # the monitor saw the process before it loaded the driver
+    host.watched = True  # stalltop saw the process before the process loaded the driver
     assert host.labels(FOUR, NO_CHOICE, 3) == ["0", "2"]
 
 
 def test_uuids_read_by_the_program_override_its_environment(host: HostWithProcess) -> None:
     different = devices(device(0, name="Tesla T4"), device(1))
-    assert host.labels(different, 1, 2) == ["", ""], "which GPU is the faster one is unknown"
+    assert host.labels(different, 1, 2) == ["", ""], "the GPU that CUDA takes for the faster one is unknown"
     host.program = CudaProgram(1, True, {0: uuid(1), 1: uuid(0)})
     assert host.labels(different, 1, 2) == ["1", "0"]
 
@@ -133,7 +133,7 @@ def test_nvml_can_contradict_the_environment(host: HostWithProcess) -> None:
 
 
 def listed_on(*indices: int) -> Devices:
-    """Returns four GPUs of which these list the process."""
+    """Returns four GPUs; the driver lists the process on those with ``indices``."""
     return devices(*(device(index, *((PID,) if index in indices else ())) for index in range(4)))
 
 
@@ -143,13 +143,13 @@ def test_nvml_can_contradict_a_single_ordinal(host: HostWithProcess) -> None:
 
 def test_a_process_that_starts_on_another_gpu_keeps_its_labels(host: HostWithProcess) -> None:
     assert host.labels(listed_on(0), 1) == ["0"]
-    assert host.labels(listed_on(0), 1, 3) == ["0", "2"], "the list may be older than the call"
+    assert host.labels(listed_on(0), 1, 3) == ["0", "2"], "the driver's list may be older than the call"
     assert host.labels(listed_on(0, 2), 1, 3) == ["0", "2"]
     assert host.labels(listed_on(0, 2), 1, 3) == ["0", "2"]
     assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", "3"]
     assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", "3"]
     old = devices(*(replace(each, ages=(("processes", 9.0),)) for each in listed_on(0, 2).devices))
-    assert host.labels(old, 1, 3, 4) == ["0", "2", "3"], "an old list proves nothing"
+    assert host.labels(old, 1, 3, 4) == ["0", "2", "3"], "a list read 9 s ago proves nothing"
     assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", ""], "a new list would contain the process"
 
 
@@ -217,11 +217,11 @@ def test_device_files_without_known_minors_prove_nothing(host: HostWithProcess) 
     assert host.labels(FOUR, 1) == [""]
     host.places.forget(PID)
     told = devices(*(replace(each, minor=3 - each.index) for each in FOUR.devices))
-    assert host.labels(told, 1) == ["1"], "NVML gives the minors"
+    assert host.labels(told, 1) == ["1"], "NVML gives the minor numbers"
     host.places.forget(PID)
     fewer = devices(*told.devices[2:])
     host.start({}, files=(0, 1, 2, 3))
-    assert host.labels(fewer, 1) == [""], "device files of unknown GPUs count, too"
+    assert host.labels(fewer, 1) == [""], "files of GPUs that NVML does not list count, too"
 
 
 def test_an_mps_client_counts_the_devices_of_its_server(host: HostWithProcess) -> None:
@@ -241,7 +241,7 @@ def test_labels_survive_a_failed_reading_and_the_end_of_the_process(host: HostWi
     (host.root / f"proc/{PID}/environ").unlink()
     assert host.labels(Devices(unavailable="NVML does not answer"), 1) == ["2"]
     host.places.forget(PID)
-    assert host.labels(FOUR, 1) == [""], "after forget, the PID is another process"
+    assert host.labels(FOUR, 1) == [""], "after ``forget`` the PID stands for another process"
 
 
 def test_an_ended_process_ran_on_the_only_gpu(host: HostWithProcess) -> None:

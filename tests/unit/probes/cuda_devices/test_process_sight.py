@@ -1,4 +1,4 @@
-"""Tests reading processes whose file systems may hang: nobody waits long, and others are still read."""
+"""Tests reading processes whose file systems may hang: no window waits long; other processes are read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def released() -> Iterator[threading.Event]:
 
 @pytest.fixture
 def sights(released: threading.Event, monkeypatch: pytest.MonkeyPatch) -> Sights:
-    """Returns Sights for which processes from 100 on hang."""
+    """Returns Sights; reading a process with a PID of 100 or more hangs until ``released`` is set."""
 
     def look(pid: int, root: Path, environments: Environments) -> Sight:
         if pid >= 100:
@@ -52,7 +52,7 @@ def test_each_program_is_read_once(sights: Sights, monkeypatch: pytest.MonkeyPat
     assert sights.of((0, 5)) is None, "the process has ended"
     monkeypatch.setattr(process_sight, "sight_of", lambda pid, root, environments: Sight(()))
     assert sights.of((1, 5)) is found
-    assert sights.of((1, 6)) == Sight(()), "another program of the process"
+    assert sights.of((1, 6)) == Sight(()), "another program of the process is read anew"
     sights.forget(1)
     assert sights.of((1, 5)) == Sight(())
     sights.close()
@@ -80,7 +80,7 @@ def test_hanging_reads_are_given_up(sights: Sights, released: threading.Event) -
             impatient(sights).of((100 + number, 1))
         sights.begin()
         with pytest.raises(ProcessNotVisibleError):
-            sights.of((1 + number, 1))  # it may still finish
+            sights.of((1 + number, 1))  # nothing else is read: the slow read may still finish
         now += HANG_SECONDS
         sights.begin()
         with pytest.raises(ProcessNotVisibleError):

@@ -96,7 +96,8 @@ def test_a_container_sees_its_mig_device(
 
 
 def test_nvidia_visible_devices_does_not_decide_about_whole_gpus() -> None:
-    """Images set it for all containers, so only the device files prove anything."""
+    """Container images set the variable for all their containers, so only the device files show which GPUs a
+    container has."""
     assert visible_devices({"NVIDIA_VISIBLE_DEVICES": "3"}, FOUR, contained=True) == ALL
 
 

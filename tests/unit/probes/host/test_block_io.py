@@ -1,4 +1,4 @@
-"""Tests block I/O with owners and device names, and the time that an I/O limit held it."""
+"""Tests that block I/O gets owners, device names, and the time for which an I/O limit held it back."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants
 
 DISK = 4095 << 20 | 5
-"""No host has this device, so its number serves as its name."""
+"""Device 4095:5, which no host has, so that stalltop shows the number instead of a name."""
 S = 1_000_000_000
 OWN_CGROUP = 77
 A = 6_000_000
 B = 5_000_000
-"""PIDs above any that the Linux kernel assigns."""
+"""``A`` and ``B`` are above any PID that the Linux kernel assigns."""
 
 
 class OneTenantPressures(Pressures):
-    """Has the cgroups of one tenant, ``a``."""
+    """Stands for the cgroup reader: knows one cgroup, ``OWN_CGROUP``, which belongs to tenant ``a``."""
 
     block_is_unified = False
 
@@ -37,7 +37,7 @@ class OneTenantPressures(Pressures):
 
 
 class TwoTenantOwners(Owners):
-    """Names each process by its PID; those from ``A`` on belong to tenant ``a``, others to ``b``."""
+    """Finds owners by PID: PIDs from ``A`` on belong to tenant ``a``, smaller ones to ``b``."""
 
     def __init__(self) -> None:
         super().__init__(Tenants(Path("/nowhere")), ProcessNames())

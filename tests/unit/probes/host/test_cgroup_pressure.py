@@ -41,7 +41,7 @@ class CgroupFiles:
         file.write_text(text)
 
     def files(self, names: str, path: str, **files: str) -> None:
-        """Writes files of a cgroup; ``__`` in a name stands for a dot."""
+        """Writes files of cgroup ``path`` in hierarchy ``names``; ``__`` in a file name stands for a dot."""
         for name, text in files.items():
             self.write(f"sys/fs/cgroup/{names or 'unified'}{path}/{name.replace('__', '.')}", text)
 
@@ -223,7 +223,7 @@ def test_files_that_appear_later_are_read(v2: CgroupFiles) -> None:
     v2.join(10, "/pod/a")
     pressures = Pressures(v2.root)
     assert look(pressures).cpu_quota is None
-    v2.unified("/pod/a", cpu__max="50000 100000\n")  # a controller is enabled
+    v2.unified("/pod/a", cpu__max="50000 100000\n")  # now the cgroup has a CPU controller
     looks = [look(pressures).cpu_quota for _ in range(12)]
     assert looks[-1] == 0.5
 
@@ -248,7 +248,7 @@ def test_a_block_cgroup_belongs_to_its_tenant(v1: CgroupFiles) -> None:
     blkio = v1.root / "sys/fs/cgroup/blkio/docker"
     assert pressures.tenant_of_block_cgroup((blkio / "a").stat().st_ino) == "a"
     assert pressures.tenant_of_block_cgroup((blkio / "b").stat().st_ino) == "b"
-    assert pressures.tenant_of_block_cgroup(blkio.stat().st_ino) is None, "both tenants are in it"
+    assert pressures.tenant_of_block_cgroup(blkio.stat().st_ino) is None, "this cgroup contains both tenants"
     assert pressures.tenant_of_block_cgroup(1) is None
 
 
@@ -283,8 +283,8 @@ def test_refaults_and_limit_hits_are_counted(v2: CgroupFiles) -> None:
     memory("/pod/a", 17, 6, 6)
     second = look(pressures)
     assert (first.refaults, first.limit_hits) == (0, 0)
-    assert second.refaults == 7, "those of others below the same ancestor must not count"
-    assert second.limit_hits == 5, "hits of a limit above this cgroup count, those of a sibling do not"
+    assert second.refaults == 7, "refaults of the parent include other children, so they must not count"
+    assert second.limit_hits == 5, "hits of the parent's limit count, those of a sibling's do not"
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_refaults_and_limit_hits_are_counted(v2: CgroupFiles) -> None:
     [
         ("max 9\noom 4\n", "max 0\noom 0\n", 1),
         ("max 0\noom 3\n", "max 9\noom 1\n", 1),
-        ("max 9\noom 3\n", "max 9\noom 0\n", 0),  # the host had no memory left
+        ("max 9\noom 3\n", "max 9\noom 0\n", 0),  # no limit: the host had no memory left
     ],
 )
 def test_a_kill_by_a_limit_differs_from_one_by_the_host(
@@ -371,7 +371,7 @@ def test_the_cpus_of_a_cgroup_are_read(v2: CgroupFiles) -> None:
     v2.join(11, "/other")
     pressures = Pressures(v2.root)
     assert look(pressures).cpuset == "2"
-    assert look(pressures, own="").cpuset == "2", "the nearest ancestor with the controller"
+    assert look(pressures, own="").cpuset == "2", "the CPUs of the nearest ancestor with a cpuset controller"
     assert look(pressures, own="/other", pids=(11,)).cpuset == ""
 
 

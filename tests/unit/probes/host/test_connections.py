@@ -44,7 +44,7 @@ def test_the_one_that_connects_over_tcp_is_the_client() -> None:
             found.begin()
             assert found.clients([(client, os.getpid())]) == [(client, os.getpid())]
             assert found.clients([(os.getpid(), client)]) == [(client, os.getpid())]
-            assert found.servers(client) == ()  # on this host, by its loopback address
+            assert found.servers(client) == ()  # the server is on this host (loopback), so it is not listed
 
 
 def test_the_one_that_connects_to_a_path_is_the_client(tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_what_a_connection_of_another_process_moved_is_read() -> None:
             assert (before.received_bytes, after.received_bytes) == (0, 5000)
             assert after.sent_bytes <= 1, "the SYN counts as one byte"
             assert after.rtt_ns > 0
-            assert tcp_info(client, fd, ("127.0.0.1", port + 1)) is None, "another connection has its place"
-            assert tcp_info(client, 0, ("127.0.0.1", port)) is None, "no socket"
+            assert tcp_info(client, fd, ("127.0.0.1", port + 1)) is None, "the port differs"
+            assert tcp_info(client, 0, ("127.0.0.1", port)) is None, "descriptor 0 is no socket"
     assert tcp_info(client, fd, ("127.0.0.1", port)) is None, "the process has ended"
 
 
@@ -143,7 +143,7 @@ def test_connections_that_were_closed_are_looked_for_again(monkeypatch: pytest.M
     sockets.served = set()
     sockets.asked = {(("192.0.2.1", port), ("192.0.2.7", 443)): port for port in (3, 4)}
     assert found.servers(os.getpid()) == (Server("192.0.2.7:443"),)
-    assert found._of(os.getpid()) is sockets, "just read"
+    assert found._of(os.getpid()) is sockets, "sockets were read just now, so they are not read again"
     found.begin()
     assert found.servers(os.getpid()) == (Server("192.0.2.7:443"),)
     assert found._of(os.getpid()) is not sockets

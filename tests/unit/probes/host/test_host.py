@@ -45,7 +45,8 @@ def test_cpus_may_appear_between_samples() -> None:
 def test_figures_of_this_host_are_plausible() -> None:
     reader = HostReader()
     begin = time.process_time()
-    while time.process_time() - begin < 0.3:  # CPU time, which may take longer than that by the clock
+    # Uses 0.3 s of CPU time, which may take longer by the clock.
+    while time.process_time() - begin < 0.3:
         pass
     seen = reader.read()
     assert seen.cpus == len(seen.cpu_each_percent)

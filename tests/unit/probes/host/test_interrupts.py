@@ -1,4 +1,4 @@
-"""Tests the reader of interrupts on /proc texts of a host with two CPUs whose second one gets the packets."""
+"""Tests reading interrupts from fake files of /proc. The host has two CPUs; CPU 1 gets the packets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ERR:          0
 
 
 class Proc:
-    """A /proc whose second CPU the test moves on."""
+    """Writes files of /proc; the test increases the counters of CPU 1."""
 
     def __init__(self, root: Path) -> None:
         self._root = root / "proc"
@@ -47,7 +47,7 @@ class Proc:
         self.moves()
 
     def moves(self, **more: int) -> None:
-        """Adds to figures; times in ticks of 10 ms."""
+        """Adds ``more`` to the counters of CPU 1; times are in ticks of 10 ms."""
         for name, count in more.items():
             self._now[name] += count
         for file, text in (("stat", STAT), ("softirqs", SOFTIRQS), ("interrupts", INTERRUPTS)):
@@ -75,7 +75,7 @@ def test_times_are_of_the_window_and_kinds_of_the_second_on(proc: Proc, tmp_path
     }
     proc.moves(user=50, softirq=50, timer=90_000, net=7_000, rx=8_000)
     second = {one.cpu: one for one in reader.look()}
-    # Timers are on every CPU all the time; BLOCK and IRQ 36 did not rise.
+    # Timers are left out, as every CPU has them all the time; BLOCK and IRQ 36 did not rise.
     assert second[1].kinds == (("IRQ 41 (virtio3-rx)", 8_000), ("NET_RX", 7_000))
     assert second[0].kinds == ()
 

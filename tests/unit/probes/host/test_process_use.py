@@ -60,7 +60,7 @@ def test_page_faults_are_counted() -> None:
     uses = ProcessUses()
     own = os.getpid()
     uses.look({own})
-    # New pages, as the heap may hold pages that were touched before.
+    # A new mapping, because pages of the heap may have been touched before, and then do not fault.
     with mmap.mmap(-1, 200 * PAGE) as memory:
         with contextlib.suppress(OSError):  # a Linux kernel without huge pages
             memory.madvise(mmap.MADV_NOHUGEPAGE)
@@ -95,7 +95,7 @@ def test_a_reused_pid_starts_anew(tmp_path: Path) -> None:
     use = uses.look({7})[7]
     assert use.cpu_ns == 50 * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     assert (use.threads, use.rss_bytes, use.major_faults) == (4, 25 * PAGE, 0)
-    file.write_text("")  # what reading an open file of an ended process returns
+    file.write_text("")  # reading the open stat file of an ended process returns nothing
     assert uses.look({7}) == {}
     file.write_text(stat(9000))
     assert uses.look({7})[7].cpu_ns == 0

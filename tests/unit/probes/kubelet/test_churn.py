@@ -1,4 +1,4 @@
-"""Tests that no pod is credited with another's devices while pods come, go and reuse names."""
+"""Tests that no pod is credited with devices of another pod while pods come, go and reuse names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Cluster:
     """Holds the pods of a node at one moment, with the device allocated to each."""
 
     pods: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Name and device by UID."""
+    """Name and device of each pod, by the pod's UID."""
     made: int = 0
 
     def step(self, event: tuple[str, int, int]) -> None:
@@ -33,7 +33,7 @@ class Cluster:
             del self.pods[list(self.pods)[(name + device) % len(self.pods)]]
 
     def listed(self) -> list[tuple[str, Allocation]]:
-        """Returns what the kubelet lists, each with the UID that it does not report."""
+        """Returns the allocations that the kubelet lists, each with the UID of its pod (not listed)."""
         return [
             (uid, Allocation("lab", name, "main", "nvidia.com/gpu", (device,)))
             for uid, (name, device) in self.pods.items()

@@ -37,8 +37,8 @@ HOST = Devices(
         ("nvidia5/gi7", "MIG-a"),
         ("nvidia5/gi7/vgpu0", "MIG-a::0"),
         ("MIG-GPU-bb/8/1", "MIG-c"),
-        # These have no single UUID: two compute instances, a GPU of another host, one without UUID, unknown
-        # ids.
+        # No UUID belongs to these: a GPU instance with two compute instances, a GPU of another host, a GPU
+        # without UUID, and unknown ids.
         ("nvidia5/gi8", "nvidia5/gi8"),
         ("nvidia0", "nvidia0"),
         ("2", "2"),

@@ -22,7 +22,7 @@ TENANT = Tenant("containerd:" + A, A[:12], runtime="containerd", container_id=A,
     ("before", "after", "uid"),
     [
         ({NAME: "uid-1"}, {NAME: "uid-1"}, "uid-1"),
-        ({}, {NAME: "uid-1"}, ""),  # it appeared while the kubelet was asked
+        ({}, {NAME: "uid-1"}, ""),  # the pod appeared while the kubelet was asked
         ({NAME: "uid-1"}, {}, ""),
         ({NAME: "uid-1"}, {NAME: "uid-2"}, ""),
         ({}, {}, ""),
@@ -42,8 +42,8 @@ def test_two_pods_of_one_name_are_not_identified() -> None:
 
 
 def test_an_allocation_is_never_moved_to_another_pod() -> None:
-    # After a forced deletion the kubelet lists the next pod of this name while the runtime still ends the
-    # first.
+    # After a forced deletion the kubelet already lists the next pod of this name, while the runtime is still
+    # ending the first one.
     binder = Binder()
     names = {NAME: "uid-1"}
     assert binder.bound((ONE,), names, names)[0].pod_uid == "uid-1"
@@ -66,7 +66,7 @@ def test_a_users_container_with_the_id_of_a_pods_container_is_not_in_the_pod() -
         (replace(TENANT, pod_uid="uid-2"), False),
         (replace(TENANT, pod="", pod_uid=""), False),  # a container of an unknown pod
         (Tenant("systemd:a.service", "a", kind="unit", cgroup_path="/system.slice/a.service"), True),
-        (Tenant("cgroup:77", "cgroup 77", kind="unit"), False),  # its cgroup has gone, so its kind is unknown
+        (Tenant("cgroup:77", "cgroup 77", kind="unit"), False),  # a cgroup that has gone: its kind is unknown
         (Tenant("process:ended", "ended processes", kind="process"), False),
     ],
 )
@@ -117,7 +117,7 @@ def test_an_allocation_goes_to_the_restarted_container() -> None:
     before = PodContainer("train", A, running=False)
     pod = replace(POD, containers=(before, PodContainer("train", B)))
     assert joined(TENANT, again, pod=pod) == again.id
-    # The kubelet has not yet reported the new container, so either one may be meant.
+    # The kubelet lists only the ended container, so the allocation may be that of either container.
     assert joined(TENANT, again, pod=replace(POD, containers=(before,))) == ""
 
 

@@ -51,7 +51,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """Returns the root of a node's files."""
+    """Returns an empty folder that stands for the root of a node's file system."""
     return tmp_path
 
 
@@ -65,7 +65,7 @@ def kubelet(node: Path, pods: str, sockets: Sequence[str] = EVERY_SOCKET[:1]) ->
 
 @contextlib.contextmanager
 def server(node: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Serves the kubelet's socket with something that is no kubelet."""
+    """Listens at the kubelet's socket and answers with ``serve``, which does not behave like a kubelet."""
     path = node / EVERY_SOCKET[0]
     path.parent.mkdir(parents=True)
     with listening_at(path) as listening:
@@ -83,7 +83,7 @@ def server(node: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]
 
 
 def saying(words: bytes) -> Callable[[socket.socket], None]:
-    """Returns a server that sends ``words`` after any request."""
+    """Returns a function for ``server`` that sends ``words`` after any request."""
 
     def serve(connected: socket.socket) -> None:
         connected.recv(1 << 16)
@@ -95,7 +95,7 @@ def saying(words: bytes) -> Callable[[socket.socket], None]:
 
 
 def drip(connected: socket.socket) -> None:
-    """Sends empty HTTP/2 SETTINGS frames forever, and never an answer."""
+    """Sends empty HTTP/2 SETTINGS frames forever, but never an answer; for ``server``."""
     while True:
         connected.sendall(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
         time.sleep(0.05)
@@ -192,11 +192,12 @@ def test_a_garbled_answer_is_reported(node: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_messages_match_those_of_protoc() -> None:
+    # The bytes are the output of:
     # printf 'pod_resources { name: "a" namespace: "b" containers { name: "c" } }' | protoc --encode=… | xxd
     pod = bytes.fromhex("0a0b0a0161120162") + bytes.fromhex("1a030a0163")
     assert [text(one, 1) for one in messages(pod, 1)] == ["a"]
     assert encoded([(1, encoded([(1, b"a"), (2, b"b"), (3, encoded([(1, b"c")]))]))]) == pod
-    # Fields of other types occur in between: a varint of 300, a double, a float.
+    # Fields of other types come before the message: a varint of 300, a double, a float.
     mixed = bytes.fromhex("08ac02") + bytes.fromhex("110000000000000000") + bytes.fromhex("1d00000000") + pod
     assert next(fields(mixed)) == (1, 300)
     assert texts(pod, 9) == []

@@ -85,7 +85,7 @@ def folders(root: Path, *names: str) -> None:
 
 def test_pods_are_read_from_log_folders(tmp_path: Path) -> None:
     folders(tmp_path, f"research_trainer-0_{UID}", f"serving_chat_{NEXT}")
-    (tmp_path / FOLDER / PODS / NEXT).rmdir()  # cleaned up: only its logs remain
+    (tmp_path / FOLDER / PODS / NEXT).rmdir()  # this pod was removed, and only its logs remain
     (tmp_path / pods.LINKS).mkdir(parents=True)
     link = tmp_path / pods.LINKS / f"trainer-0_research_train-{A}.log"
     link.symlink_to(f"/var/log/pods/research_trainer-0_{UID}/train/0.log")
@@ -179,7 +179,7 @@ def test_a_hanging_source_costs_only_its_time_limit(
 
 
 def test_a_pod_as_the_kubelet_encodes_it_is_decoded(tmp_path: Path) -> None:
-    # Encoded by hand after generated.proto, with managedFields, a spec, conditions and times in between.
+    # Encoded by hand as generated.proto describes, with fields between that stalltop does not read.
     meta = encoded(
         [
             *((1, b"trainer-0"), (2, b""), (3, b"research"), (4, b""), (5, UID.encode()), (6, b"81"), (7, 0)),

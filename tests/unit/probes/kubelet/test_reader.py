@@ -88,7 +88,7 @@ def test_a_pod_and_its_successor_are_credited_in_turn(
             write(tmp_path, pods)
             end = time.monotonic() + PATIENCE_SECONDS
             while (found := credited(kubelet.read(BOTH))) != [wanted]:
-                # Neither is ever credited with the other's device.
+                # Neither pod is ever credited with the device of the other pod.
                 assert set(found) <= {("uid-1", ONE.id), ("uid-2", TWO.id), ("", "")}
                 assert time.monotonic() < end
                 time.sleep(0.001)
@@ -141,7 +141,7 @@ def test_a_kubelet_that_never_answered_is_reported(tmp_path: Path, a_node: bool,
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pod_resources, "read", counted)
         until(found, lambda _: asked >= 2)
-        assert found.read(BOTH).missing == ()  # it may be starting
+        assert found.read(BOTH).missing == ()  # not reported yet, as the kubelet may be starting
         now = reader.STALE_SECONDS
         missing = found.read(BOTH).missing
     assert [one.reason for one in missing] == ["not known: no permission"] * told
@@ -176,7 +176,7 @@ def test_a_hanging_kubelet_delays_no_window(
     monkeypatch.setattr(pod_resources, "SECONDS", 0.5)
     with GrpcServer(tmp_path / EVERY_SOCKET[0], hang), GrpcServer(tmp_path / EVERY_SOCKET[1], answers.answer):
         until(kubelet, lambda _: asked)
-        for _ in range(1_000):  # windows are made while the question hangs
+        for _ in range(1_000):  # windows are made while the question to the kubelet hangs
             assert credited(kubelet.read(BOTH)) == [("uid-1", ONE.id)]
         hangs = False
         write(tmp_path, SECOND)
@@ -190,7 +190,7 @@ def test_a_new_unlisted_pod_is_asked_for_at_once(
         until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
         monkeypatch.setattr(reader, "ASK_SECONDS", 1e6)
         end = time.monotonic() + 0.5
-        while time.monotonic() < end:  # by then it waits a long time between questions
+        while time.monotonic() < end:  # at its end, the next regular question is far away
             kubelet.read({ONE.id: ONE})
             time.sleep(0.01)
         write(tmp_path, FIRST + SECOND.replace("trainer-0", "other"))
@@ -227,7 +227,7 @@ def test_scheduled_tenants_are_those_whose_allocations_are_known(
             scheduled({ONE.id, service.id})
             write(tmp_path, both)
             scheduled({ONE.id, TWO.id, service.id})
-            write(tmp_path, FIRST + SECOND)  # both of one name
+            write(tmp_path, FIRST + SECOND)  # now both pods have one name, so neither is known
             scheduled({service.id})
             write(tmp_path, FIRST)
             scheduled({ONE.id, service.id})

@@ -28,8 +28,8 @@ def elf(
     table: int = 11,
     sections: bool = True,
 ) -> bytes:
-    """Builds an ELF file: ``code`` at file offset CODE_AT and address CODE_ADDRESS, and one symbol table of
-    section type ``table`` (11 is SHT_DYNSYM, 2 is SHT_SYMTAB)."""
+    """Returns an ELF file with ``code`` at file offset CODE_AT and address CODE_ADDRESS, and with one symbol
+    table of section type ``table`` (11 is SHT_DYNSYM, 2 is SHT_SYMTAB)."""
     names, table_bytes = b"\0", struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)
     for symbol in symbols:
         table_bytes += struct.pack(

@@ -44,7 +44,7 @@ def test_functions_have_their_offset_in_the_file(table: int) -> None:
         ("cudaFree", CODE_AT + 8, 16),
         ("cuMemAlloc_v2", CODE_AT + 16, 16),
         ("cudaMalloc", CODE_AT + 32, 8),
-        ("ncclAllReduce", CODE_AT + 40, 24),  # no further than its segment
+        ("ncclAllReduce", CODE_AT + 40, 24),  # cut at the end of its segment
     ]
 
 
@@ -62,7 +62,7 @@ def test_symbols_without_code_in_the_file_are_left_out() -> None:
     symbols = [
         Symbol("cudaMalloc", CODE_ADDRESS, section=0),  # undefined: called, but not contained
         Symbol("cudaFree", CODE_ADDRESS, kind=OBJECT),
-        Symbol("cudaMemset", CODE_ADDRESS, kind=IFUNC),  # the address belongs to the resolver
+        Symbol("cudaMemset", CODE_ADDRESS, kind=IFUNC),  # the address is the resolver's
         Symbol("cudaMemcpy", 0),
         Symbol("cudaHostAlloc", CODE_ADDRESS + 0x100000),  # outside the executable segment
     ]
@@ -149,10 +149,10 @@ def shared_libraries() -> Iterator[Path]:
 
 
 def test_another_reader_finds_the_same_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
-    # System libraries have no traced functions, so every name that starts with "m" counts as one.
+    # System libraries have no traced functions, so every name that starts with "m" is taken for a traced one.
     path = next(shared_libraries(), None)
     if path is None:
-        pytest.skip("no system library known by path on this machine")
+        pytest.skip("no system library was found on this machine")
     some = operations.match("cudaMalloc", "runtime")
     monkeypatch.setattr("stalltop.probes.libraries.elf.match", lambda name, layer: some)
     monkeypatch.setattr("stalltop.probes.libraries.elf._starts", lambda layers: (b"m",))

@@ -91,7 +91,7 @@ def test_each_address_in_a_file_is_probed_once() -> None:
     code = bytes.fromhex("f30f1efa5589e5c3" + "55c3c3c3c3c3c3c3" + "31ffc3c3c3c3c3c3").ljust(64, b"\xc3")
     symbols = [
         Symbol("cudaMalloc", CODE_ADDRESS, 8),
-        # an alias that starts after the endbr64 of the same function
+        # an alias of cudaMalloc that starts after the endbr64 of cudaMalloc
         Symbol("cudaMallocAsync", CODE_ADDRESS + 4, 4),
         Symbol("cudaFree", CODE_ADDRESS + 8, 8),
         Symbol("cudaMemset", CODE_ADDRESS + 16, 8),

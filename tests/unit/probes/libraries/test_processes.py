@@ -95,7 +95,7 @@ def test_a_process_without_cuda_has_a_program_and_no_libraries() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(b".")
-        assert process.stdout.read(1) == b"."  # it runs; earlier, parts of it may not be mapped yet
+        assert process.stdout.read(1) == b"."  # cat runs, so all its parts are mapped
         assert libraries_of(process.pid) == []
         program = os.path.realpath(f"/proc/{process.pid}/exe")
         assert {os.path.realpath(mapping.path) for mapping in program_of(process.pid)} == {program}
@@ -128,7 +128,7 @@ class FakeWatch:
 
 
 class ScannedHost:
-    """Has processes set by the test, listed at every scan or at none."""
+    """Stands for a host. The test sets its processes; they are listed at every scan, or at none."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, watched: bool = True) -> None:
         self.pids: set[int] = set()
@@ -182,7 +182,7 @@ def test_all_processes_are_scanned_again_after_lost_events(monkeypatch: pytest.M
     host.looks([1, 2])
     host.list_always(False)
     host.watch.changes = Changes(lost=True)
-    # Only when processes are listed: a host that loses many events must not pay at every scan.
+    # Not before processes are listed again: a host that loses many events must not scan all each time.
     assert host.looks([1, 2]) == (set(), set(), set())
     host.list_always(True)
     assert host.looks([1, 2]) == ({1, 2}, {1, 2}, set())

@@ -10,7 +10,7 @@ from stalltop.probes.libraries import static_runtime
 
 
 class ShortReads(io.BytesIO):
-    """Returns less than requested, as files on a server may."""
+    """A file whose reads return less than requested, as those of a network file system may."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Returns at most five bytes."""

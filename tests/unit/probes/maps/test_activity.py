@@ -25,15 +25,15 @@ FUNCTIONS = (
     Function(8, "cuMemAlloc", 80, "driver"),
 )
 FIRST = 10 * TICKS + 4000
-"""Shortly before the end of a lap."""
+"""A tick shortly before the end of a lap, which has ``TICKS`` ticks."""
 
 
 LAPS_BEFORE_THEY_REPEAT = TICKS * layout.LAP
-"""After this many ticks (39 hours) the number of a lap repeats."""
+"""Number of ticks (39 hours) after which the numbers of laps repeat, as they are stored in few bits."""
 
 
 def mark(record: np.void, start: int, last: int) -> None:
-    """Sets the ticks of a call that returns in tick ``last``, as bpf/activity.h does."""
+    """Marks the ticks from ``start`` to ``last`` as active, as bpf/activity.h does when a call returns."""
     tick = max(start, last - (TICKS - 1))
     while tick <= last:
         if tick % SPAN == 0 and last - tick >= SPAN - 1:
@@ -75,7 +75,7 @@ class ActivityMaps:
         return cast(np.void, record[0])
 
     def thread(self, number: int, tgid: int, start: int | None, function: int = 7, device: int = 1) -> None:
-        """Sets a thread to be in one call since tick ``start``, or in none."""
+        """Sets a thread to be in a call since tick ``start``; in no call if None."""
         thread = self.programs.threads[number : number + 1]
         thread["tid"], thread["tgid"], thread["cgroup_id"] = 100 + number, tgid, 5
         thread["depth"] = start is not None

@@ -18,7 +18,7 @@ Given = tuple[int, int, int, int, int, int]
 
 
 def folded(charges: list[Given]) -> Counter[tuple[int, int, int, int, int]]:
-    """Returns ns by victim, operation, part, culprit and the culprit's cgroup."""
+    """Folds the charges; returns ns by victim, operation, part, culprit and the culprit's cgroup."""
     keys = np.zeros(len(charges), layout.CHARGE_KEY)
     ns = np.array([charge[5] for charge in charges], np.uint64)
     names = ("tgid", "operation", "part", "culprit_tgid", "culprit_cgroup_id")

@@ -44,7 +44,8 @@ class CaptureMaps:
         return found
 
     def second(self, *durations: dict[int, int]) -> None:
-        """Advances one second in which slot n counts ``durations[n]``: number of calls by length in ns."""
+        """Advances the clock by a second, in which slot n counts the calls ``durations[n]``: their number by
+        length in ns."""
         self.now += 1.0
         dense = np.zeros((len(durations), COUNTERS), np.uint64)
         for slot, calls in enumerate(durations):
@@ -90,7 +91,8 @@ def test_at_most_the_permitted_number_is_slow() -> None:
     for _ in range(3):
         kernel.second(*[calls] * SLOTS)
     above = sum(n for ns, n in calls.items() if ns >= kernel.slow_ns())
-    assert above <= SLOW_A_SECOND / SLOTS + 100  # one step of the threshold may hold all calls of one length
+    # The threshold moves in steps of histogram counters; one step may add the 100 calls of one length.
+    assert above <= SLOW_A_SECOND / SLOTS + 100
     assert kernel.slow_ns() > 150_000
 
 
@@ -110,7 +112,7 @@ def test_a_slot_with_a_new_owner_starts_without_history() -> None:
     kernel = CaptureMaps()
     for _ in range(10):
         kernel.second({10 * MS: 1000})
-    kernel.slots["slow_ns"] = 0  # a released slot is zeroed
+    kernel.slots["slow_ns"] = 0  # the slot is released, which sets it to zero
     kernel.second({10_000: 1000})
     assert kernel.slow_ns() < 20_000
 
@@ -188,7 +190,7 @@ class RingMemory:
     def write(self, value: int, flags: int = 0) -> None:
         at = int(self.producer[:8].view(np.uint64)[0])
         entry = np.array([(16 | flags, 0, value, 0)], "u4, u4, u8, u8").view(np.uint8)
-        for place in (at % self.size, at % self.size + self.size):  # the ring is mapped twice
+        for place in (at % self.size, at % self.size + self.size):  # data are mapped twice in a row
             data = self.producer[mmap.PAGESIZE :]
             for number, byte in enumerate(entry):
                 data[(place + number) % (2 * self.size)] = byte
@@ -206,7 +208,7 @@ def test_a_ring_returns_complete_records_in_order(monkeypatch: pytest.MonkeyPatc
     mapped.write(5, 1 << 31)
     mapped.write(6)
     assert mapped.take() == [0, 1, 3, 4]
-    assert mapped.take() == []  # the sixth is being written, and the seventh waits for it
+    assert mapped.take() == []  # record 5 is being written, and record 6 waits for it
 
 
 def test_a_ring_wraps_around(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
 @pytest.mark.parametrize("active", [1.0, 0.7, 0.05])
 def test_the_rise_of_each_counter_is_read_once(programs: Programs, active: float) -> None:
     random = np.random.default_rng(1)
-    # 32-bit counters wrap around.
+    # Every seventh 32-bit counter is about to wrap around.
     programs.slots["counters"][:, ::7] = (1 << 32) - 3
     reader = Slots(programs, splits=True)
     reader._counters[:] = programs.slots["counters"]

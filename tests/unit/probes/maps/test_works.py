@@ -1,4 +1,4 @@
-"""Tests that what threads did is read from one sample to the next."""
+"""Tests reading what threads did since the previous read, and on which CPUs they were."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def test_samples_say_on_which_cpu_threads_are() -> None:
     for record, tid in enumerate((11, 12, 13)):
         threads[record]["tid"], threads[record]["shown_tid"], threads[record]["tgid"] = tid, tid, 10
         threads[record]["cpu"] = 3
-    threads[1]["off_since_ns"] = 7 * MS  # blocked
+    threads[1]["off_since_ns"] = 7 * MS  # thread 12 is blocked, so it is on no CPU
     threads[2]["off_since_ns"], threads[2]["waiting_ns"], threads[2]["cpu"] = 7 * MS, 8 * MS, 1
     works = Works(off, threads, began_ns=0)
-    works.look()  # nothing is known yet
+    works.look()  # samples no thread: threads are known only after ``read``
     works.read(10 * MS)
     works.look()
     threads[0]["cpu"] = 1

@@ -1,5 +1,5 @@
-"""Builds the stand-in driver library of demo/native/nvml.h, and runs programs that load it as the real
-one."""
+"""Builds the stand-in driver library of demo/native/nvml.h, and runs programs that load it in place of the
+real one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[4]
 SOURCES = [ROOT / "demo/native" / name for name in ("nvml.c", "nvml_parts.c", "nvml_scenario.c")]
-# These programs run in a process of their own: the bindings load libnvidia-ml.so.1 only once, by the search
-# path of the loader.
+# Each program that starts with this text runs in a process of its own: the NVML bindings load
+# libnvidia-ml.so.1 only once in a process, from the search path of the loader.
 BEGIN = """
 import dataclasses, json, os, pathlib, sys, time
 
@@ -32,7 +32,7 @@ READ = (
     + """
 from stalltop.probes.nvml.reader import DeviceReader
 reader = DeviceReader(patience_seconds=60)
-for line in sys.stdin:  # a scenario each
+for line in sys.stdin:  # each line is a scenario
     show(json.loads(line))
     print(json.dumps(dataclasses.asdict(reader.read())))
 reader.close()
@@ -57,7 +57,7 @@ wall.now = time.time()
 
 @cache
 def library(*, old: bool = False) -> Path:
-    """Builds the library once per process and returns its folder; ``old`` builds a driver before 510."""
+    """Builds the library once per process; returns its folder. ``old`` builds that of a driver before 510."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     assert compiler, "a C compiler is needed to build the stand-in driver library"
     folder = Path(tempfile.mkdtemp(prefix="nvml-"))

@@ -66,7 +66,7 @@ show("hang=1")
 found = until(lambda found: aged(found[0]))
 reader._patience = 3600
 for _ in range(100):
-    reader.read()  # not even as long as they may
+    reader.read()  # reads do not wait, although they may wait 3600 s
 reader.close()
 print(json.dumps([found[0].power_watts]))
 """,
@@ -144,7 +144,7 @@ nvml_process.time.monotonic = lambda: now[0]
 retry = nvml_process.RETRY_SECONDS
 print(json.dumps([
     look("fail.nvmlInitWithFlags=9", 1.0),
-    look("", 1.0),  # not looked for at every turn
+    look("", 1.0),  # NVML is not opened again before RETRY_SECONDS
     look("", retry),
     look("fail.nvmlDeviceGetUtilizationRates=1", 1.0),
     look("", retry),

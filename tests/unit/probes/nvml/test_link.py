@@ -41,7 +41,7 @@ def test_the_library_is_found_in_every_usual_place(
 
 
 def test_the_library_is_not_loaded(tmp_path: Path) -> None:
-    """A driver that hangs or crashes would take this process with it."""
+    """If the library were loaded, a driver that hangs or crashes would hang or end this process."""
     source = tmp_path / "crash.c"
     source.write_text(
         "#include <stdlib.h>\n__attribute__((constructor)) static void loaded(void) { abort(); }\n"

@@ -32,7 +32,7 @@ devices=1
 def test_mig_devices_are_read() -> None:
     [device] = read(MIG)["devices"]
     assert device["mig"] is True
-    # NVML does not give it for a GPU in MIG mode, and that is no error
+    # NVML gives no utilization for a GPU in MIG mode. That is no error, so there is no note.
     assert device["utilization_percent"] is None
     assert device["notes"] == []
     told = [
@@ -50,7 +50,7 @@ def test_mig_devices_are_read() -> None:
         (0, 10 << 30),
     ]
     pids = [[process["pid"] for process in one["processes"]] for one in device["instances"]]
-    assert pids == [[100], [200, 201], [300]]  # the last process is listed only by the GPU
+    assert pids == [[100], [200, 201], [300]]  # process 300 is listed only by the GPU, not by its MIG device
     where = {process["pid"]: process["gpu_instance"] for process in device["processes"]}
     assert where == {100: 1, 200: 2, 201: 2, 300: 9}
 
@@ -59,7 +59,7 @@ def test_mig_devices_are_read() -> None:
     ("code", "listed"),
     [
         ("0", True),
-        ("3", True),  # not supported, so the GPU lists the processes
+        ("3", True),  # 3: not supported, so the list of the GPU is used
         ("4", False),
         ("999", False),
     ],
@@ -126,10 +126,10 @@ def see(text, later=0.0):
     ]
 
 seen = [
-    # A zombie, what cannot be true, one too old; and of 100 the younger one.
+    # Two samples of process 100, of which the newer one counts; impossible values and PIDs; an old sample.
     see("samples=100:70:20:3:4:2000,200:4000000000:101:-:50:0,0:5:5:5:5:0,4294967295:9:9:9:9:0,"
         "300:50:50:0:0:90000,100:10:10:0:0:9000"),
-    see("samples="),  # nothing new: what was known, older by then
+    see("samples="),  # no new samples: the known ones are shown, which get older
     see("samples=", later=30),
     see("samples=", later=80),
     see("fail.nvmlDeviceGetProcessUtilization=999"),
@@ -155,7 +155,7 @@ def test_gpm_metrics_need_two_samples() -> None:
     metrics = "devices=1\ngpm=1\nmetric.2=61.5\nmetric.3=20\nmetric.5=100.4\nmetric.20=3\nmetric.21=1.5\n"
     first, second, last = read_each(metrics, metrics + "metric.10=77\n", metrics + "metric.2=1e30\n")
     names = ("sm_active_percent", "sm_occupancy_percent", "tensor_percent", "dram_percent")
-    assert [first["devices"][0][name] for name in names] == [None] * 4  # needs two samples
+    assert [first["devices"][0][name] for name in names] == [None] * 4  # a metric needs two samples
     found = second["devices"][0]
     assert [found[name] for name in names] == [61.5, 20.0, 100.0, 77.0]
     assert (found["pcie_rx_bytes_per_second"], found["pcie_tx_bytes_per_second"]) == (3 << 19, 3 << 20)
@@ -174,7 +174,7 @@ def see(after):
     seen.append([device.power_watts, device.performance_state, device.remap_pending, dict(device.ages)])
 
 for _ in range(3):
-    nvml.devices()  # what is slow is known by then
+    nvml.devices()  # after three samples it is known what is slow
     clock.now += 2
 clock.now = 2000.0
 see(0)
@@ -194,14 +194,14 @@ print(json.dumps(seen))
         [71.0, 4, True],
         [71.0, 4, True],
     ]
-    # PCIe throughput is expected to be slow: it takes 40 ms to measure. The others must be quick.
+    # Only PCIe throughput is read seldom, so that it has an age: measuring it takes 40 ms.
     ages = [one[3] for one in told]
     assert ages[0] == ages[1] == ages[2] == ages[3] == {}
     assert ages[4] == dict.fromkeys(("pcie_rx_bytes_per_second", "pcie_tx_bytes_per_second"), 8.0)
 
 
 def test_a_slow_call_gets_its_own_interval() -> None:
-    """Its measured cost decides, whatever the table of readings says."""
+    """The measured cost of a call decides how often it is made, whatever the table of readings says."""
     told = run_with_clock(
         """
 nvml = Nvml(clock=clock)
@@ -218,7 +218,7 @@ print(json.dumps([asked, dict(device.ages).get("power_watts"), power.every_secon
         "devices=1\ndelay.nvmlDeviceGetPowerUsage=60\n",
     )
     asked, age, every, median_ns, other, dearest = told
-    assert asked == [1, 2] + 18 * [3]  # a call may be slow once without a reason
+    assert asked == [1, 2] + 18 * [3]  # after three samples the call is known to be slow
     assert age == 17.0
     assert every == 60.0
     assert median_ns >= 60_000_000
@@ -227,14 +227,15 @@ print(json.dumps([asked, dict(device.ages).get("power_watts"), power.every_secon
 
 
 def test_a_counter_that_was_not_read_is_unknown_in_that_window() -> None:
-    """A counter spread evenly gives each window its part; an unread one is unknown, not zero."""
+    """A counter that is read in each sample gives each window its increase. In a window in which it is not
+    read, its increase is unknown, not zero."""
     told = run_with_clock(
         """
 from stalltop.probes.nvml import gpu as nvml_gpu, reader as devices
 from stalltop.probes.nvml.reader import DEVICE_COUNTERS
 
 class Late:
-    \"\"\"The process that reads, here, by the clock of this test.\"\"\"
+    \"\"\"Stands for the child process: reads NVML in this process, with the clock of the test.\"\"\"
     def __init__(self, environment):
         self.nvml = Nvml(clock=clock)
     def ask(self, **request):
@@ -265,7 +266,7 @@ print(json.dumps(seen))
     million = 1_000_000
     flows = [one[:4] for one in told]
     assert flows == [[0] * 4, *([[1024 * million, million, million, million]] * 13)]
-    # From the third time on the slow one is read every 10 s, and then has the whole increase.
+    # After three samples the slow counter is read every 10 s, and then has the increase of these 10 s.
     slow = [tuple(one[4:]) for one in told]
     assert slow[:3] == [(0, None), (million, None), (million, None)]
     assert slow[3:] == [*((None, float(at)) for at in range(1, 10)), (10 * million, None), (None, 1.0)]
@@ -284,7 +285,8 @@ def test_the_interval_follows_the_cost_of_a_call() -> None:
 
 
 def test_a_sample_ends_even_if_every_call_is_slow() -> None:
-    """A sample asks what fits its time and leaves the rest to the next, until everything is known."""
+    """A sample makes the calls that fit its time and leaves the others to the next sample, until all figures
+    are known."""
     told = run_with_clock(
         """
 from stalltop.probes.nvml import gpu as nvml_gpu
@@ -396,4 +398,4 @@ def test_every_reading_has_its_own_fields() -> None:
     fields = [figure.field for reading in READINGS for figure in reading.figures]
     assert len(fields) == len(set(fields))
     assert len({reading.name for reading in READINGS}) == len(READINGS)
-    assert AGED_SECONDS > SOON  # figures that are read this often have no age
+    assert AGED_SECONDS > SOON  # figures read every ``SOON`` seconds are shown without an age

@@ -26,7 +26,7 @@ ENVIRONMENT = {"LD_LIBRARY_PATH": "/somewhere"}
 
 @dataclass
 class FakeProcess:
-    """Stands for the child process and answers as its script says."""
+    """Stands for the child process; answers as its ``script`` says."""
 
     script: NvmlScript
     wanted: list[dict[str, Any]] = field(default_factory=list)
@@ -114,7 +114,7 @@ def test_a_driver_that_appears_later_is_found(script: NvmlScript) -> None:
     reader.close()
     reader.close()
     assert script.begun[0].ended
-    assert reader.read().devices  # the last known devices; nobody is asked any more
+    assert reader.read().devices  # the last known devices; no process is asked any more
     assert len(script.begun) == 1
 
 
@@ -134,7 +134,7 @@ def test_a_process_that_dies_or_cannot_start_leaves_the_last_devices(script: Nvm
     script.dead = True
     assert reader.read().devices  # the last known devices
     script.now += RETRY_SECONDS
-    assert reader.read().devices[0].notes  # with a note that says so
+    assert reader.read().devices[0].notes  # with a note that says why they are old
     script.dead = False
     script.now += RETRY_SECONDS
     assert reader.read().devices[0].notes == ()
@@ -165,7 +165,7 @@ def test_the_number_of_hanging_processes_is_bounded(script: NvmlScript) -> None:
         reader.read()
         script.now += HANG_SECONDS
     assert len(script.begun) == MOST_HANGING
-    script.unkillable = False  # their calls return at last
+    script.unkillable = False  # the hanging NVML calls return, so the processes end
     script.silent = False
     script.now += RETRY_SECONDS
     assert reader.read().devices
@@ -203,13 +203,13 @@ def test_only_the_figures_of_a_hanging_gpu_age(script: NvmlScript) -> None:
     assert "has not answered" in hung.notes[0]
     assert script.asked[-1]["without"] == [1]
     script.now += SET_ASIDE_SECONDS[0]
-    reader.read()  # asked once more, after the others
+    reader.read()  # GPU 1 is asked once more, after the other GPUs
     assert (script.asked[-1]["without"], script.asked[-1]["last"]) == ([], [1])
     script.now += HANG_SECONDS
     reader.read()
     script.now += SET_ASIDE_SECONDS[0]
     reader.read()
-    assert script.asked[-1]["without"] == [1]  # left out for longer each time
+    assert script.asked[-1]["without"] == [1]  # after another hang, GPU 1 is left out for longer
     script.hangs_at = None
     script.now += SET_ASIDE_SECONDS[0]
     assert [device.notes for device in reader.read().devices] == [(), (), ()]
@@ -225,7 +225,8 @@ def test_counters_are_neither_lost_nor_reported_twice(script: NvmlScript) -> Non
     [device] = reader.read().devices
     assert (device.power_held_ns, device.xids) == (0, (1,))
     script.silent = True
-    [late] = reader.read().devices  # the sample that it requests arrives too late: it shows the one before
+    # The sample that this read requests arrives too late, so the read returns the previous sample.
+    [late] = reader.read().devices
     assert (late.power_held_ns, late.xids) == (None, ())  # the increase since then is unknown
     assert dict(late.ages) == {"power_held_ns": 0.0}
     script.silent = False
@@ -236,7 +237,7 @@ def test_counters_are_neither_lost_nor_reported_twice(script: NvmlScript) -> Non
     [device] = reader.read().devices
     assert (device.power_held_ns, device.xids) == (20, (3,))
     script.shown = (told, replace(told, index=1, uuid="v"))
-    assert [one.power_held_ns for one in reader.read().devices] == [100, 0]  # a total that restarts
+    assert [one.power_held_ns for one in reader.read().devices] == [100, 0]  # the total restarted from 0
     reader.close()
     [device, _] = reader.read().devices
     assert (device.power_held_ns, device.xids) == (None, ())
@@ -253,9 +254,9 @@ def test_a_removed_gpu_disappears_with_its_index(script: NvmlScript) -> None:
 @pytest.mark.parametrize(
     ("shown", "left"),
     [
-        # GPU 0 fell off: the GPU that hangs now has index 0.
+        # GPU u0 is gone: the hanging GPU u1 now has index 0.
         ((Device(0, "u1", "n"), Device(1, "u2", "n")), ["u1", "u2"]),
-        # The number of GPUs is the same: another GPU was inserted before them.
+        # The number of GPUs is the same, but a new GPU comes first: the hanging GPU u1 now has index 2.
         ((Device(0, "new", "n"), Device(1, "u0", "n"), Device(2, "u1", "n")), ["new", "u0", "u1"]),
     ],
 )
@@ -271,7 +272,7 @@ def test_after_renumbering_no_gpu_is_left_out_in_place_of_the_hanging_one(
         script.now += 1
     assert script.asked[-1]["without"] == [1]
     script.hangs_at, script.shown = None, shown
-    # not asked, so not listed
+    # The GPU that now has index 1 was not asked in this sample, so it is not listed.
     assert [device.uuid for device in reader.read().devices] == left[:1] + left[2:]
     assert [device.uuid for device in reader.read().devices] == left
     assert script.asked[-1]["without"] == []

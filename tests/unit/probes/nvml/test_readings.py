@@ -145,7 +145,7 @@ FIRST = Device(
 
 
 def plain(device: Device) -> dict[str, Any]:
-    """Returns the device as JSON holds it."""
+    """Returns the fields of the device as they are when written to JSON and read back."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(device)))
     return found
 
@@ -175,7 +175,7 @@ def test_an_old_driver_gives_most_figures() -> None:
     assert first == {
         **plain(FIRST),
         **dict.fromkeys(without),
-        "memory_used_bytes": 21 * GIB,  # such drivers count reserved memory as used
+        "memory_used_bytes": 21 * GIB,  # old drivers count reserved memory as used
     }
 
 
@@ -229,12 +229,12 @@ FAILING: dict[str, tuple[str, ...]] = {
     "nvmlGpmQueryDeviceSupport": (),
     "nvmlDeviceGetProcessUtilization": (),
 }
-"""The figures that are missing when a call fails."""
+"""For each NVML function, the figures that are missing if it fails."""
 EMPTY = {field: value for field, value in plain(Device(0, "", "")).items() if value in ("", [])}
 
 
 def test_a_failing_call_costs_only_its_own_figures() -> None:
-    """One process reads all GPUs; on each another call fails."""
+    """One process reads all GPUs; on each GPU another NVML function fails."""
     calls = list(FAILING)
     whole = [line.removeprefix("0.") for line in IN_FULL.splitlines() if not line.startswith("1.")]
     lines = [f"devices={len(calls)}", *whole, *(f"{at}.fail.{call}=999" for at, call in enumerate(calls))]
@@ -271,7 +271,7 @@ def test_counters_are_reported_as_increases() -> None:
         "0.xids=31,79,0x3f\n1.xids=13\n"
     )
     looks = read_each(
-        # Counted before the first sample, so not reported.
+        # These were counted before the first sample, so they are not reported.
         "power_violation=7000\n0.xids=31\nfield.270=30\nenergy=500\n",
         second,
         second,
@@ -313,7 +313,8 @@ def test_a_lost_gpu_keeps_its_row() -> None:
 
 
 def test_added_and_removed_gpus_are_noticed(tmp_path: Path) -> None:
-    """NVML lists only the GPUs present when it was opened; the driver's folder shows a change."""
+    """NVML lists only the GPUs that were present when it was opened. A change in the driver's folder shows
+    that NVML must be opened anew."""
     found = run_with_clock(
         f"""
 bus = pathlib.Path({str(tmp_path)!r})
@@ -326,12 +327,12 @@ def see():
 
 see()
 show("devices=2")
-see()  # a driver that has not said so yet
+see()  # the folder of the driver does not show the new GPU yet
 (bus / "0000:02:00.0").mkdir()
 see()
 show("devices=2\\n1.lost=1")
 see()
-show("devices=2\\n1.uuid=GPU-anew")  # reset, or another one put in its place
+show("devices=2\\n1.uuid=GPU-anew")  # the lost GPU was reset or replaced
 see()
 clock.now += 30
 see()
@@ -350,7 +351,7 @@ print(json.dumps(seen))
         [one],
         [one, two],
         [one, ["GPU-1", True]],
-        [one, two],  # it answers again under its known name
+        [one, two],  # it answers again; its UUID is read anew only after a while
         [one, ["GPU-anew", False]],
         [one],
     ]

@@ -29,7 +29,7 @@ ANSWER = """<?xml version="1.0" ?>
 def test_equal_figures_agree() -> None:
     pairs = list(compare((FIRST,), ANSWER))
     assert [str(pair) for pair in pairs if not pair.agree] == []
-    assert len(pairs) == 16  # all that the answer contains
+    assert len(pairs) == 16  # all figures in the answer of nvidia-smi
     assert processes(ANSWER) == {"GPU-0": {100, 200}}
 
 

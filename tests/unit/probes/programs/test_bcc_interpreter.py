@@ -1,4 +1,4 @@
-"""Tests which Python interpreter runs BCC, and that an old one can."""
+"""Tests which Python interpreter runs BCC, and that an old version of Python can run it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def _asked_anew() -> Iterator[None]:
 
 @pytest.fixture
 def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns the package folder of the first of two interpreters; the second one sees no packages of
-    ours."""
+    """Makes two interpreters: ``this``, which imports packages from the folder that is returned, and
+    ``distribution``, which does not."""
     packages = tmp_path / "packages"
     packages.mkdir()
     for name, path in (("this", packages), ("distribution", tmp_path / "none")):
-        # -S also hides the packages of this machine.
+        # -S hides the packages that are installed on this machine from both.
         script = f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} -S "$@"\n'
         (tmp_path / name).write_text(script)
         (tmp_path / name).chmod(0o755)

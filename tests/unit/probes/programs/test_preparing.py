@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str) -> None:
-    """Replaces the compiler by a Python program."""
+    """Replaces the compiler of BPF programs by the Python code ``program``."""
     path = tmp_path / "compiler.py"
     path.write_text(program)
     monkeypatch.setattr(compiler, "__file__", str(path))

@@ -13,11 +13,12 @@ INTEGER, STRUCT, UNION, FORWARD = 1, 4, 5, 7
 
 
 Member = tuple[str, int] | tuple[str, int, int]
-"""Name, offset in bits and, if needed, the number of its type; the first type has number 1."""
+"""Name of a member, its offset in bits and, if it matters, the number of its type; the first type has
+number 1."""
 
 
 def btf(types: list[tuple[str, int, int, list[Member]]], *, bit_fields: bool = False) -> bytes:
-    """Returns BTF with these types: name, kind, size and members."""
+    """Returns BTF that describes ``types``, given as (name, kind, size, members)."""
     strings = b"\0"
     words: list[int] = []
 
@@ -78,7 +79,7 @@ def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
 
 def test_a_kernel_without_uprobe_multi_is_detected(tmp_path: Path) -> None:
     file = tmp_path / "vmlinux"
-    assert knows_uprobe_multi(file)  # without BTF it is assumed
+    assert knows_uprobe_multi(file)  # without BTF, stalltop assumes that the kernel has it
     file.write_bytes(btf([("task_struct", STRUCT, 9000, TASK)]))
     assert not knows_uprobe_multi(file)
     file.write_bytes(btf([("s", STRUCT, 4, [("BPF_TRACE_UPROBE_MULTI", 0)])]))

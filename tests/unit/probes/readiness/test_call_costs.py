@@ -73,7 +73,7 @@ def test_check_verbose_measures_the_costs(devices: int) -> None:
 
 
 def test_costs_are_shown_for_a_driver_slow_to_answer() -> None:
-    """Costs matter most in this case: the first sample takes much longer than a read waits."""
+    """Costs matter most for a slow driver. Here the first sample takes much longer than a read waits."""
     told = run(
         """
 import json
@@ -100,10 +100,11 @@ for _ in range(4):
     nvml.devices()
 print(json.dumps({cost.name: [cost.calls, cost.every_seconds] for cost in nvml.costs()}))
 """,
-        # The fields for the time of held clocks are supported, the others are not.
+        # On GPU 1 the field 269, a time for which clocks were lowered, is supported; other fields are not.
         "devices=2\n1.field.269=1\n0.mig=1\n0.instances=1g.10gb\n",
     )
     assert told["nvmlDeviceGetFieldValues"][1] == 0.0
     assert told["nvmlDeviceGetMemoryInfo"][1] == 0.0
-    assert told["nvmlDeviceGetUUID"] == [3, 10.0]  # once per GPU at start; for MIG devices only now and then
+    # Once for each GPU at the start, and every 10 s for the MIG device.
+    assert told["nvmlDeviceGetUUID"] == [3, 10.0]
     assert told["nvmlDeviceGetPciInfo"] == [2, None]

@@ -89,7 +89,7 @@ def test_a_good_host_passes_every_check(host: FakeHost) -> None:
 
 class HostCase(NamedTuple):
     told: str
-    """Words expected in the finding ``name``, which gets ``verdict``."""
+    """Words that the finding named ``name`` must contain. Its verdict must be ``verdict``."""
     name: str
     verdict: str
     files: Callable[[FakeHost], object] | None = None
@@ -225,7 +225,7 @@ def test_a_finding_has_its_words_and_verdict(host: FakeHost, case: HostCase) -> 
     assert can_trace(findings) == (case.verdict != "fail")
     others = {other.name: other.verdict for other in findings if other is not finding}
     if case.verdict == "fail" and case.name != "trial":
-        assert "trial" not in others  # nothing is tried where it cannot work
+        assert "trial" not in others  # tracing is not tried on a host that cannot be traced
 
 
 def test_findings_follow_the_table_of_checks(host: FakeHost) -> None:

@@ -127,7 +127,7 @@ def test_names_are_shortened_for_display(name: bytes, expected: str) -> None:
 def test_a_cut_name_is_completed_from_memory_or_marked() -> None:
     whole = ctypes.create_string_buffer(b"n" * 900)
     assert named(raw(name=b"n" * 255, cut=True, at=ctypes.addressof(whole))) == "n" * 900
-    # The memory holds another text by now.
+    # If the memory holds another text by now, the name is only marked as cut.
     other = ctypes.create_string_buffer(b"m" * 900)
     assert named(raw(name=b"n" * 255, cut=True, at=ctypes.addressof(other))) == "n" * 255 + "…"
     assert named(raw(name=b"n" * 255, cut=True)) == "n" * 255 + "…"
@@ -160,7 +160,7 @@ def test_each_generation_has_its_own_name() -> None:
     assert shown(names, raw(7, b"one")) == names.known(PID, 100, 7) == "one"
     assert shown(names, raw(7, b"two", generation=1)) == "two"
     assert shown(names, raw(7, b"")) == "one"
-    assert names.known(PID, 100, 7) == "", "a call of this window may belong to either"
+    assert names.known(PID, 100, 7) == "", "a call of this window may be of either kernel"
     names.begin()
     assert shown(names, raw(7, b"two", generation=1)) == names.known(PID, 100, 7) == "two"
     names.begin()
@@ -191,11 +191,11 @@ def test_memory_of_the_current_program_names_no_cuda_kernel_of_an_earlier_one() 
 
 def test_without_time_left_a_name_is_read_in_the_next_window(monkeypatch: pytest.MonkeyPatch) -> None:
     text = ctypes.create_string_buffer(b"later")
-    monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", -1.0)  # no time at all is left
+    monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", -1.0)  # no time is left to read memory
     names = KernelNames()
     names.begin()
     assert shown(names, raw(7, at=ctypes.addressof(text))) == ""
-    assert shown(names, raw(8, b"told")) == "told"  # needs no read of memory
+    assert shown(names, raw(8, b"told")) == "told"  # this name was reported, so no memory is read
     monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", 60.0)
     names.begin()
     assert shown(names, raw(7, at=ctypes.addressof(text))) == "later"
@@ -231,7 +231,7 @@ void *second_at(void) { return (void *)second; }
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
     if shutil.which("gcc") is None:
-        pytest.skip("no compiler here")
+        pytest.skip("gcc is missing on this machine")
     (tmp_path / "some.c").write_text(PROGRAM)
     path = tmp_path / "some.so"
     command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(path), str(tmp_path / "some.c")]
@@ -249,12 +249,12 @@ def test_addresses_are_resolved_by_symbols(library: Path) -> None:
     symbols = CodeSymbols()
     symbols.begin()
     assert symbols.name(PID, first) == b"_Z5firstv"
-    assert symbols.name(PID, second) == b"second"  # only in .symtab
-    wait_until(lambda: symbols.name(PID, first + 3) == b"", what="the code read too")
+    assert symbols.name(PID, second) == b"second"  # this symbol is only in .symtab
+    wait_until(lambda: symbols.name(PID, first + 3) == b"", what="the symbols of the library")
     assert symbols.name(PID, 64) == b""
     assert symbols.name(1 << 22, first) == b""
     assert named(raw(first)) == "first()"
-    # A handle is not an address, even if a function happens to lie there.
+    # cuLaunchKernel gets a handle. It is not looked up as an address, even if a function lies there.
     assert named(raw(first, symbol="cuLaunchKernel")) == ""
 
 
@@ -264,7 +264,7 @@ def test_a_malformed_elf_file_gives_no_name(tmp_path: Path) -> None:
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, 7) as mapped:
         address = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
         symbols = CodeSymbols()
-        wait_until(lambda: symbols.name(PID, address) == b"", what="the file read")
+        wait_until(lambda: symbols.name(PID, address) == b"", what="the malformed file to be read")
 
 
 def test_launches_by_cuda_kernel_never_exceed_those_of_the_slot() -> None:

@@ -1,4 +1,4 @@
-"""Tests demangling C++ names in a child process, for any input and any fate of that process."""
+"""Tests demangling C++ names in a child process, for any input and whatever happens to that process."""
 
 from __future__ import annotations
 
@@ -272,8 +272,8 @@ def test_the_process_ends_with_its_parent(end: Callable[[subprocess.Popen[str]],
         pid = int(holder.stdout.readline())
         assert psutil.pid_exists(pid)
         end(holder)
-    # Where nobody reaps it, it stays a zombie.
-    wait_until(lambda: _ended(pid), what="its end")
+    # In a container without an init process nobody reaps the child, and it stays a zombie.
+    wait_until(lambda: _ended(pid), what="the end of the child process")
 
 
 def _ended(pid: int) -> bool:

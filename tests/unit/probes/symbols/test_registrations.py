@@ -44,7 +44,7 @@ __attribute__((constructor)) static void tell_all(void)
 def library(folder: Path, level: str = "-O2") -> Path:
     """Compiles a stripped library with CUDA kernels."""
     if shutil.which("gcc") is None or platform.machine() != "x86_64":
-        pytest.skip("no compiler for x86-64 here")
+        pytest.skip("this machine has no gcc for x86-64")
     source, path = folder / "kernels.c", folder / f"kernels{level}.so"
     source.write_text(SOURCE)
     command = ["gcc", level, "-shared", "-fPIC", "-s", "-o", str(path), str(source)]

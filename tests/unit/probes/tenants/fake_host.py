@@ -45,7 +45,7 @@ class FakeHost:
     def process(
         self, pid: int, lines: str | None = None, *, comm: str = "python", uid: int = 0, start: int = 100
     ) -> None:
-        """Adds a process whose ``/proc/PID/cgroup`` holds ``lines``; a v2 path alone is enough."""
+        """Adds a process with ``lines`` in ``/proc/PID/cgroup``; a path alone becomes a line of cgroup v2."""
         lines = lines if lines is not None else "/"
         self.write(f"proc/{pid}/cgroup", f"0::{lines}\n" if ":" not in lines else lines)
         self.write(f"proc/{pid}/comm", comm + "\n")

@@ -73,7 +73,7 @@ def test_a_removed_cgroup_keeps_its_path(tmp_path: Path) -> None:
 
 
 def test_a_cgroup_replaced_by_another_is_noticed(tmp_path: Path) -> None:
-    # The number of children stays the same, so link counts alone would miss it.
+    # The parent has as many children as before, so its link count does not show the change.
     host = FakeHost(tmp_path)
     host.cgroup("/slice/a")
     tree = CgroupTree(Mount(host.point, "/"))
@@ -104,7 +104,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     host = FakeHost(tmp_path)
     ids = [host.cgroup(f"/g{n}") for n in range(50)]
     tree = CgroupTree(Mount(host.point, "/"))
-    assert sum(tree.path(n) is not None for n in ids) == 29  # and the root
+    assert sum(tree.path(n) is not None for n in ids) == 29  # the root is the thirtieth
     host.point.rename(tmp_path / "kept-so-that-no-inode-is-used-again")
     host.point.mkdir()
     tree.refresh()

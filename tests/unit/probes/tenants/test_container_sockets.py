@@ -36,7 +36,7 @@ KNOWN = Names("train-a", labels=(("team", "vision"),))
 
 
 class Daemon(http.server.BaseHTTPRequestHandler):
-    """Answers like Docker."""
+    """Answers like the Docker daemon of a host with one container, ``A``."""
 
     protocol_version = "HTTP/1.1"
     asked: list[str] = []
@@ -91,7 +91,7 @@ def serving(path: Path) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def saying(path: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Serves ``path`` with something that is no container daemon."""
+    """Listens at ``path`` and answers with ``serve``, which does not behave like a container daemon."""
     path.parent.mkdir(parents=True, exist_ok=True)
 
     def converse(connected: socket.socket) -> None:
@@ -134,7 +134,7 @@ def test_a_users_daemon_names_only_that_users_containers(
 
 
 def test_a_users_link_to_another_users_daemon_is_not_followed(tmp_path: Path, daemon: list[str]) -> None:
-    user = os.geteuid() + 1_000  # another user serves here
+    user = os.geteuid() + 1_000  # not the user whose daemon listens at /run/docker.sock
     own = tmp_path / f"run/user/{user}/docker.sock"
     own.parent.mkdir(parents=True)
     own.symlink_to("/run/docker.sock")
@@ -206,7 +206,7 @@ def test_a_broken_daemon_is_reported_and_left_alone(
             asked(tmp_path / DOCKER, "/containers/x/json")
         sockets = ContainerSockets(tmp_path, lambda: now)
         assert sockets.look_up(A) == sockets.look_up(A) == Names()
-        assert times == 2  # not asked again for a while
+        assert times == 2  # by ``asked`` and by the first look-up; then not for a while
         now = LEFT_ALONE_SECONDS
         assert sockets.look_up(A) == Names()
         assert times == 3

@@ -31,7 +31,7 @@ int main(void)
 
 
 def read_of(command: list[str]) -> tuple[dict[str, str], dict[str, str] | None]:
-    """Runs the command until it prints a line; returns the environment at its start, and the current one."""
+    """Starts the command and waits for a line of it; returns the variables at its start, and those now."""
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": "/usr/bin:/bin", **STARTED}
     ) as process:
@@ -57,7 +57,7 @@ def test_the_variable_environ_is_found_in_the_library_or_the_program(
     tmp_path: Path, flags: tuple[str, ...], named: bool
 ) -> None:
     if shutil.which("gcc") is None:
-        pytest.skip("no compiler here")
+        pytest.skip("gcc is missing on this machine")
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(PROGRAM % (("extern char **environ;", "environ != NULL") if named else ("", "1")))
     kind = ("-fno-pic",) if "-no-pie" in flags else ("-fPIE",)
@@ -67,12 +67,12 @@ def test_the_variable_environ_is_found_in_the_library_or_the_program(
 
 def test_a_static_program_has_only_its_first_environment(tmp_path: Path) -> None:
     if shutil.which("gcc") is None:
-        pytest.skip("no compiler here")
+        pytest.skip("gcc is missing on this machine")
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(PROGRAM % ("", "1"))
     made = subprocess.run(["gcc", "-static", "-o", program, source], timeout=60, capture_output=True)
     if made.returncode:
-        pytest.skip("no static C library here")
+        pytest.skip("this machine has no static C library")
     assert read_of([str(program)]) == (STARTED, None)
 
 

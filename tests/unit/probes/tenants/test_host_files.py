@@ -1,4 +1,4 @@
-"""Tests below which root the files of the host are found."""
+"""Tests in which folder stalltop finds the root of the host's file system."""
 
 from __future__ import annotations
 

@@ -327,7 +327,7 @@ def test_a_users_cgroup_cannot_take_anothers_id(below: str, id_: str, pod: str) 
     assert (found.id, found.pod, found.uid) == (id_, pod, 1000)
     roots = parse(f"{OWN.replace('1000', '0')}/docker-{A}.scope")
     assert roots is not None
-    assert (roots.id, roots.uid) == (f"docker:{A}", None)  # root may use any id
+    assert (roots.id, roots.uid) == (f"docker:{A}", None)  # cgroups of root may have any id
 
 
 def test_of_several_hierarchies_the_deepest_container_counts() -> None:

@@ -38,7 +38,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A slow machine must not turn an available name into a short id.
+    # Look-ups get 30 s: with less, a slow machine would show a short id in place of an available name.
     monkeypatch.setattr(tenants_module, "PATIENCE_SECONDS", 30.0)
 
 
@@ -147,7 +147,7 @@ def test_tenants_without_a_container_are_named(
     cgroup = host.cgroup(path) if path != "/" else 1
     found = Tenants(tmp_path).find(7, cgroup)
     assert (found.id, found.name, found.kind) == (id_, name, kind)
-    assert Tenants(tmp_path).find(7, 0) == found  # as for a process known only from the driver
+    assert Tenants(tmp_path).find(7, 0) == found  # 0: the process is known only from the driver
 
 
 def test_an_unknown_cgroup_is_a_tenant_of_its_own(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_hanging_lookup_delays_nobody(
     tenants = Tenants(tmp_path, clock)
     a, b = host.cgroup(f"/docker/{A}"), host.cgroup(f"/docker/{B}")
     assert [tenants.find(7, a).name, tenants.find(8, b).name] == [A[:12], B[:12]]
-    for _ in range(20):  # while it hangs, nothing is given up
+    for _ in range(20):  # while the look-up hangs, it is not given up
         clock.now += 60
         tenants.refresh()
     server_is_back.set()

@@ -1,4 +1,4 @@
-"""Tests that the message for a file that is no saved window names its kind."""
+"""Tests that the message for a file that is no saved window says what kind of file it is."""
 
 from __future__ import annotations
 

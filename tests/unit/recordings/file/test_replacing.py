@@ -1,4 +1,4 @@
-"""Tests that a file that replaces a recording never gets the log of the old one."""
+"""Tests that a file that replaces a recording is never read with the log of the replaced one."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_recorder_does_not_read_the_log_of_another_file(tmp_path: Path) -> Non
     recording = Recording(copy)
     recording.add(second(7, rows=3))
     recording.close()
-    os.replace(copy, path)  # a user replaces the file
+    os.replace(copy, path)  # a user puts another recording in its place
     recording = Recording(path)
     recording.add(second(8, rows=3))
     recording.close()

@@ -36,7 +36,7 @@ ELSEWHERE = {
     "host": "windows.host_id",
     "kernels": "kernel_counts",
 }
-"""Where the fields of a window are stored that have no column or table of their name."""
+"""For each field of a window without a column or table of its name: where the field is stored."""
 
 
 def names_of(kind: type) -> set[str]:

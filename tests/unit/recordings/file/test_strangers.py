@@ -1,4 +1,5 @@
-"""Tests files that a stranger manipulated, with valid checksums: whatever opens can be shown everywhere."""
+"""Tests files that a stranger changed and gave valid checksums: if such a file opens, every view and format
+can show it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ VALUES: tuple[Sql, ...] = (
 
 
 def seal(connection: sqlite3.Connection) -> None:
-    """Recomputes all checksums."""
+    """Recomputes all checksums, as a stranger would after changing the file."""
     for shared in schema.SHARED:
         key = shared.key[0]
         for *values, _ in connection.execute(f"SELECT * FROM {shared.name}").fetchall():

@@ -47,12 +47,12 @@ def asked(path: Path, sql: str, least: int = Form.SUMS) -> list[tuple[Any, ...]]
 
 
 def expanded(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    """Returns the answer to the original query over all single calls."""
+    """Returns the answer to ``sql`` as it is written, over all calls one by one: the reference."""
 
     def planned(sql: str, *_: object, **__: object) -> rewrite.Plan:
         plan = rewrite.unread(sql)
         for need in plan.needs:
-            # which calls of a row failed is decided separately for each CUDA kernel
+            # Only if the query names CUDA kernels, failed calls are estimated for each kernel by itself.
             need.kernels = "kernel_name" in sql
         return plan
 
@@ -122,7 +122,8 @@ def test_captured_calls_have_their_own_times(tmp_path: Path) -> None:
     assert {row[2:] for row in rows} == {(1, 7, 1_000)}
 
 
-# Queries whose answers must not depend on the form: sums, groups of equal calls, or single calls.
+# Parts of random queries. Their answers must not depend on the form in which calls are queried: as sums, as
+# groups of equal calls, or one by one.
 _COARSE = (
     "op",
     "pid",
@@ -301,7 +302,8 @@ def test_many_windows_are_merged_before_their_calls_are_queried(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = random_calls(seed, most=200, windows=8)
-    # Durations of launches without a known CUDA kernel are only estimated, and small rows more coarsely.
+    # Without devices, rows are larger: durations of launches without a known CUDA kernel are estimated, and
+    # in small rows more coarsely.
     calls = [call._replace(device="") for call in calls]
     path = write_file(tmp_path / "file", windows_of(calls))
     sql = (
@@ -378,7 +380,7 @@ def test_a_file_can_be_queried_while_it_is_written(tmp_path: Path) -> None:
     try:
         with open_file(path) as file:
             found = answer(file, "SELECT COUNT(*) > 0 FROM cuda_events", 60)
-            # The query holds no lock, so the whole log can be checkpointed.
+            # Until its rows are read, the query holds no lock, so the whole log can be checkpointed.
             assert writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
             assert list(found.rows) == [(1,)]
     finally:
@@ -422,7 +424,7 @@ def test_an_ended_chain_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_call_that_launches_several_cuda_kernels_has_no_kernel_name(tmp_path: Path) -> None:
-    """The screen leaves it out in the same way."""
+    """The list of CUDA kernels on the screen leaves such a call out, too."""
     calls = [
         Call(0, "docker:aa", 100, "runtime", operation, False, None, 1_000, False, 0, False)
         for operation in ("cudaLaunchKernel", "cudaLaunchCooperativeKernelMultiDevice")

@@ -15,7 +15,7 @@ from tests.windows.known_calls import write_file
 
 
 def told(path: Path, windows: Sequence[Window]) -> dict[str, tuple[str, int, int]]:
-    """Returns, by tenant and host: the short name, the number, and the calls that a join finds."""
+    """Returns for each tenant and host: short name, number, and how many calls a join by number finds."""
     write_file(path, windows)
     with open_file(path) as file:
         found = answer(
@@ -28,7 +28,7 @@ def told(path: Path, windows: Sequence[Window]) -> dict[str, tuple[str, int, int
 
 
 def of(*tenants: Tenant, host: str = "gpu7", start: float = 1_000.0) -> Window:
-    """Returns a window in which each tenant makes one call more than the previous one."""
+    """Returns a window in which the first tenant makes one call, the second makes two, and so on."""
     calls = [Calls(key(tenant=one.id, host=host), [9] * (at + 1)) for at, one in enumerate(tenants)]
     return replace(window(calls, host=host, start=start), tenants={one.id: one for one in tenants})
 
@@ -55,7 +55,8 @@ def test_a_unique_name_gets_no_suffix(tmp_path: Path) -> None:
 
 
 def test_no_two_tenants_share_a_number(tmp_path: Path) -> None:
-    """Without cgroup v2 no number is known, and two hosts may use the same one."""
+    """The number of a tenant is its cgroup id. Without cgroup v2 the id is unknown, and two hosts may use one
+    id for different tenants; then stalltop makes up negative numbers."""
     found = told(
         tmp_path / "file",
         [

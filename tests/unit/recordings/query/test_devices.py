@@ -125,10 +125,10 @@ def test_named_queries_run_on_a_file_without_device_figures(name: str, tmp_path:
     ("tenant", "labels", "expected"),
     [
         ("cri:bb", ("0", "0"), [4.2]),
-        # Unknown activity, or activity of an unknown tenant, is not zero.
+        # If the activity is unknown, or the tenant of the allocation, the answer is NULL and not zero.
         ("cri:bb", ("0", ""), [None]),
         ("cri:bb", ("", ""), [None]),
-        ("", ("0", "0"), [None]),  # the tenant is unknown
+        ("", ("0", "0"), [None]),  # the tenant of the allocation is unknown
         ("cri:cc", ("0", "0"), [0.0]),  # the tenant is known and was not active
     ],
 )

@@ -228,7 +228,7 @@ def test_too_many_single_calls_are_refused_with_a_remedy(path: Path, monkeypatch
     assert "one by one" in caught.value.reason
     assert "WHERE" in caught.value.remedy
     assert ask(path, "SELECT count(*) > 3 FROM cuda_events") == [(1,)]
-    # The first row needs only a few calls, so a limit of three does not refuse it.
+    # This query reads no more than three calls, so the limit does not refuse it.
     assert (
         len(ask(path, "SELECT duration_ns FROM nccl_events WHERE pid = 100 AND window_start < 0 LIMIT 1"))
         == 0

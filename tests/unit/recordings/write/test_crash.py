@@ -29,15 +29,15 @@ KILLS = int(os.environ.get("STALLTOP_KILLS", "100"))
 ROUNDS = 8
 """Number of files among which the kills are divided."""
 MOST_WINDOWS = 8
-"""Largest number of windows that a recorder writes before it is killed; with none, the file may not even
+"""A recorder writes fewer windows than this before it is killed. If it writes none, the file may not even
 exist."""
 LONGEST = 0.03
-"""Seconds that it may live at most after the last of these windows."""
+"""Longest time in seconds between the last of these windows and the kill."""
 
 
 @contextmanager
 def recorders() -> Iterator[tuple[IO[str], IO[str]]]:
-    """Starts ``until_killed`` and yields its input and output."""
+    """Starts ``until_killed.py`` and yields its stdin and stdout."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.unit.recordings.write.until_killed"],
         cwd=Path(__file__).resolve().parents[4],
@@ -103,8 +103,8 @@ def test_a_killed_recorder_loses_no_written_window(tmp_path: Path) -> None:
                 written = written if last is None else last
                 if written < 0 and not begun(path):
                     continue
-                # The window being written may be complete, or missing; never less than reported, never a
-                # part.
+                # The window that was being written is complete or missing, never in part. No window that was
+                # reported is missing.
                 with open_file(path) as recorded:
                     moments = recorded.moments
                     seconds = round(float(np.sum(moments.seconds)))
@@ -116,7 +116,7 @@ def test_a_killed_recorder_loses_no_written_window(tmp_path: Path) -> None:
 
 
 def test_a_power_loss_costs_only_what_was_not_flushed(tmp_path: Path) -> None:
-    # The log after a power loss: cut off or overwritten anywhere behind the flushed part.
+    # After a power loss the log may be cut off or contain garbage, anywhere behind the part that was flushed.
     path = tmp_path / "recording.stalltop"
     recording = Recording(path)
     connection = recording._db

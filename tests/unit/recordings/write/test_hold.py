@@ -41,7 +41,7 @@ def test_a_second_recorder_is_told_the_owner_and_the_lock_ends_with_it(tmp_path:
             assert owner.stdout.readline() == "held\n"
             with pytest.raises(FileInUseError, match="another stalltop records to") as told:
                 Hold(path)
-            # Not every file system can name the owner.
+            # On some file systems stalltop cannot find out which process holds the lock.
             assert "(process" not in str(told.value) or f"(process {owner.pid})" in str(told.value)
         finally:
             owner.kill()

@@ -90,7 +90,7 @@ def test_open_reports_errors_at_once(path: Path) -> None:
 
 
 class FaultyRecording(Recording):
-    """Fails or hangs when the test says so, as its disk would."""
+    """Fails or hangs on writing when the test says so, as on a full or hanging disk."""
 
     reason = ""
     held = threading.Event()
@@ -147,7 +147,7 @@ def test_dropped_windows_are_counted_reported_and_noted_in_the_file(
     assert written == sorted(written)
     assert written[-1] == MOST_WAITING + 19
     assert len(written) + missed == MOST_WAITING + 20
-    assert missed >= 19  # one more may be being written
+    assert missed >= 19  # 20 did not fit, but one of them may have been taken to be written
     told_of = [text.partition(" s before this could not be recorded") for _, text in events(path)]
     assert sum(float(seconds) for seconds, _, _ in told_of) == missed
     assert told[-1] == f"recording to {path} goes on; {missed:.0f} s in all could not be written"
@@ -293,7 +293,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, check=False
     )
     if done.returncode:
-        pytest.skip("a file system of its own takes root, and a kernel that lets it mount")
+        pytest.skip("mounting a file system needs root, and a Linux kernel that permits it")
     try:
         yield place
     finally:
@@ -320,7 +320,7 @@ def test_on_a_full_disk_the_newest_windows_stay(small_disk: Path) -> None:
 
 
 def test_nothing_is_dropped_while_there_is_space(small_disk: Path) -> None:
-    """This holds even if the recorder would like to keep more space free."""
+    """The recorder tries to keep some space free, but drops no window for that."""
     path = small_disk / "recording.stalltop"
     with recording(path, Bounds(1 << 30)) as (recorder, told):
         for number in range(90):

@@ -230,7 +230,7 @@ def test_a_moved_file_is_complete(path: Path) -> None:
     assert not recording.in_place
     recording.close()
     assert len(windows_of(moved)) == 1
-    record(path, [second(1)])  # leftovers of SQLite beside the old name do no harm
+    record(path, [second(1)])  # files that SQLite left at the old name do no harm
     assert [one.start for one in windows_of(path)] == [START + 1]
     assert beside(path) == [moved.name, path.name]
 

@@ -27,13 +27,13 @@ FOR_EVER = 1e12
 
 
 class SimulatedRecording:
-    """Keeps a recording without a file: lists of numbers stand for windows of one second."""
+    """Stands for a recording without a file. A window is a list of the numbers of windows merged into it."""
 
     def __init__(self, most_seconds: float = FOR_EVER) -> None:
         self.kepts = Kepts(TIERS)
         self.most_seconds = most_seconds
         self.held: dict[int, tuple[int, ...]] = {}
-        """Seconds that a window stands for, by its id."""
+        """Numbers of the added windows that each kept window contains, by its id."""
         self.number = 0
 
     def add(self, start: float, seconds: float = 1.0, host: str = "gpu7") -> None:
@@ -53,7 +53,7 @@ class SimulatedRecording:
         self.kepts.done(step, merged)
 
     def lengths(self) -> list[int]:
-        """Returns the seconds of each window, oldest first."""
+        """Returns the length of each window in seconds, oldest first."""
         return [len(self.held[number]) for number in sorted(self.held)]
 
 
@@ -118,7 +118,8 @@ def test_a_pause_ages_windows_by_at_most_a_day() -> None:
     made = SimulatedRecording(most_seconds=2 * 86_400.0)
     for start in (0.0, 1e6, 1e9):
         made.add(start)
-    assert len(made.held) == 2  # the first one is two pauses old
+    # The first window was dropped: each pause aged it by one day, and the limit is two days.
+    assert len(made.held) == 2
 
 
 def test_no_window_spans_two_hosts() -> None:
