@@ -40,7 +40,7 @@ PRINTED = {
     "ctrl+p": "Ctrl-P",
     "ctrl+z": "Ctrl-Z",
 }
-"""How keys that are no characters are printed."""
+"""The printed names of keys, by Textual's names. A key that is not listed is printed as Textual names it."""
 
 
 _chosen: dict[str, tuple[str, ...]] = {}
@@ -61,7 +61,8 @@ class Action:
     where: str
     """The heading in the help."""
     action: str
-    """The method as PART.METHOD of the main screen, or Textual's name of an action for others."""
+    """The method of the main screen as ``PART.METHOD`` if ``by`` is ``screen``, else the name of a Textual
+    action."""
     also: tuple[str, ...] = ()
     """Keys that do the same but are not shown, such as ``=`` where ``+`` needs Shift."""
     by: str = "screen"
@@ -83,12 +84,13 @@ class Action:
 
 
 def key(name: str) -> str:
-    """Return the current key of the action with the id ``name`` as printed on it, for messages."""
+    """Return the current key of the action with the id ``name``, as messages print it. Only the first key if
+    there are several."""
     return BY_ID[name].key.partition(" ")[0]
 
 
 def printed(key: str) -> str:
-    """Return how a key is printed, by Textual's name of it."""
+    """Return the printed name of a key, such as ``Space`` for ``space``, Textual's name."""
     return PRINTED.get(key, key)
 
 
@@ -172,7 +174,8 @@ ACTIONS = (
 BY_ID = {action.id: action for action in ACTIONS}
 
 Entry = tuple[tuple[str, ...], str]
-"""Ids of actions, and their common label in the line of keys; an empty one means the label of the first."""
+"""Ids of actions, and their common label in the line of keys. If the label is empty, that of the first action
+is used."""
 
 FOOTER: tuple[Entry, ...] = (
     (("quit",), ""),
@@ -234,13 +237,13 @@ def choose(keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
 
 
 def keymap() -> dict[str, str]:
-    """Return the keys that the user chose, in the form for Textual."""
+    """Return the keys that the user chose, as a keymap of Textual."""
     return {name: ",".join((*keys, *BY_ID[name].also)) for name, keys in _chosen.items()}
 
 
 def bindings(owner: str, *only: str) -> list[BindingType]:
-    """Return the bindings of ``owner`` (``screen``, ``app`` or ``table``); with ``only``, those of these
-    methods."""
+    """Return the bindings of ``owner`` (``screen``, ``app`` or ``table``); with ``only``, just those whose
+    actions are named there."""
     return [
         _binding(action, action.bound)
         for action in ACTIONS

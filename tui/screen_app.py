@@ -106,7 +106,8 @@ class Opens(Protocol):
         """Open the dialogue that saves ``shown``; ``tell`` gets a message, its role and its seconds."""
 
     def moment(self, start: float, end: float, at: float, went: Callable[[float | None], None]) -> None:
-        """Open the line in which the user types a moment; ``went`` gets it, or None."""
+        """Open the line in which the user types a moment; ``went`` gets its Unix time, or None if the user
+        gave up."""
 
 
 class ScreenApp(TerminalApp):
@@ -117,7 +118,7 @@ class ScreenApp(TerminalApp):
     def __init__(self, source: Source | OpenedRecording, options: RunOptions) -> None:
         if not os.environ.get("NO_COLOR", "x"):
             del os.environ["NO_COLOR"]  # an empty NO_COLOR means nothing, but Textual takes it for a yes
-        # Asked for no colours, Textual drops those of a theme in the terminal's own colours.
+        # Textual honours NO_COLOR only in a theme that uses the terminal's own (ANSI) colours.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.options = options
         self.glyphs = ASCII if options.ascii or not speaks_unicode() else UNICODE
@@ -135,8 +136,8 @@ class ScreenApp(TerminalApp):
         self.collector.choose(length)
 
     def make(self, asked: Asked) -> None:
-        """Make a picture in the background; it arrives as a message. An earlier request that was not started
-        is dropped."""
+        """Compute the picture that is ``asked`` for in the background; it arrives as a message. An earlier
+        request that was not started is dropped."""
 
         def work(stale: Callable[[], bool]) -> None:
             for picture in asked.make(stale):
@@ -151,7 +152,7 @@ class ScreenApp(TerminalApp):
 
     @property
     def pictures(self) -> bool:
-        """Return whether bars and charts are drawn. They take many bytes on a slow line."""
+        """Return whether bars and charts are drawn. They take many bytes on a slow connection."""
         return not self.slow_line.low
 
 

@@ -23,13 +23,14 @@ PAST_CELLS = 40
 
 
 FULL_PERCENT = 97.0
-"""Percent of a device's memory in use from which it is marked: allocations then fail or wait for free
-memory."""
+"""The memory of a device is marked if at least this percentage is in use, because at this level allocations
+begin to fail or to wait for free memory."""
 HOT_CELSIUS = 85.0
 """Temperature from which a GPU is marked if NVML does not tell its slowdown temperature. Data-centre GPUs
 begin to slow down at 83 to 90 C."""
 _NEAR_CELSIUS = 3.0
-"""A GPU is marked when it is so close to its own slowdown temperature."""
+"""A GPU is marked if its temperature is at most this many degrees below the slowdown temperature that NVML
+tells."""
 _USERS_FROM: Final = 110
 """Width in cells from which a line also tells the number of processes of a device that is not shared."""
 _LEAST_SAID: Final = 12
@@ -39,7 +40,7 @@ _LEAST_PAST: Final = 12
 _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
 """Figures of a line. The line tells the age of the oldest of them if they are not current."""
 _SHARED: Final[Mapping[Way, str]] = {"mps": "by MPS", "time-sliced": "in turns"}
-"""How several tenants share a device; follows their number."""
+"""The words for how several tenants share a device. They follow the number of tenants: ``3 by MPS``."""
 _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
 """Parts of NVML's names of throttle reasons, with the word for each on the screen."""
 

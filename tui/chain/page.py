@@ -23,7 +23,7 @@ MOST_ROWS = 12
 def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> list[PageLine]:
     """Return the page about ``chain`` as known at the end of ``window``.
 
-    With ``letters`` the parts of the time are letters, for terminals without colours.
+    With ``letters`` the parts of a call's time are drawn as letters, for terminals without colours.
     """
     lines = _summary(chain, window, glyphs)
     lines += _tree(chain, window, glyphs)

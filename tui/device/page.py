@@ -22,7 +22,7 @@ from stalltop.widgets.strips import printable
 MOST_LISTED = 16
 """The most processes that are listed."""
 _NOT_GIVEN = "the driver gives none"
-"""Replaces a figure that is missing without a note that tells why."""
+"""Text shown for a missing figure if no note gives the reason."""
 
 
 def title(device: Device) -> Section:
@@ -73,7 +73,8 @@ def _limits(device: Device) -> str:
 
 
 def _together(lines: Sequence[PageLine]) -> list[PageLine]:
-    """Join the lines about figures that the driver does not report to one."""
+    """Replace the lines about figures that the driver does not report, if there are several, by one line that
+    names these figures."""
     without = [line for line in lines if line.parts[-1][0].endswith(_NOT_GIVEN)]
     if len(without) < 2:
         return list(lines)
@@ -86,7 +87,8 @@ def _together(lines: Sequence[PageLine]) -> list[PageLine]:
 def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
     """Return a dash and the reason why a figure is missing.
 
-    ``asked`` are its names in the device's notes; ``field`` is its field of ``Device`` if it is a counter.
+    ``asked`` are the names of the figure in the device's notes. ``field`` is its field of ``Device`` if the
+    figure is a counter, else empty.
     """
     age = dict(device.ages).get(field)
     if age is not None:

@@ -127,7 +127,8 @@ class DevicesScreen(TableScreen):
         data = table(window, past, frame, charted=charts.display)
         if charts.display:
             self.table.styles.height = min(len(devices) + HEAD_LINES + 1, frame.height // 2)
-            # With more devices than charts fit, the charts begin at the device under the cursor.
+            # If there is no room for the charts of all devices, the charts begin at the device under the
+            # cursor.
             at = data.find(self.table.cursor_key) or 0
             fitting = max((frame.height - len(devices) - 4) // LEAST_LINES, 1)
             first = at if len(devices) > fitting else 0

@@ -23,7 +23,7 @@ class AlertPanel(AlertList, can_focus=True):
     def __init__(self, widget_id: str) -> None:
         super().__init__(widget_id)
         self._least = 0
-        """The largest number of lines that the list took since it got the focus."""
+        """The largest number of lines that the list took since it got the focus; 0 without the focus."""
         self._height: int | str = 1
         self.found = Listed((), (), 0)
         """The lines of the list."""
@@ -57,7 +57,7 @@ class AlertPanel(AlertList, can_focus=True):
         return next((chain for chain in self.found.chains if chain.id == self.cursor_key), None)
 
     def silence(self, chain: Chain) -> str:
-        """Hide ``chain`` from now on, or show it again. Returns a message for the user."""
+        """Hide ``chain`` from now on; show it again if it is hidden. Returns a message for the user."""
         self.silenced ^= {chain.id}
         return f"silenced: {chain.title}" if chain.id in self.silenced else f"speaks again: {chain.title}"
 
@@ -68,7 +68,8 @@ class AlertPanel(AlertList, can_focus=True):
         return _stands(self.cursor_key)
 
     def silence_here(self) -> str:
-        """Hide the line under the cursor from now on, or show it again. Returns a message for the user."""
+        """Hide the line under the cursor from now on; show it again if it is hidden. Returns a message for
+        the user."""
         self.silenced ^= {self.cursor_key}
         return "silenced: this line" if self.cursor_key in self.silenced else "speaks again: this line"
 

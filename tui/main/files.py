@@ -68,7 +68,8 @@ class FileKeys:
         self._saved = message.path, self._main.speech.count, time.monotonic() + READ_SECONDS
 
     def copy_path(self) -> bool:
-        """Copy the path of the file that the current message names. Returns False if it names none."""
+        """Copy the path of the file that the current message names. Returns False if no message about a file
+        is shown."""
         if self._saved is None:
             return False
         saved, message, until = self._saved

@@ -76,7 +76,8 @@ class RowKeys:
         self._main.tables.change(lambda _: changed, widget)
 
     def only(self) -> None:
-        """Leave out the next sort of rows: idle ones; those without a problem or a long open call; none."""
+        """Change which rows are left out: first idle rows, then rows without a problem or a long open call,
+        then none."""
         left = self._main.tables.looks.next_only()
         self._main.tables.redraw()
         self._say(f"rows: {left}", "label")

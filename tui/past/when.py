@@ -64,8 +64,8 @@ def _meant(said: str, start: float, end: float, shown: float) -> float | None:
 
 
 def _time_of_day(clock: Sequence[str | None], end: float) -> float:
-    """Return the last such time of day before ``end``, or up to a minute after, because users type no
-    seconds."""
+    """Return the last moment before ``end`` at which clocks showed this time of day. It may be up to a second
+    after ``end``, because the screen shows whole seconds."""
     hours, minutes, seconds = (float(part or 0) for part in clock)
     midnight = datetime.fromtimestamp(end).replace(hour=0, minute=0, second=0, microsecond=0)
     for back in range(3):

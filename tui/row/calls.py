@@ -21,7 +21,7 @@ _BAR = 10
 def kept_calls(facts: RowFacts, frame: Frame) -> Section:
     """Return the slowest captured calls of the row, one line each.
 
-    Empty for the time between calls, and if the window has no captured calls.
+    Returns an empty section for the time between calls, and if the window has no captured calls.
     """
     if facts.between or not facts.window.calls.kept:
         return Section("calls", ())

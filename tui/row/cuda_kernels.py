@@ -21,7 +21,7 @@ LONGEST_NAME = 200
 def kernels(facts: RowFacts, frame: Frame) -> Section:
     """Return the CUDA kernels that the row launches, by the time in launch calls, the largest first.
 
-    Empty if the row launches none, or if the window has no CUDA kernels.
+    Returns an empty section if the row launches none, or if the window has no CUDA kernels.
     """
     launching = {
         key: (calls, ns)

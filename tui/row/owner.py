@@ -22,7 +22,7 @@ WAKES = (1, 2, 3)
 
 
 def owner(facts: RowFacts, frame: Frame) -> Section:
-    """Return all about the tenant of the row, or the names if there are several."""
+    """Return the section about the tenant of the row, or the list of its tenants if there are several."""
     window = facts.window
     if len(facts.tenants) != 1:
         lines = [heading(f"Whose it is: {len(facts.tenants)} tenants", "the one with the most time first")]

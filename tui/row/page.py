@@ -26,9 +26,9 @@ from stalltop.widgets.sparkline import sparkline
 MOST_LISTED = 6
 """The most problems, culprits and open calls that are listed."""
 LEAST_SHARE = 0.005
-"""A smaller share of the time is not shown."""
+"""Parts with a smaller share of the time are not shown."""
 WIDE = 100
-"""Width in cells from which a line of the page tells more."""
+"""Width in cells from which the line of a part also tells its time in each call."""
 _FIGURES = 16
 """Cells right of a sparkline: the current value and the largest."""
 
@@ -136,7 +136,7 @@ def split(facts: RowFacts, frame: Frame, seen: Collection[str] = ()) -> Section:
 
 
 def shown_parts(facts: RowFacts) -> set[str]:
-    """Return the parts of the split that are not 0."""
+    """Return the parts of the split that take at least ``LEAST_SHARE`` of the time."""
     measured = facts.groups.split_ns
     if measured is None:
         return set()
@@ -147,7 +147,8 @@ def shown_parts(facts: RowFacts) -> set[str]:
 def past(
     samples: Sequence[Sample | None], frame: Frame, parts: Collection[str], *, calls: bool = True
 ) -> Section:
-    """Return the row in each of the latest windows as sparklines; ``parts`` of its time share a scale.
+    """Return sparklines over the latest windows: of the row's call rate, of its p99, and of its time in each
+    of ``parts`` of the split, all on one scale.
 
     ``calls``: whether the row is calls, and not the time between them.
     """

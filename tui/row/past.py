@@ -37,13 +37,15 @@ class RowPast:
         self._path = path
         self._inside: dict[RowKey, bool] = {}
         self._moves = any(step.dimension == "device" for step in path)
-        """The device of a process may change, so the calls inside differ from window to window."""
+        """Whether the path contains a device. The device of a process may change, so the calls that belong to
+        the row differ from window to window."""
         self._known: dict[Packed, Sample] = {}
 
     def look(self, parts: Sequence[Packed], most: int) -> tuple[Sample | None, ...]:
         """Return a sample for each of ``parts``.
 
-        It computes at most ``most`` new ones, the newest first, and returns None for the rest.
+        Computes at most ``most`` samples that are not known yet, the newest first, and returns None for the
+        others.
         """
         for part in reversed(parts):
             if part not in self._known:

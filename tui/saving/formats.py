@@ -120,7 +120,7 @@ def save(shown: ShownScreen, chosen: Format, typed: str) -> Path:
 
 
 def with_format(typed: str, chosen: Format) -> str:
-    """Replace the ending of another format in ``typed`` by the one of ``chosen``. Other endings stay."""
+    """Replace the file ending of another format in ``typed`` by that of ``chosen``. Other endings stay."""
     for other in SAVED:
         if typed.endswith(other.suffix) and not typed.endswith("/" + other.suffix):
             return typed.removesuffix(other.suffix) + chosen.suffix

@@ -28,7 +28,7 @@ FRAME_LINES = LIST_LINES + 7
 NOTE_LINES = LIST_LINES + 3
 """Lines of the terminal from which there is room for the note about the path and for the hint."""
 SAVING_SECONDS = 60.0
-"""Seconds that the message about a running save stays, unless it ends before."""
+"""Seconds that the message about a running save stays, unless the save ends before."""
 LONGEST = 4096
 """The most characters of a path (PATH_MAX)."""
 HINT = "Enter saves  Up Down format  Tab path  Esc closes"
@@ -131,7 +131,7 @@ class SaveScreen(ModalScreen[None]):
             self._show_note()
             return
         if self._asked is not None:
-            return  # the answer to the running question asks again
+            return  # when the running look-up has ended, it starts the next one
         typed = self._asked = self._typed
         default, post = self._shown.default(self.chosen), self.post_message
 

@@ -24,7 +24,7 @@ SINCE_START = "start"
 PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """The panels of the main screen from top to bottom, in the order of the keys 1 to 6."""
 NEEDED = ("table", "warnings")
-"""One of these panels must be shown. Without the first table there is no second one."""
+"""At least one of these panels must be shown. Without the first table there is no second one."""
 TABLES_BY = ("container", "namespace", "pod", "process", "operation", "layer", "device", "host")
 """The dimensions by which a table can group."""
 # fmt: off
@@ -214,8 +214,8 @@ class Keys:
 
 
 def _setting(default: Any, kind: SettingKind, about: str, *, left: bool = False) -> Any:
-    """Return a field of ``Settings``. With ``left``, keys change it and its last value is kept for the next
-    run."""
+    """Return a field of ``Settings``. ``left`` tells that keys of the screen change the setting, and that its
+    last value is kept for the next run."""
     return field(default=default, metadata={"kind": kind, "about": about, "left": left})
 
 

@@ -18,9 +18,9 @@ from stalltop.model.rows.pivot import Dimension, Groups, RowNaming, bounded, piv
 from stalltop.model.window import OpenCall, Window
 
 LONG_OPEN_NS = 1_000_000_000
-"""Age from which an open call is shown as a warning."""
+"""Age in ns from which an open call is shown as a warning."""
 HUNG_NS = 10_000_000_000
-"""Age from which an open call is shown as hung."""
+"""Age in ns from which an open call is shown as hung."""
 
 LEAST_PAST = 5
 """Least number of earlier windows with calls for which the p99 of a row is compared with their median."""
@@ -48,8 +48,8 @@ class Grouped:
     labels: tuple[tuple[str, ...], ...]
     groups: Groups
     at: NDArray[np.int64]
-    """Index into ``groups`` for each row; -1 if no call returned: its calls hang, or it exists only in the
-    other window."""
+    """Index into ``groups`` for each row; -1 if no call of the row returned: its calls hang, or the row
+    exists only in the window to compare with."""
     open_ns: NDArray[np.int64]
     """Age of the row's oldest open call; 0 if it has none."""
     waited_ns: NDArray[np.int64]

@@ -14,7 +14,7 @@ from stalltop.tui.tables.split import CELLS, bar
 from stalltop.widgets.table import Cell, Role
 
 MUCH = 0.1
-"""The share of the whole change from which the loss of a row is coloured."""
+"""The time that a row lost or gained is coloured if it is at least this share of all time lost or gained."""
 
 
 _Side = Callable[[Difference], ComparedSide]
@@ -34,7 +34,8 @@ def _told(rows: Grouped) -> Difference:
 
 
 def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
-    """Return the values of ``of`` for sorting; NaN if there is no window to compare with."""
+    """Return the function that computes the values of rows for sorting, by ``of``. They are NaN if there is
+    no window to compare with."""
 
     def values(rows: Grouped) -> Values:
         return np.full(len(rows), np.nan) if rows.difference is None else of(rows.difference)
@@ -43,7 +44,8 @@ def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
 
 
 def _lost(rows: Grouped, i: int, look: Look) -> Cell:
-    """Return the signed time lost, or ``new`` or ``gone``. It is dim if chance can explain it."""
+    """Return the cell with the signed time lost, or ``new`` or ``gone``. The cell is dim if chance can
+    explain the difference."""
     found = _told(rows)
     if found.new[i]:
         return Cell("new", "accent")
@@ -82,8 +84,8 @@ def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, Loo
 
 
 def _ratio(name: str) -> Callable[[Grouped, int, Look], Cell]:
-    """Return the function that draws the ratio of a percentile in both windows. The cell is dim if chance can
-    explain the ratio."""
+    """Return the function that draws a percentile now divided by the same percentile in the other window. The
+    cell is dim if chance can explain the ratio."""
 
     def made(rows: Grouped, i: int, look: Look) -> Cell:
         found = _told(rows)
@@ -162,4 +164,5 @@ KINDS: tuple[Kind, ...] = (
           _ratio("p50"), _values(lambda found: found.p50_ratio)),
 )
 # fmt: on
-"""All these columns in the order in which they are shown and offered. Each has ``needs="baseline"``."""
+"""All columns of comparisons, in the order in which they are shown and offered. Each has
+``needs="baseline"``."""
