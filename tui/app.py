@@ -79,7 +79,7 @@ class StalltopApp(ScreenApp):
 
     @on(PictureNotMade)
     def _not_made(self, message: PictureNotMade) -> None:
-        self.main.speech.say(f"no picture of that moment: {described(message.error)}", "bad")
+        self.main.speech.say(f"cannot show that moment: {described(message.error)}", "bad")
 
     @on(Saved)
     def _saved(self, message: Saved) -> None:

@@ -97,7 +97,7 @@ class SourceReader(ABC):
         """Post windows of ``length`` seconds from now on; None: of all data."""
 
     def stop(self, timeout: float) -> bool:
-        """Stop to read, and close the source. Returns False if that takes longer than ``timeout`` seconds; it
+        """Stop reading, and close the source. Returns False if that takes longer than ``timeout`` seconds; it
         then continues in the background."""
         self._stopping = True
         self._wake.set()

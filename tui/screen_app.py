@@ -57,7 +57,7 @@ class RunOptions(Settings):
 
 
 class PictureMade(Message):
-    """Tells that the picture that was asked for at ``turn`` was made."""
+    """Tells that the picture that was asked for at ``turn`` was computed."""
 
     def __init__(self, turn: int, picture: Picture) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class PictureMade(Message):
 
 
 class PictureNotMade(Message):
-    """Tells that a picture could not be made. Later requests may succeed."""
+    """Tells that a picture could not be computed. Later requests may succeed."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -117,7 +117,8 @@ class ScreenApp(TerminalApp):
 
     def __init__(self, source: Source | OpenedRecording, options: RunOptions) -> None:
         if not os.environ.get("NO_COLOR", "x"):
-            del os.environ["NO_COLOR"]  # an empty NO_COLOR means nothing, but Textual takes it for a yes
+            # An empty NO_COLOR has no meaning, but Textual takes it for a request for no colours.
+            del os.environ["NO_COLOR"]
         # Textual honours NO_COLOR only in a theme that uses the terminal's own (ANSI) colours.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.options = options

@@ -34,7 +34,7 @@ tells."""
 _USERS_FROM: Final = 110
 """Width in cells from which a line also tells the number of processes of a device that is not shared."""
 _LEAST_SAID: Final = 12
-"""A text that is cut keeps at least this many cells; with less room it is left out."""
+"""A text that is cut keeps at least this many cells. With less room the text is left out."""
 _LEAST_PAST: Final = 12
 """The history is left out if there are fewer cells for it."""
 _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
@@ -46,7 +46,7 @@ _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
 
 
 def is_hot(device: Device) -> bool:
-    """Return whether the temperature is near the one at which the GPU slows down."""
+    """Return whether the GPU's temperature is near its slowdown temperature."""
     limit = HOT_CELSIUS if device.slowdown_celsius is None else device.slowdown_celsius - _NEAR_CELSIUS
     return device.temperature_celsius is not None and device.temperature_celsius >= limit
 
@@ -107,9 +107,9 @@ class DeviceRows(Lines):
         self.redraw()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """Return a line for each device that fits. The last line tells how many more there are."""
+        """Return a line for each device that fits. If some do not fit, the last line tells their number."""
         if self._devices is None:
-            return [strip_of([(" GPU ", paint.label), ("not looked for yet", paint.dim)], width)]
+            return [strip_of([(" GPU ", paint.label), ("not read yet", paint.dim)], width)]
         devices = self._devices.devices
         if not devices:
             why = printable(self._devices.unavailable or "none found")

@@ -80,7 +80,7 @@ def axis_of(histogram: Histograms, max_ns: int, before: DurationAxis | None = No
 
 
 def lines_of(width: int, height: int) -> int:
-    """Return how many lines ``distribution`` returns if its columns are ``height`` cells high."""
+    """Return how many lines ``distribution`` draws if its columns are ``height`` cells high."""
     return height + (4 if width >= _ONE_ROW else 5)
 
 

@@ -24,7 +24,7 @@ so on to above 1 s/s."""
 _TOLD = 16
 """Cells of the text about the moment that is shown."""
 _LETTERS_EACH = 4
-"""At most one in this many cells shows a letter in place of its bar."""
+"""At most one of this many cells shows a letter in place of its bar."""
 _LABEL = 5
 """Cells of the label at each end."""
 
@@ -48,7 +48,8 @@ class Timespan:
     ago: float = 0.0
     """Seconds between the right end and the newest moment."""
     file: bool = False
-    """Whether the line is of a recording, whose right label is ``end`` instead of ``now``."""
+    """Whether the time line shows a recording. The label of its right end is then ``end`` instead of
+    ``now``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,8 +63,8 @@ class Cells:
 
 
 class Scale:
-    """Maps times to cells. Cells begin at whole multiples of their length, so the picture moves by whole
-    cells and does not change in between."""
+    """Maps times to cells. Cells begin at whole multiples of their length, so the bars move by whole cells
+    and do not change in between."""
 
     def __init__(self, span: Timespan, cells: int) -> None:
         self.cells = cells

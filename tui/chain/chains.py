@@ -276,7 +276,8 @@ def counts(chains: Iterable[Chain]) -> tuple[tuple[Severity, int], ...]:
 
 
 def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
-    """Return the rows that a chain names, or else the row that loses time because of it."""
+    """Return the rows that a chain names. If the chain names none, return the row that loses time because of
+    it."""
     own = RowKey(window.host, chain.tenant, chain.pid, chain.process, chain.layer, chain.operation)
     return chain.rows or (own,)
 

@@ -92,7 +92,7 @@ def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
     """
     age = dict(device.ages).get(field)
     if age is not None:
-        return f"{frame.missing()}  not asked for {age:.0f}s: the driver is slow to tell it"
+        return f"{frame.missing()}  not read for {age:.0f}s: the driver is slow to answer"
     for said in device.notes:
         whats, _, reason = said.partition(": ")
         if reason and any(what in whats.split(", ") for what in asked):
@@ -177,7 +177,12 @@ def _counted(name: str, field: str, device: Device, frame: Frame, asked: str, ro
 
 def processes(device: Device, window: Window, frame: Frame) -> Section:
     """Return the processes that hold a context on the device, with their memory."""
-    lines = [heading(f"Processes: {len(device.processes)}", "with a context on it; time is not told apart")]
+    lines = [
+        heading(
+            f"Processes: {len(device.processes)}",
+            "with a context on the GPU; the busy time of each is not known",
+        )
+    ]
     names = {(use.tenant, use.pid): use.process for use in window.evidence.processes}
     names.update({(key.tenant, key.pid): key.process for key in window.rows.keys})
     unread = any("processes" in said.partition(": ")[0] for said in device.notes)
@@ -233,6 +238,6 @@ def none(window: Window) -> Section:
         (
             heading("GPU"),
             note(f"no GPU can be read: {why}", "text"),
-            note("calls are traced all the same; stalltop check says what is needed"),
+            note("calls are traced nevertheless; stalltop check tells what is needed to read GPUs"),
         ),
     )

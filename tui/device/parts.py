@@ -53,7 +53,7 @@ def parts(device: Device, window: Window, frame: Frame) -> Section:
         said = told(device, window, frame)
         if said is None and any(field in DEVICE_COUNTERS for field, _ in device.ages if field in fields):
             # The driver takes so long for this reading that stalltop does not ask for it in each window.
-            said = f"{frame.missing()}  not asked in this window", "dim"
+            said = f"{frame.missing()}  not read in this window", "dim"
         if said is not None:
             lines.append(aged(pair(name, *said), device, *fields))
     return Section("parts", (heading("Its parts"), *lines) if lines else ())

@@ -88,7 +88,7 @@ class DeviceTable(Table, can_focus=True):
 
 
 class DevicesScreen(TableScreen):
-    """Shows all devices, one line each. Enter opens the page of one."""
+    """Shows all devices, one line each. Enter opens the page of the device under the cursor."""
 
     BINDINGS = [Binding("D", "close", show=False)]
 
@@ -98,7 +98,7 @@ class DevicesScreen(TableScreen):
         self._on = on
 
     def on_mount(self) -> None:
-        """Put the cursor on the device that was asked for."""
+        """Put the cursor on the first device of ``on``."""
         window = self.main.shown
         for device in window.devices.devices if window is not None else ():
             if device.index in self._on[:1]:

@@ -11,8 +11,8 @@ from stalltop.tui.keys import bindings
 from stalltop.widgets.alerts import AlertList, AlertRow
 
 QUIET = "no warnings: nothing is slow without a reason, nothing hangs, every call is counted"
-QUIET_NOW = "no warnings now; what is listed is over, or no fault"
-QUIET_BUT = "no warnings but what is silenced"
+QUIET_NOW = "no warnings now; the lines below are past problems or information"
+QUIET_BUT = "no warnings except silenced ones"
 
 
 class AlertPanel(AlertList, can_focus=True):
@@ -59,7 +59,9 @@ class AlertPanel(AlertList, can_focus=True):
     def silence(self, chain: Chain) -> str:
         """Hide ``chain`` from now on; show it again if it is hidden. Returns a message for the user."""
         self.silenced ^= {chain.id}
-        return f"silenced: {chain.title}" if chain.id in self.silenced else f"speaks again: {chain.title}"
+        return (
+            f"silenced: {chain.title}" if chain.id in self.silenced else f"no longer silenced: {chain.title}"
+        )
 
     @property
     def stands_here(self) -> bool:
@@ -71,12 +73,12 @@ class AlertPanel(AlertList, can_focus=True):
         """Hide the line under the cursor from now on; show it again if it is hidden. Returns a message for
         the user."""
         self.silenced ^= {self.cursor_key}
-        return "silenced: this line" if self.cursor_key in self.silenced else "speaks again: this line"
+        return "silenced: this line" if self.cursor_key in self.silenced else "no longer silenced: this line"
 
     def show_silenced(self) -> str:
         """Show hidden problems too, or hide them again. Returns a message for the user."""
         self._silenced_shown = not self._silenced_shown
-        return "what is silenced is shown" if self._silenced_shown else "what is silenced is hidden"
+        return "silenced lines are shown" if self._silenced_shown else "silenced lines are hidden"
 
     def forget_height(self) -> None:
         """Forget the height of the list, because the size of the terminal changed."""

@@ -108,7 +108,10 @@ class FileKeys:
         """Start to record what is read, or stop."""
         recorded = self._main.stalltop.options.recorded
         if recorded is None:
-            self._say("only what is read on this host, on a screen of its own, can be recorded", "label")
+            self._say(
+                "cannot record: only a screen that reads this host by itself can record",
+                "label",
+            )
         elif recorded.state is None:
             recorded.begin_beside()
         else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
-"""On a smaller terminal one line tells that it is too small."""
+"""On a terminal with fewer columns or lines, one line tells that the terminal is too small."""
 BARS_FROM = 12
 """Lines of the terminal from which the bars of the host and of the devices are shown."""
 TWO_TABLES_FROM = 40

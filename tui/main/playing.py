@@ -82,6 +82,6 @@ class Playing:
             self._pause()
             self._say(moments.words.now, "label")
         elif clock > self._clock + self._moments.playing * FRAME_SECONDS:
-            self._say(f"nothing is kept before {when(clock, clock)}", "dim")
+            self._say(f"gap skipped: no window is kept until {when(clock, clock)}", "dim")
         self._clock = clock or 0.0
         self._main.show_moment()

@@ -95,7 +95,9 @@ class ProblemKeys:
         else:
             command = printable(typed[0].command)  # on one line, so that pasting it does not run it
             self._main.app.copy_to_clipboard(command)
-            said = f"copied, only to look: {command}" if typed[0].look else f"copied: {command}"
+            said = (
+                f"copied a command that only shows more: {command}" if typed[0].look else f"copied: {command}"
+            )
         self._say(said, "label", READ_SECONDS)
 
     def _changed(self, said: str) -> None:
@@ -108,7 +110,7 @@ class ProblemKeys:
         panel = self._main.panel
         chain = panel.chain_here if panel.has_focus else next(iter(self._row_chains()), None)
         if chain is None:
-            self._say("no chain speaks of this line", "dim")
+            self._say("no problem names this line", "dim")
         return chain
 
     def _row_chains(self) -> list[Chain]:

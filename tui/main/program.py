@@ -39,7 +39,7 @@ class ProgramKeys:
         if low:
             usual = key("less")
             self._say(
-                f"low bandwidth: a picture every {LOW_SECONDS:.0f}s, no bars, 16 colours; {usual}: all",
+                f"low bandwidth: a frame every {LOW_SECONDS:.0f}s, no bars, 16 colours; {usual}: all",
                 "label",
             )
         else:

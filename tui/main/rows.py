@@ -51,7 +51,7 @@ class RowKeys:
         self._main.tables.other()
 
     def unfold(self) -> None:
-        """Show the rows inside the row under the cursor below it, or hide them again."""
+        """Show the rows that the row under the cursor consists of below it, or hide them again."""
         widget, view = self._main.tables.here
         key = widget.cursor_key
         if not isinstance(key, tuple):
@@ -115,7 +115,7 @@ class RowKeys:
         devices."""
         window, opens = self._main.shown, self._main.stalltop.opens
         if window is None:
-            self._say("no device was looked for yet", "dim")
+            self._say("the devices are not read yet", "dim")
             return
         numbers = [device.index for device in window.devices.devices]
         on = self._gpus_here(window)

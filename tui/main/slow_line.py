@@ -20,7 +20,9 @@ normal."""
 
 def offer() -> str:
     """Return the message that offers to draw less."""
-    return f"the line to this terminal is slow; {key('less')} draws less (at the start: --low-bandwidth)"
+    return (
+        f"the connection to this terminal is slow; {key('less')} draws less (at the start: --low-bandwidth)"
+    )
 
 
 class SlowLine:

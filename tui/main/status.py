@@ -53,7 +53,7 @@ def ago_text(seconds: float) -> str:
 
 
 def changes_text(against: Picture) -> str:
-    """Return the part of a table's title about the moment that it is compared with."""
+    """Return the part of a table's title about the moment that the table is compared with."""
     return f"   changes since {figures.clock(against.at)} ({length_text(against.length)})"
 
 

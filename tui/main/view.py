@@ -110,7 +110,7 @@ class MainView(AppScreen):
 
     @property
     def past(self) -> Sequence[Packed]:
-        """Return the kept windows, oldest first; while frozen, also those after the one that is shown."""
+        """Return the kept windows, oldest first; while frozen, also windows after the one on the screen."""
         return self.moments.past
 
     def take(self, snapshot: Snapshot) -> None:

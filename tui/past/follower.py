@@ -13,10 +13,10 @@ from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.tui.collector import Snapshot, SourceReader, Tick
 
 _SHARE = 50
-"""The follower waits at least this many times as long as the CPU time of its last read, so that reading takes
-at most 2 % of a CPU, ..."""
+"""After a read the follower waits at least this many times as long as the CPU time of the read, so that
+reading takes at most 2 % of a CPU."""
 _MOST_SECONDS = 10.0
-"""... but it does not wait longer than this many seconds because of a slow read."""
+"""The longest time in seconds that the follower waits because of a slow read."""
 FIRST_SECONDS = 10.0
 """Seconds of the first window that is shown. Longer windows may take a while to compute."""
 

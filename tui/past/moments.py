@@ -45,7 +45,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A picture to be made in the background."""
+    """A picture that must be computed in the background."""
 
     turn: int
     make: Callable[[Stale], Iterator[Picture]]
@@ -75,13 +75,14 @@ class Moments:
         self._at = 0.0
         """The moment that is wanted while frozen. Its picture may arrive later."""
         self._turn = 0
-        """Changes with each freeze and release, so that pictures asked for before are discarded."""
+        """Changes with each freeze and release, so that pictures that were asked for before the change are
+        discarded."""
 
     # ---- what is shown
 
     @property
     def frozen(self) -> bool:
-        """Return whether the picture is frozen."""
+        """Return whether the screen is frozen."""
         return self._held is not None
 
     @property
@@ -237,7 +238,7 @@ class Moments:
     # ---- windows that were asked for
 
     def ask(self) -> Asked | None:
-        """Return how to make the picture that is wanted; None if it is there already."""
+        """Return how to compute the picture that is wanted; None if the screen shows that picture already."""
         wanted, now = self.wanted, self.newest
         if wanted is None or now is None:
             return None
@@ -255,13 +256,13 @@ class Moments:
             yield picture
             before = None if at is None else kept.before(at, stale)
             if before is not None and at_hand is not None and len(before) > len(at_hand):
-                # A copy of the window, because pages are drawn again only for another object.
+                # A copy of the window, because pages are drawn again only for another window object.
                 yield replace(picture, window=replace(window), before=before)
 
         return Asked(self._turn, make)
 
     def made(self, turn: int, picture: Picture) -> bool:
-        """Accept ``picture``, asked for at ``turn``. Returns whether it is shown."""
+        """Accept ``picture``, which was asked for at ``turn``. Returns whether the picture is shown."""
         if turn != self._turn or picture.length != self.length:
             return False
         if self._held is not None:

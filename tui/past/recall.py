@@ -17,7 +17,8 @@ _DAY = 86_400.0
 SPANS = (300.0, 900.0, 3_600.0, 21_600.0, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
 """Lengths of the time line in seconds."""
 _SHORT = (10.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0)
-"""Lengths of the time line for a shorter recording; its label can name them exactly."""
+"""Lengths of the time line for a shorter recording. The label of the time line can name each of them
+exactly."""
 _SAME = 1e-6
 """Tolerance in seconds for rounding errors of Unix times."""
 _INSIDE = 0.98
@@ -60,8 +61,8 @@ def nearest(past: WindowTimes, at: float) -> float:
 def named(past: WindowTimes, at: float) -> float:
     """Return the end of the window that a user means by ``at``.
 
-    For a whole second it is the window whose end the screen shows as that second, because clocks show no
-    fractions; otherwise the nearest.
+    If ``at`` is a whole second, this is the window whose end the screen shows as that second, because clocks
+    show no fractions. Otherwise it is the window that ended nearest to ``at``.
     """
     if at == floor(at):
         found = int(np.searchsorted(past.end, at - _SAME))
@@ -155,8 +156,8 @@ def timespan(
     """Return the time line of ``past`` for the moment ``shown`` and the ``mark``, Unix times (None: now, and
     no mark).
 
-    ``span`` is its length in seconds around the moment. None: the shortest that reaches from now back to the
-    moment, or all of ``past`` with ``all_of_it``.
+    ``span``: the length of the time line in seconds, around the moment. None: the shortest length that
+    reaches from now back to the moment, or with ``all_of_it`` a length that holds all of ``past``.
     """
     newest = float(past.end[-1])
     age = 0.0 if shown is None else newest - shown

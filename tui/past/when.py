@@ -25,7 +25,7 @@ def moment(text: str, *, start: float, end: float, shown: float | None = None) -
 
     A time of day is the last one before ``end``; ``-2h`` is relative to ``end``; ``+10m`` is relative to
     ``shown`` (None: to ``start``). Times without a zone are local. Raises ValueError, with examples, if the
-    text is no moment or one outside of what is kept.
+    text is no moment. Raises ValueError too if the moment is before ``start`` or after ``end``.
     """
     said = " ".join(text.split()).casefold()
     if not said or len(said) > _LONGEST:

@@ -99,8 +99,8 @@ def facts(window: Window, path: Path) -> RowFacts:
 
 
 def _kept(window: Window, path: Path) -> tuple[KeptCall, ...]:
-    """Return the captured calls that the row counts. Nested calls are among them only if the path contains an
-    operation."""
+    """Return the captured calls of the row. Nested calls are among them only if the path contains an
+    operation or a layer."""
     own, all_calls = below(path, window), decided(path)
     rows: dict[RowKey, bool] = {}
     found = []
@@ -117,8 +117,8 @@ def _kept(window: Window, path: Path) -> tuple[KeptCall, ...]:
 def _processes(window: Window, path: Path, scoped: Window) -> tuple[ProcessUse, ...]:
     """Return the processes with a row or an open call in ``scoped``, the one with the most time first.
 
-    If the path contains no operation, the measured processes of its tenants that make no call are added, such
-    as those that only do host work or only are charged.
+    If the path contains neither an operation nor a layer, the measured processes of its tenants that make no
+    call are added, such as those that only do host work or only are charged.
     """
     spent: dict[tuple[str, int, str], int] = {}
     for key, ns in zip(scoped.rows.keys, scoped.rows.total_ns.tolist(), strict=True):

@@ -30,7 +30,7 @@ class Sample:
 
 
 class RowPast:
-    """The past of the row at ``path``. It computes each window once, because a window takes about a
+    """The past of the row at ``path``. The figures of a window are computed once, because that takes about a
     millisecond."""
 
     def __init__(self, path: Path) -> None:

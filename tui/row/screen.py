@@ -87,7 +87,7 @@ class RowScreen(LivePage):
         if self._facts is not None and self._facts.chains:
             self.app.push_screen(ChainScreen(self._facts.chains))
         else:
-            self.say("no chain speaks of this row")
+            self.say("no problem names this row")
 
     def action_devices(self) -> None:
         """Open the page of a device on top of this page."""

@@ -88,7 +88,7 @@ def wanted(typed: str, default: Path) -> Path:
 
 
 def place(typed: str, default: Path) -> SavePlace:
-    """Return the place that was typed. It reads the file system, which may take long."""
+    """Return the place that was typed. This reads the file system, which may take long."""
     path = wanted(typed, default)
     folder = path.parent
     while not os.path.lexists(folder) and folder != folder.parent:
@@ -99,7 +99,7 @@ def place(typed: str, default: Path) -> SavePlace:
         return SavePlace(path, f"you may not write in {folder}", good=False)
     if os.path.lexists(path):
         other = free(path)
-        return SavePlace(other, f"that name is taken: it will be {other.name}")
+        return SavePlace(other, f"that name is taken; the file will be {other.name}")
     return SavePlace(path, "" if folder == path.parent else f"new folder: {path.parent}")
 
 

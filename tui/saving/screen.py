@@ -104,7 +104,7 @@ class SaveScreen(ModalScreen[None]):
             yield Note("note")
 
     def on_resize(self, event: events.Resize) -> None:
-        """Remove the border on a low terminal, and on a lower one the second line of the note."""
+        """Remove the border on a low terminal, and the second line of the note on a still lower one."""
         self.query_one("#save").set_class(event.size.height < FRAME_LINES, "low")
         self.query_one(Note).styles.height = 2 if event.size.height >= NOTE_LINES else 1
         self._show_note()
@@ -155,7 +155,8 @@ class SaveScreen(ModalScreen[None]):
         self._show_note()
 
     def _show_note(self) -> None:
-        """Show the note and the hint; where there is one line only, the hint unless something is wrong."""
+        """Show the note and the hint. If there is only one line, show the note if something is wrong, else
+        the hint."""
         lines = [self._note, (HINT_ELSEWHERE if self.stalltop.saving.elsewhere else HINT, "label")]
         if self.app.size.height < NOTE_LINES:
             lines = [line for line in lines if (line[1] == "bad") == (self._note[1] == "bad")][-1:]

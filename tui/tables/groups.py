@@ -169,8 +169,8 @@ class Grouped:
     def against_normal(self) -> NDArray[np.float64]:
         """Return the p99 of each row divided by its baseline; NaN if none was learned.
 
-        Baselines are per process and operation. A row of several of these gets the geometric mean of their
-        ratios, weighted by time, in which twice as slow and twice as fast cancel out.
+        A baseline belongs to one operation of one process. A row with several baselines gets the geometric
+        mean of their ratios, weighted by time, in which twice as slow and twice as fast cancel out.
         """
         rows, normals, group = self.window.rows, self.window.normals, self.groups.group_of_row
         normal_ns = np.array([normals.get(key, (0, 0))[1] for key in rows.keys], np.float64)
@@ -247,7 +247,8 @@ def grouped(
     whole_ns: int = 0,
     against: Window | None = None,
 ) -> Grouped:
-    """Group the rows and the open calls of ``window``. A call that hangs has no row, yet it must be visible.
+    """Group the rows and the open calls of ``window``. A call that hangs is in no row of the window, yet it
+    must be visible.
 
     ``against`` is a window to compare with, narrowed like ``window``. Its rows are included.
     """

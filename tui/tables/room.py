@@ -89,7 +89,7 @@ class TableRoom(Vertical):
         """Divide the room. A table gets the lines that another one does not need; with ``third``, a third
         table may get them.
 
-        Until the content of the tables changes they only grow, in steps of lines, so that borders seldom
+        While the tables show the same thing they only grow, by several lines at once, so that borders seldom
         move.
         """
         needed = (len(widget.data.rows) + HEAD_LINES for widget in (self.main, self.second))

@@ -39,7 +39,8 @@ PICTURES = ("bar", "split", "trend")
 
 
 OF_CALLS = ("calls", "p50", "p95", "p99", "max", "total")
-"""Figures of calls. Sorted by one of these, the time between calls comes last, because it has no calls."""
+"""Figures of calls. If rows are sorted by one of these, the time between calls comes last, because it has no
+calls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The tables of the main screen with their views, and the keys that change these."""
+"""The tables of the main screen with their views, and the keys that change these views."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Tables(TableRoom):
         self.against: Picture | None = None
         """The moment that rows are compared with; None if they are not."""
         self._behind: tuple[View, Hashable, int] | None = None
-        """While another table is enlarged in place of the first: the first table's view and cursor, and the
-        number of the enlarged one."""
+        """Set while another table than the first is enlarged in place of the first: the view and the cursor
+        of the first table, and the number of the enlarged one."""
 
     # ---- drawing
 
@@ -365,7 +365,7 @@ class Tables(TableRoom):
         self.focus_main()
         self._look(view, cursor=cursor)
         if self.main.cursor_key != cursor:
-            self.post_message(self.MessageWanted("its row is not in this window"))
+            self.post_message(self.MessageWanted("the row of the problem is not in this window"))
 
 
 def _part(key: Hashable) -> str:

@@ -92,8 +92,8 @@ class Keyboard:
         handled.cancel()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Yield the events in ``data``. Empty bytes yield those that were held back for a possible
-        continuation."""
+        """Yield the events in ``data``. Empty bytes yield the events that were held back because more bytes
+        could have continued them."""
         if text := self._decoder.decode(data):
             self._since = time.monotonic()
             yield from self._events(text)

@@ -1,6 +1,6 @@
 """All code that uses internals of Textual, and that an update of Textual may break.
 
-``tests/tui/terminal/test_textual_internals.py`` names for each the test that fails if it no longer works.
+``tests/tui/terminal/test_textual_internals.py`` names for each use the test that fails if it no longer works.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ async def test_the_palette_resets_the_layout() -> None:
         found = screen.app.screen.query_one(CommandList)
         await screen.until(lambda: found.option_count == 1)
         await screen.press("enter")
-        await screen.sees("layout, columns and order: as at first")
+        await screen.sees("layout, columns and order are reset")
         choices = screen.app.main.choices()
         usual = Settings()
         assert {name: choices[name] for name in ("panels", "share", "sort", "descending", "columns")} == {

@@ -185,7 +185,7 @@ def test_processes_that_had_the_cpu_and_that_ended_waits_are_listed() -> None:
     ("one", "path", "said"),
     [
         (waiting((), running=5_000), TRAIN, "nobody: it hardly waited"),
-        (waiting((), runqueue=50_000_000), TRAIN, "not known: 50.0ms/s of such waits are charged to nobody"),
+        (waiting((), runqueue=50_000_000), TRAIN, "not known: 50.0ms/s of such waits are unattributed"),
         (window([Calls(key(), [5])]), TRAIN, "not known: no split of its time was measured"),
         (full_window(), (PathStep("operation", "cuLaunchKernel", ""),), "charged to the call around it"),
     ],
@@ -264,7 +264,7 @@ def test_devices_are_listed_with_the_tenants_that_share_them() -> None:
     (device,) = one.devices.devices
     shared = replace(device, processes=(*device.processes, DeviceProcess(9, "C", 5, "cri:bb")))
     one = replace(one, devices=replace(one.devices, devices=(shared,)))
-    assert "who is how busy on it is not known" in text(row_owner.devices(facts(one, TRAIN), FRAME))[2]
+    assert "the share of each is not known" in text(row_owner.devices(facts(one, TRAIN), FRAME))[2]
     assert "no device lists" in text(row_owner.devices(facts(full_window(), SERVE), FRAME))[1]
     none = replace(one, devices=replace(one.devices, devices=(), unavailable="no driver"))
     assert "not known: no driver" in text(row_owner.devices(facts(none, TRAIN), FRAME))[1]

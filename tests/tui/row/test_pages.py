@@ -101,7 +101,7 @@ async def test_a_section_that_becomes_shorter_keeps_its_height() -> None:
         await screen.sees("title of loader_disk")
         before = place(screen, "How long calls took")
         await screen.feed(faulty(number=1))
-        await screen.sees("no chain speaks of this row")
+        await screen.sees("no problem names this row")
         assert place(screen, "How long calls took") == before
 
 
@@ -171,7 +171,7 @@ async def test_a_row_without_a_chain_says_so() -> None:
     async with running(faulty(), size=(80, 24)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("I", "enter")
-        await screen.sees("no chain speaks of this row")
+        await screen.sees("no problem names this row")
         assert isinstance(screen.app.screen, RowScreen)
 
 

@@ -29,13 +29,13 @@ def _now(found: Difference) -> ComparedSide:
 
 
 def _told(rows: Grouped) -> Difference:
-    assert rows.difference is not None, "these columns are offered where there is something to compare with"
+    assert rows.difference is not None, "columns of comparisons need a window to compare with"
     return rows.difference
 
 
 def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
-    """Return the function that computes the values of rows for sorting, by ``of``. They are NaN if there is
-    no window to compare with."""
+    """Return the function that computes the values of rows for sorting, by ``of``. The values are NaN if
+    there is no window to compare with."""
 
     def values(rows: Grouped) -> Values:
         return np.full(len(rows), np.nan) if rows.difference is None else of(rows.difference)
@@ -141,26 +141,27 @@ def _kind(
 
 # fmt: off
 KINDS: tuple[Kind, ...] = (
-    _kind("lost", "LOST/S", 7, "time lost per second because calls take longer than then; dim: may be chance",
+    _kind("lost", "LOST/S", 7,
+          "time lost per second because calls take longer than at the mark; dim: may be chance",
           _lost, _values(lambda found: found.weight)),
-    _kind("lost_share", "SHARE", 5, "share of all time lost or gained since then", _share, sort="lost"),
-    _kind("p99_was", "P99 WAS", 7, "p99 then",
+    _kind("lost_share", "SHARE", 5, "share of all time lost or gained since the mark", _share, sort="lost"),
+    _kind("p99_was", "P99 WAS", 7, "p99 at the mark",
           _duration(_then, "p99_ns", 100), _column(_then, "p99_ns")),
     _kind("p99_now", "NOW", 6, "p99 now; dim for fewer than 100 calls",
           _duration(_now, "p99_ns", 100), _column(_now, "p99_ns")),
-    _kind("p99_ratio", "xP99", 5, "p99 now divided by then; dim: may be chance",
+    _kind("p99_ratio", "xP99", 5, "p99 now divided by p99 at the mark; dim: may be chance",
           _ratio("p99"), _values(lambda found: found.p99_ratio)),
-    _kind("split_was", "SPLIT WAS", CELLS, "where the time went then", _split(_then), right=False),
+    _kind("split_was", "SPLIT WAS", CELLS, "where the time went at the mark", _split(_then), right=False),
     _kind("split_now", "NOW", CELLS, "where the time goes now", _split(_now), right=False),
-    _kind("calls_was", "CALL/S WAS", 10, "calls per second then",
+    _kind("calls_was", "CALL/S WAS", 10, "calls per second at the mark",
           _calls(_then), _values(lambda found: found.then.calls_per_s)),
     _kind("calls_now", "NOW", 6, "calls per second now",
           _calls(_now), _values(lambda found: found.now.calls_per_s)),
-    _kind("p50_was", "P50 WAS", 7, "p50 then",
+    _kind("p50_was", "P50 WAS", 7, "p50 at the mark",
           _duration(_then, "p50_ns", 2), _column(_then, "p50_ns")),
     _kind("p50_now", "NOW", 6, "p50 now",
           _duration(_now, "p50_ns", 2), _column(_now, "p50_ns")),
-    _kind("p50_ratio", "xP50", 5, "p50 now divided by then; dim: may be chance",
+    _kind("p50_ratio", "xP50", 5, "p50 now divided by p50 at the mark; dim: may be chance",
           _ratio("p50"), _values(lambda found: found.p50_ratio)),
 )
 # fmt: on
