@@ -141,7 +141,7 @@ class Collector(SourceReader):
         still: bool = False,
         most_bytes: int = DEFAULT_BYTES,
     ) -> None:
-        """``most_bytes`` limits the memory for the past."""
+        """``most_bytes`` is the most memory, in bytes, for the windows of the past."""
         super().__init__("collector", post)
         self._source = source
         self._interval = interval

@@ -59,7 +59,7 @@ class Action:
     help: str
     """One sentence for the help."""
     where: str
-    """The heading in the help."""
+    """The heading under which the help lists the action."""
     action: str
     """The method of the main screen as ``PART.METHOD`` if ``by`` is ``screen``, else the name of a Textual
     action."""

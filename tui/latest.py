@@ -15,7 +15,7 @@ class Latest:
     the last result matters."""
 
     def __init__(self, name: str, failed: Callable[[Exception], object]) -> None:
-        """``failed`` gets, in that thread, the error that a piece of work raised."""
+        """``failed`` is called in the thread of the work, with the error that a piece of work raised."""
         self._name = name
         self._failed = failed
         self._lock = threading.Lock()

@@ -274,8 +274,8 @@ class AlertList(Lines, can_focus=True):
 
 
 def _padded(parts: list[Part], width: int, fill: Style | None, glyphs: Glyphs) -> list[Part]:
-    """Cut or pad ``parts`` to exactly ``width`` cells. A part of which fewer than ``_LEAST`` cells would be
-    left becomes blanks."""
+    """Cut or pad ``parts`` to exactly ``width`` cells. A part that would be cut to fewer than ``_LEAST``
+    cells becomes blanks."""
     kept: list[Part] = []
     for text, style in parts:
         length = cell_len(text)

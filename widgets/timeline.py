@@ -124,7 +124,7 @@ def span_text(seconds: float) -> str:
 
 
 class Timeline(Lines):
-    """Shows a ``Timespan``. A click or a drag of the mouse asks for a moment."""
+    """Shows a ``Timespan``. A click or a drag of the mouse posts ``MomentChosen``."""
 
     @dataclass
     class MomentChosen(Message):

@@ -59,7 +59,7 @@ class Listed:
     chains: tuple[Chain, ...]
     """The chains of the list, the worst first, those that ended last."""
     silenced: int
-    """The number of open lines that are silenced, whether shown or not."""
+    """The number of silenced lines about open problems and warnings, whether these lines are shown or not."""
     aside: tuple[AlertRow, ...] = ()
     """Lines that show only while the list has the focus."""
     sorted_by: Mapping[str, float] = field(default_factory=dict)
@@ -267,7 +267,8 @@ def subject(link: Link, victim: str, window: Window) -> str:
 
 
 def counts(chains: Iterable[Chain]) -> tuple[tuple[Severity, int], ...]:
-    """Return the number of chains of each severity that is a fault, the worst first, without zeros."""
+    """Return the number of chains of each severity except ``info``, the worst first. Severities without
+    chains are left out."""
     found = [chain.severity for chain in chains if chain.severity != "info"]
     return tuple((severity, found.count(severity)) for severity in SEVERITIES if severity in found)
 
@@ -283,7 +284,7 @@ def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
 
 
 def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Iterator[tuple[str, ...]]:
-    """Yield the keys of the rows that a chain names, on ``level`` of the tree of ``view``."""
+    """Yield the keys that the rows named by ``chain`` have on ``level`` of the tree of ``view``."""
     dimensions = view.levels()[level].by
     naming = RowNaming(window)
     by_device = "device" in dimensions or any(step.dimension == "device" for step in view.path)

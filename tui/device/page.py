@@ -26,7 +26,7 @@ _NOT_GIVEN = "the driver gives none"
 
 
 def title(device: Device) -> Section:
-    """Return the name of the device."""
+    """Return the section with the name, location and configuration of the device."""
     lines = [
         PageLine(
             (
@@ -101,7 +101,7 @@ def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
 
 
 def _held(device: Device, window: Window, frame: Frame) -> list[PageLine]:
-    """Return the reasons why clocks are throttled."""
+    """Return the lines about throttled clocks: the reasons, and the time for each reason."""
     reasons = ", ".join(device.throttle_reasons)
     lines = [
         pair("held down", _why(device, frame, "throttle reasons"), "dim")
@@ -142,7 +142,7 @@ def _of(value: int | None, most: int | None, frame: Frame) -> str:
 
 
 def _errors(device: Device, frame: Frame) -> list[PageLine]:
-    """Return the errors within the window."""
+    """Return the lines about errors within the window, such as ECC errors."""
     if device.remap_pending is None:
         pending = pair("remapped", _why(device, frame, "remapped rows"), "dim")
     elif device.remap_pending:

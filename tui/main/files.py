@@ -105,7 +105,7 @@ class FileKeys:
         self._say(f"copied: {shown}", "label", READ_SECONDS)
 
     def record(self) -> None:
-        """Start to record what is read, or stop."""
+        """Start recording what is read from the host, or stop recording."""
         recorded = self._main.stalltop.options.recorded
         if recorded is None:
             self._say(

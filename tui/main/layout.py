@@ -48,7 +48,7 @@ class ScreenLayout:
     warnings: int = 1
     """Lines of the list of problems while it does not have the focus."""
     devices: int = 1
-    """The most lines of the devices."""
+    """The most lines that the list of devices takes."""
     history: bool = False
     """Whether the lines of devices show a history."""
     enlarged: Enlarged = ""

@@ -83,7 +83,7 @@ class RowKeys:
         self._say(f"rows: {left}", "label")
 
     def versus(self) -> None:
-        """Pick the row under the cursor. With a second row picked, show both side by side."""
+        """Pick the row under the cursor. If another row was picked before, show both side by side."""
         pair = self._main.tables.pick()
         if pair is not None:
             self._main.stalltop.opens.pair(pair)

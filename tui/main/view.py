@@ -34,7 +34,7 @@ OFFER_SECONDS = 8.0
 """Seconds that the offer to draw less stays. They are many, because a slow connection shows the offer
 late."""
 NEWS_SECONDS = 6.0
-"""Seconds that a message about a change of the recording stays."""
+"""Seconds that a message about the running recording stays."""
 STARTING_SECONDS = 0.25
 """Seconds between two updates of the progress while there is no data."""
 

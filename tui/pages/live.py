@@ -30,7 +30,7 @@ class Drawn:
 
     title: str
     hint: str
-    """The keys that matter on the page."""
+    """The text about the keys of the page, at the right end of its title."""
     sections: Sequence[Section]
     beside: tuple[Sequence[Section], Sequence[Section]] = ((), ())
     """More sections, below ``sections``, in two columns."""

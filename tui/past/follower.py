@@ -18,7 +18,7 @@ reading takes at most 2 % of a CPU."""
 _MOST_SECONDS = 10.0
 """The longest time in seconds that the follower waits because of a slow read."""
 FIRST_SECONDS = 10.0
-"""Seconds of the first window that is shown. Longer windows may take a while to compute."""
+"""Length in seconds of the window that is shown first. Longer windows may take a while to compute."""
 
 
 class Follower(SourceReader):

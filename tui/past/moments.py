@@ -21,7 +21,7 @@ class Words:
     """Messages that name the newest moment."""
 
     here: str
-    """The message if the newest moment is shown already."""
+    """The message if a key has no effect because the newest moment is shown already."""
     now: str
     """The message after going to the newest moment."""
 

@@ -24,9 +24,9 @@ class Sample:
     calls: int
     total_ns: int
     p99_ns: int
-    """0 if the row has no call."""
+    """The row's p99 in ns; 0 if the row has no call."""
     split_ns: tuple[int, ...] | None
-    """By ``model.window.SPLITS``; None if not measured."""
+    """The time in ns of each part in ``model.window.SPLITS``; None if not measured."""
 
 
 class RowPast:

@@ -38,7 +38,7 @@ class Tables(TableRoom):
 
     @dataclass
     class MessageWanted(Message):
-        """Asks for a message about a pressed key."""
+        """Asks the main screen to show a message about a pressed key."""
 
         text: str
 
@@ -60,7 +60,7 @@ class Tables(TableRoom):
         self._past = RowTrends()
         self._looks_back = False
         self.against: Picture | None = None
-        """The moment that rows are compared with; None if they are not."""
+        """The moment that rows are compared with; None if rows are not compared."""
         self._behind: tuple[View, Hashable, int] | None = None
         """Set while another table than the first is enlarged in place of the first: the view and the cursor
         of the first table, and the number of the enlarged one."""

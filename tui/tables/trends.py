@@ -23,7 +23,7 @@ ROWS_AT_ONCE = 5_000
 MOST_KEYS = 20_000
 """Number of rows of one table, over all windows, above which its cache is cleared."""
 _ROUNDING = 1e-3
-"""Seconds by which the ends of equal windows may differ."""
+"""Seconds by which two readings of the end of one window may differ because of rounding."""
 
 _Grouping = tuple[tuple[PathStep, ...], str, tuple[Dimension, ...]]
 
@@ -110,4 +110,4 @@ class RowTrends:
 
 
 NO_TRENDS = RowTrends()
-"""The trends of a table without a past: none."""
+"""Stands for the trends of a table without earlier windows. It knows no p99."""

@@ -128,7 +128,7 @@ class View:
         return replace(self, sort=column, descending=column != "name")
 
     def next_only(self) -> View:
-        """Return the view with the next choice of rows."""
+        """Return the view with the next choice of rows in ``ONLY``."""
         choices = tuple(ONLY)
         return replace(self, only=choices[(choices.index(self.only) + 1) % len(choices)])
 

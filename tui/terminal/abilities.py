@@ -45,7 +45,7 @@ def _settle_size() -> None:
             if not rows or not columns:
                 termios.tcsetwinsize(stream.fileno(), (rows or 24, columns or 80))
         except (OSError, termios.error):
-            pass  # the terminal is gone, which the next writer reports
+            pass  # the terminal is gone; the next write to it reports that
 
 
 def speaks_unicode() -> bool:

@@ -34,10 +34,11 @@ class TerminalApp(QuietApp):
         """Whether a signal or Ctrl-C ended the app."""
         self._loop_of_screen: asyncio.AbstractEventLoop | None = None
         self._settled: Timer | None = None
-        """Runs out some seconds after the last resize."""
+        """The timer that paints everything ``SETTLED_SECONDS`` after the last resize."""
 
     def get_driver_class(self) -> type[Driver]:
-        """Return the driver; LeanDriver where Textual itself would write to a terminal."""
+        """Return ``LeanDriver`` if Textual would choose its driver for terminals, else the driver that
+        Textual chooses."""
         chosen = super().get_driver_class()
         return LeanDriver if chosen is LinuxDriver else chosen
 

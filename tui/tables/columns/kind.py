@@ -34,7 +34,7 @@ class Kind:
 
     id: str
     title: str
-    """The head. Empty: the dimension of the table."""
+    """The head of the column. The column ``beside`` gets the name of its dimension instead."""
     width: int
     help: str
     cell: Callable[[Grouped, int, Look], Cell]
