@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from stalltop.recordings.past.opened import OpenedRecording
 
 CLOSE_SECONDS = 1.0
-"""Seconds to wait at the end for the source to close. After that it ends with the process."""
+"""Seconds that the app waits at its end for the source to close. A source that is not closed by then ends
+with the process."""
 SAVE_SECONDS = 5.0
 """Seconds to wait at the end for files that are being saved."""
 
@@ -49,7 +50,7 @@ class StalltopApp(ScreenApp):
         self.animation_level = "none"
         self.opens = PagesOf(self)
         self.choices: Mapping[str, object] = {}
-        """The settings at the end of the run."""
+        """The settings as they were when the app ended; ``run`` passes them to ``RunOptions.keep``."""
         self.main = MainScreen(options.window, file=not isinstance(source, Source))
 
     def get_default_screen(self) -> Screen[None]:
@@ -57,7 +58,7 @@ class StalltopApp(ScreenApp):
         return self.main
 
     def on_mount(self) -> None:
-        """Start to read after the screen was started."""
+        """Start to read the source, now that the screen is set up."""
         self.set_keymap(keymap())
         self.watch_terminal()
         if self.interrupted:
@@ -78,7 +79,7 @@ class StalltopApp(ScreenApp):
 
     @on(PictureNotMade)
     def _not_made(self, message: PictureNotMade) -> None:
-        self.main.speech.say(f"no picture of that moment: {described(message.error)}", "bad")
+        self.main.speech.say(f"cannot show that moment: {described(message.error)}", "bad")
 
     @on(Saved)
     def _saved(self, message: Saved) -> None:
@@ -119,7 +120,8 @@ class StalltopApp(ScreenApp):
         super().exit(result, return_code, message)
 
     def finish(self, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS) -> None:
-        """Wait, at most this many seconds each, until the source is closed and files are written."""
+        """Wait up to ``close_seconds`` until the source is closed. Files that are being saved have
+        ``save_seconds``, counted from the call."""
         until = time.monotonic() + save_seconds
         self.collector.stop(close_seconds)
         self.saving.join(until)

@@ -1,7 +1,7 @@
 """Reads a source in the background, so that the screen never waits for it.
 
-It uses a daemon thread of its own. Textual waits at the end for the threads that it started, so a read that
-hangs in a driver would block the terminal.
+A daemon thread reads. Textual waits at its end for the threads that it started, so a read that hangs in a
+driver would block the terminal if a Textual worker made it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from stalltop.model.window import Window
 from stalltop.recordings.past.kept import InMemory, Past, Stale, never
 
 FIRST_SECONDS = (0.1, 0.4)
-"""Seconds before the second and the third read."""
+"""Seconds before the second and the third read. They are short, because the user waits for the first
+figures."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,9 +38,9 @@ class Snapshot:
     kept: Past
     """The kept windows of the past, up to the newest. Older windows cover more time."""
     whole: Window | None
-    """The window since the start; None if it must still be made."""
+    """The window since the start; None if it was not computed yet (``of_length`` computes it)."""
     at: float
-    """Time of the read, of time.monotonic()."""
+    """When the window was read, as returned by time.monotonic()."""
     grows: bool = False
     """Whether the data comes from a file to which another program has added."""
 
@@ -49,10 +50,8 @@ class Snapshot:
         return float(self.kept.stretch.start[0]) if self.whole is None else self.whole.start
 
     def of_length(self, length: float | None, stale: Stale = never) -> Window | None:
-        """Return the window of another length that ends at the same moment. A long one takes up to a second.
-
-        Returns None if ``stale`` tells meanwhile that it is no longer wanted.
-        """
+        """Return the window of another length that ends at the same moment. A long window takes up to a
+        second to compute. Returns None if ``stale`` tells meanwhile that the window is no longer wanted."""
         if length == self.length:
             return self.window
         if length is None and self.whole is not None:
@@ -98,8 +97,8 @@ class SourceReader(ABC):
         """Post windows of ``length`` seconds from now on; None: of all data."""
 
     def stop(self, timeout: float) -> bool:
-        """Stop and close the source. Returns False if that takes longer than ``timeout`` seconds and
-        continues."""
+        """Stop reading, and close the source. Returns False if that takes longer than ``timeout`` seconds; it
+        then continues in the background."""
         self._stopping = True
         self._wake.set()
         if self._thread.ident is not None:
@@ -142,7 +141,7 @@ class Collector(SourceReader):
         still: bool = False,
         most_bytes: int = DEFAULT_BYTES,
     ) -> None:
-        """``most_bytes`` limits the memory for the past."""
+        """``most_bytes`` is the most memory, in bytes, for the windows of the past."""
         super().__init__("collector", post)
         self._source = source
         self._interval = interval

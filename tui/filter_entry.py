@@ -9,9 +9,9 @@ from textual.widgets import Input
 ENDS = "Enter keeps  Esc clears"
 """The keys that end the input, shown beside it on wide terminals."""
 ENDS_FROM = 60
-"""Width in cells from which they are shown."""
+"""Width of the terminal in cells from which ``ENDS`` is shown."""
 LONGEST = 1000
-"""The most characters of a filter, so that a long text pasted by mistake is not tried as one."""
+"""The most characters of a filter, so that a long text pasted by mistake is not applied to all rows."""
 
 
 class FilterEntry(Input):
@@ -27,7 +27,7 @@ class FilterEntry(Input):
         self.cursor_blink = False
 
     def on_key(self, event: events.Key) -> None:
-        """Clear the text on Esc, instead of the screen's step back."""
+        """Post ``Cleared`` on Esc. The screen does not get this Esc, which would go back one step."""
         if event.key == "escape":
             event.stop()
             event.prevent_default()

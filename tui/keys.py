@@ -40,7 +40,7 @@ PRINTED = {
     "ctrl+p": "Ctrl-P",
     "ctrl+z": "Ctrl-Z",
 }
-"""How keys that are no characters are printed."""
+"""The printed names of keys, by Textual's names. A key that is not listed is printed as Textual names it."""
 
 
 _chosen: dict[str, tuple[str, ...]] = {}
@@ -59,11 +59,12 @@ class Action:
     help: str
     """One sentence for the help."""
     where: str
-    """The heading in the help."""
+    """The heading under which the help lists the action."""
     action: str
-    """The method as PART.METHOD of the main screen, or Textual's name of an action for others."""
+    """The method of the main screen as ``PART.METHOD`` if ``by`` is ``screen``, else the name of a Textual
+    action."""
     also: tuple[str, ...] = ()
-    """Keys that do the same but are not shown, such as ``=`` where ``+`` needs Shift."""
+    """Keys that also run the action but are not shown, such as ``=`` where ``+`` needs Shift."""
     by: str = "screen"
     """Which object has the binding: ``screen``, ``app`` or ``table``."""
 
@@ -83,12 +84,13 @@ class Action:
 
 
 def key(name: str) -> str:
-    """Return the current key of the action with the id ``name`` as printed on it, for messages."""
+    """Return the current key of the action with the id ``name``, as messages print it. Only the first key if
+    there are several."""
     return BY_ID[name].key.partition(" ")[0]
 
 
 def printed(key: str) -> str:
-    """Return how a key is printed, by Textual's name of it."""
+    """Return the printed name of a key, such as ``Space`` for ``space``, Textual's name."""
     return PRINTED.get(key, key)
 
 
@@ -107,9 +109,9 @@ ACTIONS = (
     Action("devices", ("D",), "GPUs", "The devices: all figures, past, processes", _LOOK, "rows.devices"),
     Action("in", ("enter",), "In", "Into the row: operations, then processes", _LOOK, "choose", by="table"),
     Action("out", ("escape",), "Out", "Back out; at the top: clear the filter", _LOOK, "rows.out"),
-    Action("unfold", ("full_stop",), "Unfold", "What is in the row, in place, or not", _LOOK, "rows.unfold"),
-    Action("unfold_all", ("asterisk",), "Unfold all", "The same for all rows", _LOOK, "rows.unfold_all"),
-    Action("only", ("f",), "Rows", "All, without idle ones, only with chains or open calls", _LOOK, "rows.only"),
+    Action("unfold", ("full_stop",), "Unfold", "Show what is in the row below it; again: hide it", _LOOK, "rows.unfold"),
+    Action("unfold_all", ("asterisk",), "Unfold all", "Unfold all rows by one level; again: fold all", _LOOK, "rows.unfold_all"),
+    Action("only", ("f",), "Rows", "All rows; without idle ones; only with chains or open calls", _LOOK, "rows.only"),
     Action("versus", ("v",), "Versus", "Pick a row; on a second one: both side by side", _LOOK, "rows.versus"),
     Action("columns", ("C",), "Columns", "Which columns, and in which order", _LOOK, "rows.columns"),
     Action("filter", ("slash",), "Filter", "Only rows that match (see below)", _LOOK, "filter.open"),
@@ -118,22 +120,22 @@ ACTIONS = (
     Action("reverse", ("r",), "Reverse", "Turn the order round", _LOOK, "rows.reverse"),
     Action("warnings", ("a",), "Warnings", "What is wrong; Enter: why, and what to do", _WHY, "problems.warnings"),
     Action("chains", ("i",), "Why", "From a row to its chains, from a chain to its row", _WHY, "problems.chains"),
-    Action("details", ("I",), "Details", "All about this row; Enter at the bottom too", _WHY, "rows.details"),
-    Action("copy", ("y",), "Copy fix", "Copy what helps; after saving: the path", _WHY, "problems.copy_fix"),
+    Action("details", ("I",), "Details", "All about this row; also Enter on the last level", _WHY, "rows.details"),
+    Action("copy", ("y",), "Copy fix", "Copy the command that helps; after saving: the path", _WHY, "problems.copy_fix"),
     Action("silence", ("z",), "Silence", "Hide this chain; again: show it", _WHY, "problems.silence"),
     Action("silenced", ("Z",), "Silenced", "Show the hidden chains; again: hide them", _WHY, "problems.show_silenced"),
-    Action("freeze", ("space",), "Freeze", "Hold the picture, go on counting; again: live", _TIME, "playing.freeze"),
+    Action("freeze", ("space",), "Freeze", "Freeze the screen, go on counting; again: live", _TIME, "playing.freeze"),
     Action("longer", ("plus",), "Longer", "Longer window", _TIME, "time.window(1)", also=("equals_sign",)),
     Action("shorter", ("minus",), "Shorter", "Shorter window", _TIME, "time.window(-1)", also=("underscore",)),
     Action("back", ("left_square_bracket",), "Back", "The moment before this one", _TIME, "time.step(-1)"),
     Action("onward", ("right_square_bracket",), "On", "The next moment; at the last: live", _TIME, "time.step(1)"),
     Action("minute_back", ("left_curly_bracket",), "Minute back", "A minute back", _TIME, "time.minutes(-1)"),
     Action("minute_on", ("right_curly_bracket",), "Minute on", "A minute on", _TIME, "time.minutes(1)"),
-    Action("fault_back", ("left_parenthesis",), "Fault back", "To where a chain began", _TIME, "time.fault(-1)"),
-    Action("fault_on", ("right_parenthesis",), "Fault on", "To where the next one begins", _TIME, "time.fault(1)"),
+    Action("fault_back", ("left_parenthesis",), "Fault back", "To where the previous chain began", _TIME, "time.fault(-1)"),
+    Action("fault_on", ("right_parenthesis",), "Fault on", "To where the next chain begins", _TIME, "time.fault(1)"),
     Action("when", ("T",), "Go to", "To a moment that you type: 14:32, -2h", _TIME, "time.when"),
-    Action("play", ("P",), "Play", "Let the past pass; again: 10x, 60x, 600x; Space pauses", _TIME, "playing.play"),
-    Action("span", ("L",), "Time line", "A shorter line of time; at last: the usual one", _TIME, "time.span"),
+    Action("play", ("P",), "Play", "Play the past; again: 10x, 60x, 600x; Space pauses", _TIME, "playing.play"),
+    Action("span", ("L",), "Time line", "Shorten the time line; after the shortest: as usual", _TIME, "time.span"),
     Action("mark", ("m",), "Mark", "Mark this moment, to compare with it", _TIME, "time.mark"),
     Action("compare", ("x",), "Compare", "What changed since the mark; again: back", _TIME, "time.compare"),
     Action("up", ("up",), "Up", "Row up (also k)", _MOVE, "move(-1)", also=("k",), by="table"),
@@ -150,15 +152,15 @@ ACTIONS = (
     Action("panel_devices", ("2",), "Devices", "Show or hide the devices", _PANELS, "panels.toggle('devices')"),
     Action("panel_warnings", ("3",), "Warnings", "Show or hide the warnings", _PANELS, "panels.toggle('warnings')"),
     Action("panel_table", ("4",), "Tables", "Show or hide the tables", _PANELS, "panels.toggle('table')"),
-    Action("panel_second", ("5",), "Second table", "Show or hide the others", _PANELS, "panels.toggle('second')"),
+    Action("panel_second", ("5",), "Second table", "Show or hide the other tables", _PANELS, "panels.toggle('second')"),
     Action("panel_keys", ("6",), "Keys", "Show or hide the line of keys", _PANELS, "panels.toggle('keys')"),
     Action("narrower", ("less_than_sign",), "Smaller", "The first table smaller", _PANELS, "panels.share(-10)"),
     Action("wider", ("greater_than_sign",), "Larger", "The first table larger", _PANELS, "panels.share(10)"),
     Action("save", ("w",), "Save", "Save what is shown: window, text, page, CSV, picture", _REST, "files.save"),
-    Action("record", ("R",), "Record", "Record into a file what is read; again: no longer", _REST, "files.record"),
+    Action("record", ("R",), "Record", "Record to a file what is read; again: stop", _REST, "files.record"),
     Action("copy_row", ("Y",), "Copy row", "Copy the row with its heads", _REST, "files.copy_row"),
     Action("theme", ("t",), "Theme", "Next colours", _REST, "program.theme"),
-    Action("less", ("b",), "Draw less", "Draw less, for slow lines; again: all of it", _REST, "program.draw_less"),
+    Action("less", ("b",), "Draw less", "Draw less, for slow connections; again: all", _REST, "program.draw_less"),
     Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
     Action("suspend", ("ctrl+z",), "Suspend", "To the shell; fg resumes", _REST, "suspend_process", by="app"),
     Action("repaint", ("ctrl+l",), "Repaint", "Paint the whole screen again", _REST, "repaint", by="app"),
@@ -172,7 +174,8 @@ ACTIONS = (
 BY_ID = {action.id: action for action in ACTIONS}
 
 Entry = tuple[tuple[str, ...], str]
-"""Ids of actions, and their common label in the line of keys; an empty one means the label of the first."""
+"""Ids of actions, and their common label in the line of keys. If the label is empty, that of the first action
+is used."""
 
 FOOTER: tuple[Entry, ...] = (
     (("quit",), ""),
@@ -234,13 +237,13 @@ def choose(keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
 
 
 def keymap() -> dict[str, str]:
-    """Return the keys that the user chose, in the form for Textual."""
+    """Return the keys that the user chose, as a keymap of Textual."""
     return {name: ",".join((*keys, *BY_ID[name].also)) for name, keys in _chosen.items()}
 
 
 def bindings(owner: str, *only: str) -> list[BindingType]:
-    """Return the bindings of ``owner`` (``screen``, ``app`` or ``table``); with ``only``, those of these
-    methods."""
+    """Return the bindings of ``owner`` (``screen``, ``app`` or ``table``); with ``only``, just those whose
+    actions are named there."""
     return [
         _binding(action, action.bound)
         for action in ACTIONS
@@ -278,7 +281,7 @@ def footer(
 ) -> tuple[tuple[str, str, str], ...]:
     """Return (keys, label, Textual action of the first) for the line of keys, the most important first.
 
-    ``warnings``: the list of problems has the focus. ``frozen``: the picture is frozen. ``still``: there is
+    ``warnings``: the list of problems has the focus. ``frozen``: the screen is frozen. ``still``: there is
     only one moment, that of a saved window. ``file``: a recording is shown. ``out``: what Esc does now, in a
     word; empty: nothing. ``enlarged``: one panel takes the whole screen.
     """

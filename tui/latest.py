@@ -6,15 +6,16 @@ import threading
 from collections.abc import Callable
 
 Work = Callable[[Callable[[], bool]], None]
-"""Gets a function that tells whether newer work waits; then the work may end early."""
+"""A piece of work. It is called with a function that returns True as soon as newer work waits; the piece of
+work may then end early."""
 
 
 class Latest:
-    """Runs work in a daemon thread. A held key asks faster than work is done, and only the last result
-    matters."""
+    """Runs work in a daemon thread. A key that is held down asks for work faster than it is done, and only
+    the last result matters."""
 
     def __init__(self, name: str, failed: Callable[[Exception], object]) -> None:
-        """``failed`` gets, in that thread, the error that a piece of work raised."""
+        """``failed`` is called in the thread of the work, with the error that a piece of work raised."""
         self._name = name
         self._failed = failed
         self._lock = threading.Lock()
@@ -22,7 +23,7 @@ class Latest:
         self._running = False
 
     def ask(self, work: Work) -> None:
-        """Run ``work`` next, instead of the work that waits."""
+        """Run ``work`` after the work that is running. If other work waits already, drop that."""
         with self._lock:
             self._waiting = work
             if self._running:

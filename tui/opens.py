@@ -40,7 +40,7 @@ class PagesOf:
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """Open the columns of tables grouped ``by``; ``tell`` gets each choice."""
+        """Open the dialogue for the columns of tables grouped ``by``; ``tell`` gets each choice."""
         from stalltop.tui.tables.column_screen import ColumnScreen
 
         self._app.push_screen(ColumnScreen(by, chosen, usual, tell))
@@ -76,7 +76,8 @@ class PagesOf:
         self._app.push_screen(SaveScreen(shown, tell, still=self._app.options.still))
 
     def moment(self, start: float, end: float, at: float, went: Callable[[float | None], None]) -> None:
-        """Open the line in which the user types a moment; ``went`` gets it, or None."""
+        """Open the line in which the user types a moment; ``went`` gets its Unix time, or None if the user
+        gave up."""
         from stalltop.tui.past.when_screen import WhenScreen
 
         self._app.push_screen(WhenScreen(start, end, at), went)

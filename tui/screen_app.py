@@ -57,7 +57,7 @@ class RunOptions(Settings):
 
 
 class PictureMade(Message):
-    """Tells that the picture that was asked for at ``turn`` was made."""
+    """Tells that the picture that was asked for at ``turn`` was computed."""
 
     def __init__(self, turn: int, picture: Picture) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class PictureMade(Message):
 
 
 class PictureNotMade(Message):
-    """Tells that a picture could not be made. Later requests may succeed."""
+    """Tells that a picture could not be computed. Later requests may succeed."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -106,7 +106,8 @@ class Opens(Protocol):
         """Open the dialogue that saves ``shown``; ``tell`` gets a message, its role and its seconds."""
 
     def moment(self, start: float, end: float, at: float, went: Callable[[float | None], None]) -> None:
-        """Open the line in which the user types a moment; ``went`` gets it, or None."""
+        """Open the line in which the user types a moment; ``went`` gets its Unix time, or None if the user
+        gave up."""
 
 
 class ScreenApp(TerminalApp):
@@ -116,8 +117,9 @@ class ScreenApp(TerminalApp):
 
     def __init__(self, source: Source | OpenedRecording, options: RunOptions) -> None:
         if not os.environ.get("NO_COLOR", "x"):
-            del os.environ["NO_COLOR"]  # an empty NO_COLOR means nothing, but Textual takes it for a yes
-        # Asked for no colours, Textual drops those of a theme in the terminal's own colours.
+            # An empty NO_COLOR has no meaning, but Textual takes it for a request for no colours.
+            del os.environ["NO_COLOR"]
+        # Textual honours NO_COLOR only in a theme that uses the terminal's own (ANSI) colours.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.options = options
         self.glyphs = ASCII if options.ascii or not speaks_unicode() else UNICODE
@@ -135,8 +137,8 @@ class ScreenApp(TerminalApp):
         self.collector.choose(length)
 
     def make(self, asked: Asked) -> None:
-        """Make a picture in the background; it arrives as a message. An earlier request that was not started
-        is dropped."""
+        """Compute the picture that is ``asked`` for in the background; it arrives as a message. An earlier
+        request that was not started is dropped."""
 
         def work(stale: Callable[[], bool]) -> None:
             for picture in asked.make(stale):
@@ -151,7 +153,7 @@ class ScreenApp(TerminalApp):
 
     @property
     def pictures(self) -> bool:
-        """Return whether bars and charts are drawn. They take many bytes on a slow line."""
+        """Return whether bars and charts are drawn. They take many bytes on a slow connection."""
         return not self.slow_line.low
 
 

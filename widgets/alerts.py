@@ -21,11 +21,11 @@ from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of
 
 LEAST_NAME = 16
-"""The least number of cells to which a name within a sentence is cut."""
+"""A line that is too long is shortened in ``AlertRow.name``, which keeps at least this many cells."""
 _LEAST = 8
-"""A column that would get fewer cells is left blank: so few letters tell nothing."""
+"""A column that is cut to fewer cells is left blank, because so few letters tell nothing."""
 _CULPRIT = 36
-"""Cells of the culprit column when a column with the fix follows it."""
+"""Cells of the culprit column in a list that is wide enough to show the fix after it."""
 _TIGHT, _NARROW, _WIDE = 70, 100, 150
 """Widths in cells. Below ``_TIGHT`` the list leaves out the tenant that loses time; below ``_NARROW`` it
 leaves out when a problem that is still open began; from ``_WIDE`` on it also shows the operation."""
@@ -189,8 +189,8 @@ class AlertList(Lines, can_focus=True):
             last = at == len(shown) - 1
             room = width - cell_len(tail) - 3 if last and tail else width
             over = paint.cursor if self.has_focus and self._top + at == self._cursor else None
-            # The end of the last line gives way to the tail, so that its columns stay below those of other
-            # lines.
+            # ``tail`` covers the end of the last line. The columns are not made narrower for it, so they stay
+            # below those of the lines above.
             parts = self._row(row, room if row.text else width, over, paint)
             if last and tail:
                 parts = [
@@ -245,10 +245,11 @@ class AlertList(Lines, can_focus=True):
     def _narrow(
         self, row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
     ) -> list[tuple[str, int, Style]]:
-        """Return the columns for less than ``_NARROW`` cells, in the same order.
+        """Return (text, cells, style) for each column of a list narrower than ``_NARROW`` cells, left to
+        right.
 
-        The title and the culprit are kept longest. For a problem that ended, the time of its end replaces the
-        time lost.
+        In a narrower list the tenant is left out first, then the culprit. From ``_TIGHT`` cells on, the line
+        of a problem that ended shows the time of its end in place of the time lost.
         """
         rest = width - 30 - 1 - 8 - 1
         if rest < 8:
@@ -273,8 +274,8 @@ class AlertList(Lines, can_focus=True):
 
 
 def _padded(parts: list[Part], width: int, fill: Style | None, glyphs: Glyphs) -> list[Part]:
-    """Cut or pad ``parts`` to exactly ``width`` cells. A part of which fewer than ``_LEAST`` cells would be
-    left becomes blanks."""
+    """Cut or pad ``parts`` to exactly ``width`` cells. A part that would be cut to fewer than ``_LEAST``
+    cells becomes blanks."""
     kept: list[Part] = []
     for text, style in parts:
         length = cell_len(text)

@@ -83,7 +83,8 @@ class Charts(Lines):
 
     @staticmethod
     def cells(width: int, number: int) -> int:
-        """Return the columns that each of ``number`` charts gets, side by side in ``width`` cells."""
+        """Return the width in cells of each chart if ``number`` charts stand side by side in ``width``
+        cells."""
         return max((width - 2 - _GAP * (number - 1)) // number, 8)
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:

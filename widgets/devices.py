@@ -23,29 +23,30 @@ PAST_CELLS = 40
 
 
 FULL_PERCENT = 97.0
-"""Percent of a device's memory in use from which it is marked: allocations then fail or wait for free
-memory."""
+"""The memory of a device is marked if at least this percentage is in use, because at this level allocations
+begin to fail or to wait for free memory."""
 HOT_CELSIUS = 85.0
 """Temperature from which a GPU is marked if NVML does not tell its slowdown temperature. Data-centre GPUs
 begin to slow down at 83 to 90 C."""
 _NEAR_CELSIUS = 3.0
-"""A GPU is marked when it is so close to its own slowdown temperature."""
+"""A GPU is marked if its temperature is at most this many degrees below the slowdown temperature that NVML
+tells."""
 _USERS_FROM: Final = 110
 """Width in cells from which a line also tells the number of processes of a device that is not shared."""
 _LEAST_SAID: Final = 12
-"""A text that is cut keeps at least this many cells; with less room it is left out."""
+"""A text that is cut keeps at least this many cells. With less room the text is left out."""
 _LEAST_PAST: Final = 12
 """The history is left out if there are fewer cells for it."""
 _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
 """Figures of a line. The line tells the age of the oldest of them if they are not current."""
 _SHARED: Final[Mapping[Way, str]] = {"mps": "by MPS", "time-sliced": "in turns"}
-"""How several tenants share a device; follows their number."""
+"""The words for how several tenants share a device. They follow the number of tenants: ``3 by MPS``."""
 _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
 """Parts of NVML's names of throttle reasons, with the word for each on the screen."""
 
 
 def is_hot(device: Device) -> bool:
-    """Return whether the temperature is near the one at which the GPU slows down."""
+    """Return whether the GPU's temperature is near its slowdown temperature."""
     limit = HOT_CELSIUS if device.slowdown_celsius is None else device.slowdown_celsius - _NEAR_CELSIUS
     return device.temperature_celsius is not None and device.temperature_celsius >= limit
 
@@ -106,9 +107,9 @@ class DeviceRows(Lines):
         self.redraw()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
-        """Return a line for each device that fits. The last line tells how many more there are."""
+        """Return a line for each device that fits. If some do not fit, the last line tells their number."""
         if self._devices is None:
-            return [strip_of([(" GPU ", paint.label), ("not looked for yet", paint.dim)], width)]
+            return [strip_of([(" GPU ", paint.label), ("not read yet", paint.dim)], width)]
         devices = self._devices.devices
         if not devices:
             why = printable(self._devices.unavailable or "none found")

@@ -63,7 +63,8 @@ class DurationAxis:
 
 
 def axis_of(histogram: Histograms, max_ns: int, before: DurationAxis | None = None) -> DurationAxis | None:
-    """Return an axis that holds ``histogram`` (a single one), ``max_ns`` and the axis ``before``.
+    """Return an axis that covers all durations of ``histogram`` (a single one), ``max_ns`` and the axis
+    ``before``.
 
     Returns ``before`` if the histogram is empty.
     """
@@ -79,7 +80,7 @@ def axis_of(histogram: Histograms, max_ns: int, before: DurationAxis | None = No
 
 
 def lines_of(width: int, height: int) -> int:
-    """Return the number of lines of a picture whose columns are ``height`` cells high."""
+    """Return how many lines ``distribution`` draws if its columns are ``height`` cells high."""
     return height + (4 if width >= _ONE_ROW else 5)
 
 
@@ -95,8 +96,8 @@ def distribution(
     """Draw ``histogram`` (a single one) as ``lines_of(width, height)`` lines of at most ``width`` cells.
 
     The height of a column tells the number of calls between its edges, by the scale at the left; a single
-    call is visible. ``width`` is at least 24. ``max_ns`` is the longest call, which may lie above the last
-    counter. ``axis`` is the least range to show.
+    call is visible. ``width`` is at least 24. ``max_ns`` is the longest call, which may be longer than the
+    last bucket of the histogram. ``axis`` is a range that the axis covers at least.
     """
     width = max(width, 24)
     cells = width - _GUTTER
@@ -121,8 +122,8 @@ def distribution(
 
 
 def _counts(histogram: Histograms, axis: DurationAxis, cells: int) -> NDArray[np.float64]:
-    """Return the number of calls in each cell. A counter wider than a cell is spread evenly over the cells
-    that it covers: otherwise the histogram would show gaps."""
+    """Return the number of calls in each cell. The calls of a bucket wider than a cell are spread evenly over
+    the cells that the bucket covers: otherwise the histogram would show gaps."""
     if not len(histogram.index):
         return np.zeros(cells)
     lower = np.maximum(lowest_ns(histogram.index), axis.low_ns)
@@ -136,10 +137,11 @@ def _counts(histogram: Histograms, axis: DurationAxis, cells: int) -> NDArray[np
 
 
 def _columns(counts: NDArray[np.float64], height: int, tail: int, glyphs: Glyphs) -> list[Line]:
-    """Draw ``counts`` as columns of up to ``height`` cells. Cells from number ``tail`` on have the role
-    ``warn``."""
+    """Draw ``counts`` as columns of up to ``height`` cells. Cells from number ``tail`` on, the calls slower
+    than p99, have the role ``warn``."""
     steps = len(glyphs.histogram_levels) - 1
-    # The scale ends at one call or more, even if a counter that is spread over cells leaves less in each.
+    # The scale reaches to at least one call. A bucket that is spread over several cells may leave less than
+    # one call in each of them.
     top = _round_up(math.ceil(max(float(counts.max()), 1.0)) - 1)
     whole = math.log1p(top)
     scale = _scale(top, height)
@@ -171,7 +173,7 @@ def _scale(top: int, height: int) -> dict[int, int]:
     return found
 
 
-# ---- what stands below them
+# ---- below the columns
 
 
 def _ticks(axis: DurationAxis, cells: int, glyphs: Glyphs) -> list[Line]:

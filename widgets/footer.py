@@ -13,7 +13,7 @@ from stalltop.widgets.strips import Part, printable, strip_of
 
 
 class KeyLine(Lines):
-    """Shows as many keys and their labels as fit. A click on one runs its action."""
+    """Shows as many keys and their labels as fit. A click on a key runs its action."""
 
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)

@@ -14,7 +14,7 @@ from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of
 
 LEAST_HOST = 9
-"""The least number of cells for the host's name."""
+"""A longer host name is cut to this many cells to make room for missed calls, problems and the call rate."""
 CHAINS_CELLS, TRACED_CELLS = 11, 12
 """Cells reserved for ``1C 1H 1M 1L`` and for ``traced 13/14``, so that nothing moves when these change."""
 _WORDS_FROM = 110
@@ -27,7 +27,7 @@ class HeaderState:
 
     host: str = ""
     state: str = "STARTING"
-    """Such as LIVE, FROZEN 12:03:44, SIMULATED, SAVED, NO DATA 7s."""
+    """What the screen shows, such as LIVE, FROZEN 12:03:44, SIMULATED, SAVED, NO DATA 7s."""
     level: Literal["good", "warn", "bad", "label"] = "label"
     window: str = ""
     """The window's length, such as ``last 10s``."""
@@ -63,7 +63,7 @@ class Header(Lines):
         rate = figures.rate(state.calls_per_s, self.glyphs)
         lost_style = bar + (paint.bad if state.lost else paint.dim)
         lost = figures.count(state.lost, self.glyphs).lstrip().ljust(figures.COUNT_WIDTH)
-        # The most important field is first. Each has a fixed width, so that nothing moves.
+        # The fields at the right end, from left to right. Each has a fixed width, so that nothing moves.
         right: list[list[Part]] = [
             [(rate, bar + paint.text), (" calls/s", bar + paint.dim)],
             [("missed ", lost_style), (lost, lost_style)],
@@ -90,8 +90,8 @@ class Header(Lines):
             left.append((f" {text} ", bar + getattr(paint, role)))
         room = width - _length(left) - 1
         host = printable(state.host)
-        # The number of problems comes before the rates, and missed calls come before all. A long host name
-        # gives way to the first three fields.
+        # Fields are kept in this order while there is room: missed calls if there are any, problems, call
+        # rate, missed calls if there are none, the other fields. For the first three a long host name is cut.
         fits = [False] * len(right)
         for number in (*((1, 2, 0) if state.lost else (2, 0, 1)), *range(3, len(right))):
             wanted = min(cell_len(host), 16 if number >= 3 else LEAST_HOST) + 2 if host else 0

@@ -1,8 +1,8 @@
 """The base class of all widgets here. It shows lines of text and repaints only the cells that changed.
 
-Textual repaints a whole widget whenever its content changes, which is most of the traffic over a slow line. A
-widget here keeps the lines that it showed, compares them with the new ones, and marks only the cells that
-differ for repainting.
+Textual repaints a whole widget whenever its content changes, which is most of the traffic over a slow
+connection. A widget here keeps the lines that it showed, compares them with the new ones, and marks only the
+cells that differ for repainting.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Lines(Widget):
 
     @property
     def pictures(self) -> bool:
-        """Return whether bars and charts are drawn. They are left out on a slow line, because they take many
-        bytes."""
+        """Return whether bars and charts are drawn. They are left out on a slow connection, because they take
+        many bytes."""
         return bool(getattr(self.app, "pictures", True))
 
     def lines(self, width: int, height: int, paint: Palette) -> Sequence[Strip]:

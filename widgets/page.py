@@ -17,7 +17,7 @@ from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of
 
 _Look = TypeVar("_Look", str, Style | None)
-"""A role, or the style of a role."""
+"""How a part of a line looks: the name of a role, or a style."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class PageLine:
     parts: tuple[tuple[str, str], ...] = ()
     indent: int = 0
     hang: str = ""
-    """The text in those cells."""
+    """The text in the ``indent`` cells at the start of the rows after the first."""
 
 
 class Page(Lines, can_focus=True):

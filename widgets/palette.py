@@ -28,7 +28,7 @@ class Palette:
     track: Style
     cursor: Style
     bar: Style
-    """The first line of the screen and the line of keys."""
+    """The style of the first line of the screen and of the line of keys."""
     critical: Style
     # The parts of a call's time, by the names in ``model.window.SPLITS``.
     running: Style

@@ -19,7 +19,7 @@ PLAIN = Style.null()
 
 
 def strip_of(parts: Iterable[Part], width: int, fill: Style | None = None) -> Strip:
-    """Join ``parts`` to one line of exactly ``width`` cells. Neighbours of the same style become one
+    """Join ``parts`` to one line of exactly ``width`` cells. Neighbouring parts of the same style become one
     segment."""
     segments: list[Segment] = []
     used = 0

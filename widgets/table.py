@@ -93,13 +93,13 @@ class Table(Lines, can_focus=True):
 
     @property
     def chosen_key(self) -> Hashable:
-        """Return the key of the row that the cursor was moved to; None if nobody moved it, so that it stays
-        on top."""
+        """Return the key of the row to which the cursor was moved; None if the cursor was not moved. In that
+        case it stays on the first line, whichever row is there."""
         return self._cursor_key
 
     def put_cursor(self, key: Hashable) -> None:
-        """Move the cursor to the row ``key``, at once or when that row appears. None moves it to the top for
-        good."""
+        """Move the cursor to the row ``key``, at once or when that row appears. None moves the cursor to the
+        first line, where it stays, whichever row is there."""
         self._cursor_key = key
         at = self.data.find(key)
         self._cursor = at or 0
@@ -172,8 +172,8 @@ class Table(Lines, can_focus=True):
         self.action_move(-3)
 
     def on_click(self, event: events.Click) -> None:
-        """Sort by the head that was clicked; move the cursor to a row that was clicked, or choose it if it
-        has it."""
+        """Sort by a column if its head was clicked. A click on a row moves the cursor to that row; a click on
+        the row under the cursor chooses that row."""
         if event.y == 1:
             for first, end, column in self._heads:
                 if first <= event.x < end:
@@ -299,7 +299,8 @@ class Table(Lines, can_focus=True):
     ) -> Strip:
         marked = cursor and self.has_focus
         over = paint.cursor if marked else None
-        # The table with the focus has an arrow before the row, other tables a dot.
+        # The row of the cursor begins with an arrow in the table that has the focus, with a dot in other
+        # tables.
         glyphs = self.glyphs
         sign = glyphs.cursor if marked else glyphs.place
         parts: list[Part] = [(sign if cursor else " ", over or paint.dim)]
@@ -329,8 +330,8 @@ class Table(Lines, can_focus=True):
         return strip_of(parts, width, over)
 
     def _under(self, role: Role, over: Style | None, paint: Palette) -> Style | None:
-        """Return the style of ``role`` in a row, combined with ``over``, the style of the cursor if the row
-        has it."""
+        """Return the style of ``role``, combined with ``over``, the style of the cursor; ``over`` is None in
+        a row without the cursor."""
         style = self._style(role, paint) if role else None
         if over is None:
             return style
@@ -378,7 +379,7 @@ def _seen(columns: Sequence[tuple[int, Column, int]], wanted: str, side: int, ro
 
 
 def _cut(parts: Sequence[Part], room: int, glyphs: Glyphs) -> list[Part]:
-    """Return the parts that fit in ``room`` cells; the last one is cut."""
+    """Cut ``parts`` to ``room`` cells, or fill them up with blanks."""
     kept: list[Part] = []
     for text, style in parts:
         length = cell_len(text)

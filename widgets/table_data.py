@@ -24,7 +24,7 @@ class Column:
     width: int
     right: bool = True
     fixed: bool = False
-    """Whether the column stays in place when others scroll sideways. Only the leading columns may."""
+    """Whether the column stays in place when others scroll sideways. Fixed columns come before all others."""
     most: int = 0
     """The width to which the first column may grow, in cells; 0: no limit."""
 
@@ -51,13 +51,14 @@ class TableRow:
     key: Hashable
     cells: tuple[Cell, ...]
     label: str = ""
-    """The name of the row outside the table, without marks."""
+    """The name of the row in texts outside the table, without marks."""
     mark: Cell | None = None
     """A mark at the end of the first column."""
 
 
 class TableRows(Sequence[TableRow]):
-    """A sequence that makes a row when it is read: of a thousand rows a screen shows forty."""
+    """A sequence that makes a row only when the row is read: of a thousand rows a screen shows about
+    forty."""
 
     def __init__(self, keys: Sequence[Hashable], make: Callable[[int], TableRow]) -> None:
         """``keys`` are the keys of all rows; ``make`` returns the row at a position."""
@@ -100,7 +101,7 @@ class TableData:
     empty: tuple[str, ...] = ()
     """Lines to show if there are no rows."""
     legend: tuple[tuple[str, Role], ...] = ()
-    """Shown at the right end of the title if all of it fits."""
+    """Text at the right end of the title line; shown only if all of it fits."""
 
     def key(self, at: int) -> Hashable:
         """Return the key of the row at a position."""

@@ -24,7 +24,7 @@ so on to above 1 s/s."""
 _TOLD = 16
 """Cells of the text about the moment that is shown."""
 _LETTERS_EACH = 4
-"""At most one in this many cells shows a letter in place of its bar."""
+"""At most one of this many cells shows a letter in place of its bar."""
 _LABEL = 5
 """Cells of the label at each end."""
 
@@ -48,7 +48,8 @@ class Timespan:
     ago: float = 0.0
     """Seconds between the right end and the newest moment."""
     file: bool = False
-    """Whether the line is of a recording, whose right label is ``end`` instead of ``now``."""
+    """Whether the time line shows a recording. The label of its right end is then ``end`` instead of
+    ``now``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,8 +63,8 @@ class Cells:
 
 
 class Scale:
-    """Maps times to cells. Cells begin at whole multiples of their length, so the picture moves by whole
-    cells and does not change in between."""
+    """Maps times to cells. Cells begin at whole multiples of their length, so the bars move by whole cells
+    and do not change in between."""
 
     def __init__(self, span: Timespan, cells: int) -> None:
         self.cells = cells
@@ -80,8 +81,8 @@ class Scale:
         return (self._first + cell + 0.5) * self.seconds
 
     def fill(self, past: WindowTimes, none: int) -> Cells:
-        """Return the largest loss and the worst severities of ``past`` in each cell; ``none`` is the code for
-        no severity."""
+        """Return what each cell shows: of the windows of ``past`` in the cell, the largest loss, the worst
+        severity, and the worst severity of a problem that began. ``none`` is the code for no severity."""
         height = np.full(self.cells, -1, np.int64)
         worst, began = np.full(self.cells, none, np.int64), np.full(self.cells, none, np.int64)
         first = np.floor(past.start / self.seconds + 1e-9).astype(np.int64) - self._first
@@ -105,8 +106,8 @@ def heights(lost_ms_per_s: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _lettered(began: NDArray[np.int64], none: int) -> int:
-    """Return for how many severities, the worst first, beginnings show as letters. More letters would hide
-    too many bars."""
+    """Return how many severities, counted from the worst, show a letter where a problem begins. Letters take
+    at most one in ``_LETTERS_EACH`` cells: more letters would hide too many bars."""
     upto = np.cumsum(np.bincount(began, minlength=none + 1)[:none])
     return int(np.searchsorted(upto, len(began) // _LETTERS_EACH, "right"))
 
@@ -123,7 +124,7 @@ def span_text(seconds: float) -> str:
 
 
 class Timeline(Lines):
-    """Shows a ``Timespan``. A click or a drag of the mouse asks for a moment."""
+    """Shows a ``Timespan``. A click or a drag of the mouse posts ``MomentChosen``."""
 
     @dataclass
     class MomentChosen(Message):
@@ -218,7 +219,8 @@ class Timeline(Lines):
         self.release_mouse()
 
     def _ask(self, x: int) -> None:
-        """Post ``MomentChosen`` for column ``x``; beyond an end of the line, for that end."""
+        """Post ``MomentChosen`` for the cell in column ``x``. A column beyond an end of the line counts as
+        that end."""
         if self._scale is None:
             return
         cell = min(max(x - self._first, 0), self._scale.cells - 1)

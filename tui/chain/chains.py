@@ -30,13 +30,14 @@ ROLE: dict[Severity, Role] = {
 }
 _WARNING_MARK = {"bad": "!", "warn": "!", "dim": "-"}
 _WARNING_RANK = {"bad": 1.5, "warn": 2.5, "dim": 4.5}
-"""The rank of warnings among problems, by role: a warning comes after the severities with smaller numbers."""
+"""The rank of warnings among problems, by role. The rank of a problem is the index of its severity in
+``SEVERITIES``, so a warning of rank 1.5 comes after problems of severity critical and high."""
 _OVER, _STANDING, _NO_FAULT = 5.0, 6.0, 7.0
-"""The ranks of what comes last: problems that ended, conditions that hold since the start, and
-information."""
+"""The ranks of the lines at the end of the list: problems that ended, conditions that hold since the start,
+and problems of severity ``info``."""
 
 STANDING: Final = "standing"
-"""First part of the keys of lines about conditions that hold since the start."""
+"""First part of the keys of lines about conditions that hold since the start, such as an untraced process."""
 CLEARLY: Final = 2.0
 """A loss counts as changed if it grows or shrinks by this factor."""
 HELD_SECONDS: Final = 30.0
@@ -50,21 +51,22 @@ class Listed:
     """The list of problems and warnings."""
 
     rows: tuple[AlertRow, ...]
-    """Open problems and warnings, the worst first; then problems that ended; then information.
+    """Open problems and warnings, the worst first; then problems that ended; then problems of severity
+    ``info``.
 
-    Problems of one kind that ended, and information of one kind, share a line.
+    Problems of one kind that ended share a line. So do those of one kind and severity ``info``.
     """
     chains: tuple[Chain, ...]
     """The chains of the list, the worst first, those that ended last."""
     silenced: int
-    """The number of open lines that are silenced, whether shown or not."""
+    """The number of silenced lines about open problems and warnings, whether these lines are shown or not."""
     aside: tuple[AlertRow, ...] = ()
-    """Lines that show only in the complete list."""
+    """Lines that show only while the list has the focus."""
     sorted_by: Mapping[str, float] = field(default_factory=dict)
     """The loss (ms/s) by which each open chain is sorted, by the chain's id."""
     held: Mapping[str, tuple[Severity, float]] = field(default_factory=dict)
-    """The severity with which each open chain is shown, and when it last had it (Unix seconds), by the
-    chain's id."""
+    """The severity with which each open chain is shown, and the last time at which the chain really had this
+    severity (Unix seconds), by the chain's id."""
 
     @property
     def open(self) -> tuple[Chain, ...]:
@@ -73,10 +75,10 @@ class Listed:
 
 
 def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SHOWN) -> dict[str, float]:
-    """Return the loss by which each open chain is sorted, by id: the one in ``before`` until it changes by
-    ``CLEARLY``.
+    """Return the loss (ms/s) by which each open chain is sorted, by the chain's id.
 
-    So no line jumps because a loss varies a little.
+    This is the loss in ``before`` until the chain's loss differs from it by more than the factor ``CLEARLY``;
+    then it is the current loss. So no line jumps because a loss varies a little.
     """
 
     def kept(chain: Chain) -> float:
@@ -89,10 +91,11 @@ def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SH
 def steady_severities(
     chains: Iterable[Chain], now: float, before: Mapping[str, tuple[Severity, float]] = _NOT_HELD
 ) -> dict[str, tuple[Severity, float]]:
-    """Return the severity of each open chain at ``now``, and when it last had it (Unix seconds), by id.
+    """Return the severity with which each open chain is shown at ``now``, and the last time at which the
+    chain really had this severity (Unix seconds), by the chain's id.
 
     A chain keeps its severity from ``before`` for ``HELD_SECONDS`` after it became less severe. So a loss
-    that comes in bursts changes neither its colour nor its place each time.
+    that comes in bursts does not change its colour and its place with each burst.
     """
 
     def kept(chain: Chain) -> tuple[Severity, float]:
@@ -105,8 +108,8 @@ def steady_severities(
 
 
 def steady(chains: Iterable[Chain], losses: Mapping[str, float] = _NOT_SHOWN) -> tuple[Chain, ...]:
-    """Return ``chains``, the worst first. Those in ``losses`` are sorted by that loss; see
-    ``steady_losses``."""
+    """Return ``chains``, the worst first. Chains whose ids are in ``losses`` are sorted by the loss given
+    there (see ``steady_losses``), others by their own."""
 
     def rank(chain: Chain) -> tuple[bool, int, int, float, str]:
         return worst_first(replace(chain, lost_ms_per_s=losses.get(chain.id, chain.lost_ms_per_s)))
@@ -174,13 +177,13 @@ def listed(
 
 
 def folded(alike: Sequence[tuple[Chain, AlertRow]]) -> AlertRow:
-    """Return one line for all chains of one kind, with what they have in common. Enter opens the newest
-    one."""
+    """Return one line for ``alike``, chains of one kind. A column in which they differ is empty or tells a
+    number, such as ``3 tenants``. Enter opens the worst chain if they are open, else the one seen last."""
     newest, row = max(alike, key=lambda pair: pair[0].seen)
     if len(alike) == 1:
         return row
     if newest.open:
-        row = alike[0][1]  # all have just been seen: the worst one
+        row = alike[0][1]  # all were seen in this window: take the worst one
 
     def common(values: set[str], otherwise: str = "") -> str:
         return values.pop() if len(values) == 1 else otherwise
@@ -222,12 +225,13 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, glyphs: G
 
 
 def _devices(chain: Chain) -> str:
-    """Return the GPUs that a chain names."""
+    """Return the GPUs that a chain names, as text; empty if it names none."""
     return ", ".join(sorted({link.device for link in chain.links if link.device.startswith("GPU")}))
 
 
 def _several(chains: Sequence[Chain]) -> str:
-    """Return how many tenants chains of one kind have as victims, or how many GPUs if they have no victim."""
+    """Return how many tenants lose time because of ``chains``. If that is not more than one, return how many
+    GPUs the chains name, or ``several``."""
     tenants = {chain.tenant for chain in chains if chain.tenant}
     if len(tenants) > 1:
         return f"{len(tenants)} tenants"
@@ -246,7 +250,8 @@ def loss(chain: Chain, glyphs: Glyphs = UNICODE) -> str:
 
 
 def culprit(chain: Chain, window: Window) -> str:
-    """Return the main culprit of a chain; if there is none, the mechanism that takes the time."""
+    """Return the main culprit of a chain as text. If there is none, return its last mechanism or reason;
+    empty if there is none of these either."""
     if chain.culprits:
         return subject(chain.culprits[0], chain.tenant, window) or chain.culprits[0].text
     roots = [link for link in chain.links if link.role in ("mechanism", "reason")]
@@ -262,7 +267,8 @@ def subject(link: Link, victim: str, window: Window) -> str:
 
 
 def counts(chains: Iterable[Chain]) -> tuple[tuple[Severity, int], ...]:
-    """Return the number of chains of each severity that is a fault, the worst first, without zeros."""
+    """Return the number of chains of each severity except ``info``, the worst first. Severities without
+    chains are left out."""
     found = [chain.severity for chain in chains if chain.severity != "info"]
     return tuple((severity, found.count(severity)) for severity in SEVERITIES if severity in found)
 
@@ -271,13 +277,14 @@ def counts(chains: Iterable[Chain]) -> tuple[tuple[Severity, int], ...]:
 
 
 def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
-    """Return the rows that a chain names, or else the row that loses time because of it."""
+    """Return the rows that a chain names. If the chain names none, return the row that loses time because of
+    it."""
     own = RowKey(window.host, chain.tenant, chain.pid, chain.process, chain.layer, chain.operation)
     return chain.rows or (own,)
 
 
 def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Iterator[tuple[str, ...]]:
-    """Yield the keys of the rows that a chain names, on ``level`` of the tree of ``view``."""
+    """Yield the keys that the rows named by ``chain`` have on ``level`` of the tree of ``view``."""
     dimensions = view.levels()[level].by
     naming = RowNaming(window)
     by_device = "device" in dimensions or any(step.dimension == "device" for step in view.path)
@@ -300,8 +307,8 @@ def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Itera
 
 
 def marks(chains: Iterable[Chain], window: Window, view: View) -> dict[tuple[str, ...], Cell]:
-    """Return the mark of each row of the table of ``view`` that one of ``chains`` names. The worst chain
-    comes first."""
+    """Return the mark of each row of the table of ``view`` that one of ``chains`` names. If several chains
+    name a row, the first one gives the mark, so ``chains`` begin with the worst."""
     found: dict[tuple[str, ...], Cell] = {}
     levels = range(len(view.levels()) if view.is_tree else 1)
     for chain in chains:

@@ -23,7 +23,7 @@ MOST_ROWS = 12
 def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> list[PageLine]:
     """Return the page about ``chain`` as known at the end of ``window``.
 
-    With ``letters`` the parts of the time are letters, for terminals without colours.
+    With ``letters`` the parts of a call's time are drawn as letters, for terminals without colours.
     """
     lines = _summary(chain, window, glyphs)
     lines += _tree(chain, window, glyphs)
@@ -57,7 +57,7 @@ def _summary(chain: Chain, window: Window, glyphs: Glyphs) -> list[PageLine]:
         place.append(f"{chain.operation} ({chain.layer})" if chain.layer else chain.operation)
     lines.append(_pair("in", glyphs.separator.join(part for part in place if part)))
     if chain.p99_ns is not None:
-        said = slowest(chain, "its normal is not learned yet", glyphs)
+        said = slowest(chain, "its baseline is not learned yet", glyphs)
         lines.append(_pair("p99", f"{said}{f'; {chain.calls:,} calls' if chain.calls else ''}"))
     lines.append(_pair("sure", f"{100 * chain.confidence:.0f}%"))
     return lines

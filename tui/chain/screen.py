@@ -1,4 +1,4 @@
-"""The page about one problem, from which the user can turn to the others of its list."""
+"""The page about one problem, from which the user can turn to the other problems of the list."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ChainScreen(LiveScreen):
 
     @property
     def chain(self) -> Chain:
-        """Return the chain that is shown, as it was last seen."""
+        """Return the chain that is shown, as it was in the last window that contained it."""
         return self._chains[self._at]
 
     def show_page(self) -> None:
@@ -65,7 +65,8 @@ class ChainScreen(LiveScreen):
         self.main.problems.to_row(self.chain)
 
     def action_copy(self) -> None:
-        """Copy the command that fixes the problem, or, shortly after a file was saved, its path."""
+        """Copy the command that fixes the problem. Shortly after a file was saved, copy the path of that file
+        instead."""
         if not self.main.files.copy_path():
             self.main.problems.copy_fix_of(self.chain)
 

@@ -20,7 +20,8 @@ _HANGS = ("hung_call", "nccl_hang")
 _HELD_BACK = ("gpu_power", "gpu_thermal", "gpu_hardware_slowdown", "gpu_clocks")
 """Causes of chains about a throttled device."""
 ORDINARY = ("abandoned", "no_entry", "no_slice")
-"""Ordinary losses, such as calls that began before they were traced. Only the page lists them."""
+"""Losses, by their names in ``LOSSES``, that are usual, such as calls that began before they were traced.
+Only the page of warnings lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,14 @@ class Warn:
     name: str = ""
     """A part of the text that is cut first if there is little room."""
     aside: bool = False
-    """Whether it tells of no fault. It then shows only in the complete list."""
+    """Whether the warning tells of no fault. If so, the list shows it only while the list has the focus."""
     standing: bool = False
-    """Whether it holds since the start, so that the user may silence it after reading it."""
+    """Whether the condition holds since the start, so that the user may silence the warning after reading
+    it."""
 
 
 def warnings(window: Window | None, notes: Sequence[str] = (), glyphs: Glyphs = UNICODE) -> list[Warn]:
-    """Return all warnings about ``window`` that its chains do not contain, and ``notes`` of the program."""
+    """Return ``notes`` of the program, and all warnings about ``window`` that its chains do not contain."""
     found = [Warn("dim", note) for note in notes]
     if window is not None:
         found += _tracing(window)
@@ -50,14 +52,14 @@ def warnings(window: Window | None, notes: Sequence[str] = (), glyphs: Glyphs = 
 
 
 def long_open(window: Window) -> list[OpenCall]:
-    """Return the outermost calls that are open for long, or whose thread ended within them, the longest
-    first."""
+    """Return the outermost calls that are open for at least ``LONG_OPEN_NS``, the longest first. They include
+    calls whose thread ended inside the call."""
     calls = [call for call in window.open_calls if call.age_ns >= LONG_OPEN_NS and not call.nested]
     return sorted(calls, key=lambda call: -call.age_ns)
 
 
 def named(call: OpenCall, window: Window) -> str:
-    """Return the tenant, process and thread of a call as text."""
+    """Return the tenant, process and PID of a call as text."""
     tenant = window.tenants.get(call.tenant)
     return f"{tenant.name if tenant else call.tenant}: {call.process} {call.pid}"
 
@@ -94,7 +96,7 @@ def _open_calls(window: Window, glyphs: Glyphs) -> list[Warn]:
 
 
 def _tells(chain: Chain, call: OpenCall) -> bool:
-    """Return whether ``chain`` is about this call."""
+    """Return whether ``chain`` is an open problem about ``call``."""
     if not chain.open or chain.cause not in _HANGS or call.ended:
         return False
     rows = {(key.tenant, key.pid, key.operation) for key in chain.rows}
@@ -125,7 +127,7 @@ def _devices(window: Window) -> list[Warn]:
 
 
 def _names(chain: Chain, device: Device) -> bool:
-    """Return whether ``chain`` is about the throttling of this device."""
+    """Return whether ``chain`` is an open problem about the throttling of ``device``."""
     names = (f"GPU {device.index}", f"GPU{device.index}", device.uuid)
     told = chain.open and chain.cause in _HELD_BACK
     return told and any(link.device in names for link in chain.links)

@@ -13,7 +13,7 @@ from stalltop.tui.pages.sections import Frame
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A figure of a device that holds at one moment."""
+    """A figure of a device that has a value at each moment, such as the temperature, unlike a counter."""
 
     name: str
     value: Callable[[Device], float | None]
@@ -21,7 +21,7 @@ class Gauge:
     """Returns the end of the scale; None if it is not known."""
     text: Callable[[float | None, Frame], str]
     asked: tuple[str, ...]
-    """The names of the figure in the notes of a device, which tell why it could not be read."""
+    """The names of the figure in ``Device.notes``. A note tells why a figure could not be read."""
     fields: tuple[str, ...]
     """The fields of the device from which the figure is computed."""
     about: str = ""
@@ -46,7 +46,7 @@ def _memory(value: float | None, frame: Frame) -> str:
 
 
 def hundred(device: Device) -> float | None:
-    """Return the end of a scale of percent or degrees."""
+    """Return 100, the end of a scale of percent or degrees, for any device."""
     return 100.0
 
 

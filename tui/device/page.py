@@ -22,11 +22,11 @@ from stalltop.widgets.strips import printable
 MOST_LISTED = 16
 """The most processes that are listed."""
 _NOT_GIVEN = "the driver gives none"
-"""Replaces a figure that is missing without a note that tells why."""
+"""Text shown for a missing figure if no note gives the reason."""
 
 
 def title(device: Device) -> Section:
-    """Return the name of the device."""
+    """Return the section with the name, location and configuration of the device."""
     lines = [
         PageLine(
             (
@@ -73,7 +73,8 @@ def _limits(device: Device) -> str:
 
 
 def _together(lines: Sequence[PageLine]) -> list[PageLine]:
-    """Join the lines about figures that the driver does not report to one."""
+    """Replace the lines about figures that the driver does not report, if there are several, by one line that
+    names these figures."""
     without = [line for line in lines if line.parts[-1][0].endswith(_NOT_GIVEN)]
     if len(without) < 2:
         return list(lines)
@@ -86,11 +87,12 @@ def _together(lines: Sequence[PageLine]) -> list[PageLine]:
 def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
     """Return a dash and the reason why a figure is missing.
 
-    ``asked`` are its names in the device's notes; ``field`` is its field of ``Device`` if it is a counter.
+    ``asked`` are the names of the figure in the device's notes. ``field`` is its field of ``Device`` if the
+    figure is a counter, else empty.
     """
     age = dict(device.ages).get(field)
     if age is not None:
-        return f"{frame.missing()}  not asked for {age:.0f}s: the driver is slow to tell it"
+        return f"{frame.missing()}  not read for {age:.0f}s: the driver is slow to answer"
     for said in device.notes:
         whats, _, reason = said.partition(": ")
         if reason and any(what in whats.split(", ") for what in asked):
@@ -99,7 +101,7 @@ def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
 
 
 def _held(device: Device, window: Window, frame: Frame) -> list[PageLine]:
-    """Return the reasons why clocks are throttled."""
+    """Return the lines about throttled clocks: the reasons, and the time for each reason."""
     reasons = ", ".join(device.throttle_reasons)
     lines = [
         pair("held down", _why(device, frame, "throttle reasons"), "dim")
@@ -140,7 +142,7 @@ def _of(value: int | None, most: int | None, frame: Frame) -> str:
 
 
 def _errors(device: Device, frame: Frame) -> list[PageLine]:
-    """Return the errors within the window."""
+    """Return the lines about errors within the window, such as ECC errors."""
     if device.remap_pending is None:
         pending = pair("remapped", _why(device, frame, "remapped rows"), "dim")
     elif device.remap_pending:
@@ -175,7 +177,12 @@ def _counted(name: str, field: str, device: Device, frame: Frame, asked: str, ro
 
 def processes(device: Device, window: Window, frame: Frame) -> Section:
     """Return the processes that hold a context on the device, with their memory."""
-    lines = [heading(f"Processes: {len(device.processes)}", "with a context on it; time is not told apart")]
+    lines = [
+        heading(
+            f"Processes: {len(device.processes)}",
+            "with a context on the GPU; the busy time of each is not known",
+        )
+    ]
     names = {(use.tenant, use.pid): use.process for use in window.evidence.processes}
     names.update({(key.tenant, key.pid): key.process for key in window.rows.keys})
     unread = any("processes" in said.partition(": ")[0] for said in device.notes)
@@ -231,6 +238,6 @@ def none(window: Window) -> Section:
         (
             heading("GPU"),
             note(f"no GPU can be read: {why}", "text"),
-            note("calls are traced all the same; stalltop check says what is needed"),
+            note("calls are traced nevertheless; stalltop check tells what is needed to read GPUs"),
         ),
     )

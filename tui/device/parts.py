@@ -34,7 +34,8 @@ def facts(device: Device) -> list[PageLine]:
 
 
 def age(device: Device, *fields: str) -> Said | None:
-    """Return the age of these figures if they are older than the rest of the page; else None."""
+    """Return the age of the oldest of the figures ``fields``; None if all are as new as the rest of the
+    page."""
     ages = [seconds for name, seconds in device.ages if name in fields]
     return (f"  {duration_text(max(ages))} old", "dim") if ages else None
 
@@ -51,8 +52,8 @@ def parts(device: Device, window: Window, frame: Frame) -> Section:
     for name, fields, told in _LINES:
         said = told(device, window, frame)
         if said is None and any(field in DEVICE_COUNTERS for field, _ in device.ages if field in fields):
-            # A reading that takes so long that not each window asks for it.
-            said = f"{frame.missing()}  not asked in this window", "dim"
+            # The driver takes so long for this reading that stalltop does not ask for it in each window.
+            said = f"{frame.missing()}  not read in this window", "dim"
         if said is not None:
             lines.append(aged(pair(name, *said), device, *fields))
     return Section("parts", (heading("Its parts"), *lines) if lines else ())

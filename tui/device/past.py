@@ -15,7 +15,7 @@ from stalltop.widgets.charts import Chart, Charts, area, edges
 from stalltop.widgets.page import PageLine
 
 STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)
-"""Seconds that one column may stand for."""
+"""The possible lengths of the time that one column covers, in seconds."""
 CHARTED_SECONDS: Final = 300.0
 """Seconds that the charts below the list of devices cover."""
 _FIGURES: Final = 27
@@ -23,7 +23,7 @@ _FIGURES: Final = 27
 _MOST_LINES: Final = 4
 """The most lines of one area on the page."""
 _OTHER_LINES: Final = 36
-"""Approximate number of lines of the page's other sections."""
+"""Approximate number of lines of the page's other sections. The areas may use the lines that are left."""
 WIDE: Final = 160
 """Width in cells from which all charts of a device stand side by side."""
 _CHARTED: Final = ("busy", "memory", "power", "SM clock")
@@ -39,7 +39,8 @@ class FigureCourse:
     span: float
     """Seconds from the first to the last sample."""
     last: int
-    """The newest column, counted from the epoch, so that a value stays in its column as time passes."""
+    """The number of the newest column, counted from the epoch, so that a value stays in its column as time
+    passes."""
     seen: Sequence[tuple[int, Device]]
     """The samples, each with the number of its column."""
     room: int
@@ -76,7 +77,7 @@ def course(
     """Return the figures of ``device`` over the last ``seconds`` of ``parts``, oldest first, in ``room``
     columns.
 
-    None if fewer than two samples are known.
+    Returns None if fewer than two samples are known.
     """
     since = parts[-1].window.end - seconds if parts else 0.0
     seen = [
@@ -94,7 +95,8 @@ def course(
 
 
 def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
-    """Return an area for each gauge over all that is kept; several lines high if there is room."""
+    """Return the section with one area for each gauge over all kept windows. The areas are several lines high
+    if there is room."""
     found = course(device, parts, max(frame.width - LABEL - 3 - _FIGURES, 8))
     if found is None:
         return Section("past", (heading("Over time"), note("only this moment is known, nothing before it")))

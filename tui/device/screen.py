@@ -88,7 +88,7 @@ class DeviceTable(Table, can_focus=True):
 
 
 class DevicesScreen(TableScreen):
-    """Shows all devices, one line each. Enter opens the page of one."""
+    """Shows all devices, one line each. Enter opens the page of the device under the cursor."""
 
     BINDINGS = [Binding("D", "close", show=False)]
 
@@ -98,7 +98,7 @@ class DevicesScreen(TableScreen):
         self._on = on
 
     def on_mount(self) -> None:
-        """Put the cursor on the device that was asked for."""
+        """Put the cursor on the first device of ``on``."""
         window = self.main.shown
         for device in window.devices.devices if window is not None else ():
             if device.index in self._on[:1]:
@@ -127,7 +127,8 @@ class DevicesScreen(TableScreen):
         data = table(window, past, frame, charted=charts.display)
         if charts.display:
             self.table.styles.height = min(len(devices) + HEAD_LINES + 1, frame.height // 2)
-            # With more devices than charts fit, the charts begin at the device under the cursor.
+            # If there is no room for the charts of all devices, the charts begin at the device under the
+            # cursor.
             at = data.find(self.table.cursor_key) or 0
             fitting = max((frame.height - len(devices) - 4) // LEAST_LINES, 1)
             first = at if len(devices) > fitting else 0

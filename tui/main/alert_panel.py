@@ -11,8 +11,8 @@ from stalltop.tui.keys import bindings
 from stalltop.widgets.alerts import AlertList, AlertRow
 
 QUIET = "no warnings: nothing is slow without a reason, nothing hangs, every call is counted"
-QUIET_NOW = "no warnings now; what is listed is over, or no fault"
-QUIET_BUT = "no warnings but what is silenced"
+QUIET_NOW = "no warnings now; the lines below are past problems or information"
+QUIET_BUT = "no warnings except silenced ones"
 
 
 class AlertPanel(AlertList, can_focus=True):
@@ -23,7 +23,7 @@ class AlertPanel(AlertList, can_focus=True):
     def __init__(self, widget_id: str) -> None:
         super().__init__(widget_id)
         self._least = 0
-        """The largest number of lines that the list took since it got the focus."""
+        """The largest number of lines that the list took since it got the focus; 0 without the focus."""
         self._height: int | str = 1
         self.found = Listed((), (), 0)
         """The lines of the list."""
@@ -57,9 +57,11 @@ class AlertPanel(AlertList, can_focus=True):
         return next((chain for chain in self.found.chains if chain.id == self.cursor_key), None)
 
     def silence(self, chain: Chain) -> str:
-        """Hide ``chain`` from now on, or show it again. Returns a message for the user."""
+        """Hide ``chain`` from now on; show it again if it is hidden. Returns a message for the user."""
         self.silenced ^= {chain.id}
-        return f"silenced: {chain.title}" if chain.id in self.silenced else f"speaks again: {chain.title}"
+        return (
+            f"silenced: {chain.title}" if chain.id in self.silenced else f"no longer silenced: {chain.title}"
+        )
 
     @property
     def stands_here(self) -> bool:
@@ -68,14 +70,15 @@ class AlertPanel(AlertList, can_focus=True):
         return _stands(self.cursor_key)
 
     def silence_here(self) -> str:
-        """Hide the line under the cursor from now on, or show it again. Returns a message for the user."""
+        """Hide the line under the cursor from now on; show it again if it is hidden. Returns a message for
+        the user."""
         self.silenced ^= {self.cursor_key}
-        return "silenced: this line" if self.cursor_key in self.silenced else "speaks again: this line"
+        return "silenced: this line" if self.cursor_key in self.silenced else "no longer silenced: this line"
 
     def show_silenced(self) -> str:
         """Show hidden problems too, or hide them again. Returns a message for the user."""
         self._silenced_shown = not self._silenced_shown
-        return "what is silenced is shown" if self._silenced_shown else "what is silenced is hidden"
+        return "silenced lines are shown" if self._silenced_shown else "silenced lines are hidden"
 
     def forget_height(self) -> None:
         """Forget the height of the list, because the size of the terminal changed."""

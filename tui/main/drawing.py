@@ -142,7 +142,7 @@ class Drawing:
         self._screen.query_one("#header", Header).show(self.header_now())
 
     def time(self) -> None:
-        """Draw the time line and the first line. They change even while the picture is frozen."""
+        """Draw the time line and the first line. They change even while the screen is frozen."""
         if not self.whole:
             return
         self.header()

@@ -68,7 +68,8 @@ class FileKeys:
         self._saved = message.path, self._main.speech.count, time.monotonic() + READ_SECONDS
 
     def copy_path(self) -> bool:
-        """Copy the path of the file that the current message names. Returns False if it names none."""
+        """Copy the path of the file that the current message names. Returns False if no message about a file
+        is shown."""
         if self._saved is None:
             return False
         saved, message, until = self._saved
@@ -104,10 +105,13 @@ class FileKeys:
         self._say(f"copied: {shown}", "label", READ_SECONDS)
 
     def record(self) -> None:
-        """Start to record what is read, or stop."""
+        """Start recording what is read from the host, or stop recording."""
         recorded = self._main.stalltop.options.recorded
         if recorded is None:
-            self._say("only what is read on this host, on a screen of its own, can be recorded", "label")
+            self._say(
+                "cannot record: only a screen that reads this host by itself can record",
+                "label",
+            )
         elif recorded.state is None:
             recorded.begin_beside()
         else:

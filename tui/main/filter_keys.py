@@ -9,7 +9,7 @@ from stalltop.tui.main.view import MainView
 
 
 class FilterKeys:
-    """Edits the filter of the tables on ``main``. The tables follow each letter."""
+    """Edits the filter of the tables on ``main``. The tables are filtered again after each typed letter."""
 
     def __init__(self, main: MainView) -> None:
         self._main = main

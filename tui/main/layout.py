@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
-"""On a smaller terminal one line tells that it is too small."""
+"""On a terminal with fewer columns or lines, one line tells that the terminal is too small."""
 BARS_FROM = 12
 """Lines of the terminal from which the bars of the host and of the devices are shown."""
 TWO_TABLES_FROM = 40
@@ -27,7 +27,7 @@ HISTORY_FROM = 160
 OTHER_LINES = 8
 """Approximate number of lines above and below the tables."""
 _BORDER_STEP = 4
-"""The border between two tables moves by multiples of this many lines."""
+"""The border between two tables moves by multiples of this many lines, so that it seldom moves."""
 ROOMY_FROM = 50
 """Lines of the terminal from which the time line is always shown."""
 
@@ -48,7 +48,7 @@ class ScreenLayout:
     warnings: int = 1
     """Lines of the list of problems while it does not have the focus."""
     devices: int = 1
-    """The most lines of the devices."""
+    """The most lines that the list of devices takes."""
     history: bool = False
     """Whether the lines of devices show a history."""
     enlarged: Enlarged = ""
@@ -60,8 +60,9 @@ def first_cells(width: int, share: int, *, gives: bool = True) -> int:
     """Return the width of the first of two tables side by side, which may take ``share`` percent of
     ``width``.
 
-    With ``gives`` the first table gives some cells to the second, because operations have longer names and
-    one more column of names than containers. Without, it takes as many cells from the second.
+    With ``gives`` the first table is up to ``MOST_SPARE`` cells narrower, because the second one shows
+    operations, which have longer names and one more column of names than containers. Without ``gives`` the
+    first table is wider by that number of cells.
     """
     spare = min((width - BESIDE_FROM) // 5, MOST_SPARE)
     return width * share // 100 + (-spare if gives else spare)
@@ -91,9 +92,10 @@ def in_steps(lines: int) -> int:
 
 
 def third_below(height: int, first: int, second: int) -> Literal["", "first", "second"]:
-    """Return which of two tables side by side, of ``first`` and ``second`` lines, gets a third one below it.
+    """Return which of two tables side by side gets a third table below it: the shorter one.
 
-    It is the shorter one; empty if that leaves too few lines of ``height``.
+    The two tables need ``first`` and ``second`` lines. Returns an empty string if fewer than ``THIRD_FROM``
+    lines of ``height`` would be left for the third table.
     """
     if height - in_steps(min(first, second)) < THIRD_FROM:
         return ""

@@ -33,7 +33,7 @@ class PanelKeys:
             self._enlarge("")
         hidden = name not in arrangement.panels
         if not hidden and not arrangement.panels - {name} & {"table", "warnings"}:
-            self._say("the tables or the warnings have to stay", "warn")
+            self._say("the tables or the warnings must stay visible", "warn")
             return
         arrangement.panels = arrangement.panels ^ {name}
         reason = why_not(name, *self._main.app.size) if hidden else ""
@@ -51,7 +51,7 @@ class PanelKeys:
         tables.looks.chosen_columns = usual.columns
         tables.put_order(usual.sort, usual.descending)
         self._rearranged()
-        self._say("layout, columns and order: as at first", "label")
+        self._say("layout, columns and order are reset", "label")
 
     def show(self, name: str) -> None:
         """Show the panel ``name`` if it is hidden."""
@@ -75,7 +75,7 @@ class PanelKeys:
     def share(self, percent: int) -> None:
         """Give ``percent`` more of the room to the first of two tables; less if negative."""
         if not self._main.tables.second.display:
-            self._say("there is one table", "dim")
+            self._say("only one table is shown", "dim")
             return
         arrangement = self._arrangement
         arrangement.share = min(max(arrangement.share + percent, LEAST_SHARE), MOST_SHARE)

@@ -14,7 +14,7 @@ from stalltop.tui.past.when import when
 SPEEDS: Final = (1.0, 10.0, 60.0, 600.0)
 """Recorded seconds that pass in one second, in the order in which the key selects them."""
 FRAME_SECONDS: Final = 0.5
-"""The least number of seconds between two pictures while the past plays."""
+"""The least number of seconds between two changes of the screen while the past plays."""
 
 
 class Playing:
@@ -27,9 +27,10 @@ class Playing:
         self._time = time
         self._timer: Timer | None = None
         self._clock = 0.0
-        """Unix time up to which the past was played. The picture changes where a window ends."""
+        """Unix time up to which the past was played. The screen changes only when a window ends."""
         self._shown_at: float | None = None
-        """The moment that playing showed last."""
+        """The moment that was shown last while playing, Unix time. If another moment is shown now, a key went
+        there."""
 
     def play(self) -> None:
         """Play the past from the moment that is shown. When it already plays, play faster; after the highest
@@ -52,7 +53,8 @@ class Playing:
         self._main.show_moment()
 
     def freeze(self) -> None:
-        """Freeze the picture, or return to the newest; while the past plays, pause."""
+        """Pause if the past plays. Otherwise freeze the screen, or return to the newest moment if it is
+        frozen."""
         if not self._moments.playing:
             self._time.freeze()
             return
@@ -72,7 +74,7 @@ class Playing:
             self._main.show_moment()
             return
         if moments.wanted is not None or self._main.stalltop.line_is_behind:
-            return  # not faster than it can be drawn
+            return  # do not play faster than the screen can be drawn
         if moments.at != self._shown_at:
             self._clock = moments.at  # a key went to another moment: continue from there
         clock = moments.play(self._clock + self._moments.playing * FRAME_SECONDS)
@@ -81,6 +83,6 @@ class Playing:
             self._pause()
             self._say(moments.words.now, "label")
         elif clock > self._clock + self._moments.playing * FRAME_SECONDS:
-            self._say(f"nothing is kept before {when(clock, clock)}", "dim")
+            self._say(f"gap skipped: no window is kept until {when(clock, clock)}", "dim")
         self._clock = clock or 0.0
         self._main.show_moment()

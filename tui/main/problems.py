@@ -50,13 +50,14 @@ class ProblemKeys:
             self._main.stalltop.opens.chains(self._row_chains())
 
     def to_row(self, chain: Chain) -> None:
-        """Move the cursor to the row that loses time because of ``chain``. The same key returns to the
-        problem."""
+        """Move the cursor to the row that loses time because of ``chain``. The key that led to the row also
+        leads back to the problem."""
         self._came_from = chain.id
         self._main.tables.look_at(chain)
 
     def silence(self) -> None:
-        """Hide the problem under the cursor, or show it again. The same for a line about coverage."""
+        """Hide the problem, or the line about coverage, under the cursor from now on; show it again if it is
+        hidden."""
         panel = self._main.panel
         if panel.has_focus and panel.stands_here:
             self._changed(panel.silence_here())
@@ -66,7 +67,7 @@ class ProblemKeys:
             self.silence_chain(chain)
 
     def silence_chain(self, chain: Chain) -> None:
-        """Hide the problem of ``chain``, or show it again."""
+        """Hide the problem of ``chain`` from now on; show it again if it is hidden."""
         self._changed(self._main.panel.silence(chain))
 
     def show_silenced(self) -> None:
@@ -74,8 +75,8 @@ class ProblemKeys:
         self._changed(self._main.panel.show_silenced())
 
     def copy_fix(self) -> None:
-        """Copy the command that fixes the problem under the cursor, or, shortly after a file was saved, its
-        path."""
+        """Copy the command that fixes the problem under the cursor. Shortly after a file was saved, copy the
+        path of that file instead."""
         if self._files.copy_path():
             return
         chain = self._chain_here()
@@ -83,8 +84,8 @@ class ProblemKeys:
             self.copy_fix_of(chain)
 
     def copy_fix_of(self, chain: Chain) -> None:
-        """Copy the first command that fixes the problem of ``chain``, or else one that shows more about it,
-        to the terminal's clipboard (OSC 52).
+        """Copy a command of ``chain`` to the terminal's clipboard (OSC 52): the first one that fixes the
+        problem, or else the first one that shows more about the problem.
 
         The message repeats the command, because not every terminal supports OSC 52.
         """
@@ -94,7 +95,9 @@ class ProblemKeys:
         else:
             command = printable(typed[0].command)  # on one line, so that pasting it does not run it
             self._main.app.copy_to_clipboard(command)
-            said = f"copied, only to look: {command}" if typed[0].look else f"copied: {command}"
+            said = (
+                f"copied a command that only shows more: {command}" if typed[0].look else f"copied: {command}"
+            )
         self._say(said, "label", READ_SECONDS)
 
     def _changed(self, said: str) -> None:
@@ -107,12 +110,12 @@ class ProblemKeys:
         panel = self._main.panel
         chain = panel.chain_here if panel.has_focus else next(iter(self._row_chains()), None)
         if chain is None:
-            self._say("no chain speaks of this line", "dim")
+            self._say("no problem names this line", "dim")
         return chain
 
     def _row_chains(self) -> list[Chain]:
-        """Return the chains of the row under the cursor, the worst first; the one that led to it comes before
-        all."""
+        """Return the chains of the row under the cursor, the worst first. The chain from which the user came
+        to the row is before all others."""
         window = self._main.shown
         if window is None:
             return []

@@ -1,4 +1,4 @@
-"""The keys of the main screen for the program itself: theme, slow lines, quitting."""
+"""The keys of the main screen for the program itself: theme, slow connections, quitting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ProgramKeys:
         return self._main.app.no_color
 
     def draw_less(self) -> None:
-        """Switch to drawing less, for slow lines, or back to drawing everything."""
+        """Switch to drawing less, for slow connections, or back to drawing everything."""
         app = self._main.stalltop
         low = app.slow_line.low = not app.slow_line.low
         app.colours.few(low)
@@ -39,7 +39,7 @@ class ProgramKeys:
         if low:
             usual = key("less")
             self._say(
-                f"low bandwidth: a picture every {LOW_SECONDS:.0f}s, no bars, 16 colours; {usual}: all",
+                f"low bandwidth: a frame every {LOW_SECONDS:.0f}s, no bars, 16 colours; {usual}: all",
                 "label",
             )
         else:

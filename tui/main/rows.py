@@ -51,7 +51,7 @@ class RowKeys:
         self._main.tables.other()
 
     def unfold(self) -> None:
-        """Show the rows inside the row under the cursor below it, or hide them again."""
+        """Show the rows that the row under the cursor consists of below it, or hide them again."""
         widget, view = self._main.tables.here
         key = widget.cursor_key
         if not isinstance(key, tuple):
@@ -76,13 +76,14 @@ class RowKeys:
         self._main.tables.change(lambda _: changed, widget)
 
     def only(self) -> None:
-        """Leave out the next sort of rows: idle ones; those without a problem or a long open call; none."""
+        """Change which rows are left out: first idle rows, then rows without a problem or a long open call,
+        then none."""
         left = self._main.tables.looks.next_only()
         self._main.tables.redraw()
         self._say(f"rows: {left}", "label")
 
     def versus(self) -> None:
-        """Pick the row under the cursor. With a second row picked, show both side by side."""
+        """Pick the row under the cursor. If another row was picked before, show both side by side."""
         pair = self._main.tables.pick()
         if pair is not None:
             self._main.stalltop.opens.pair(pair)
@@ -114,7 +115,7 @@ class RowKeys:
         devices."""
         window, opens = self._main.shown, self._main.stalltop.opens
         if window is None:
-            self._say("no device was looked for yet", "dim")
+            self._say("the devices are not read yet", "dim")
             return
         numbers = [device.index for device in window.devices.devices]
         on = self._gpus_here(window)

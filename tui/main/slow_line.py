@@ -1,4 +1,4 @@
-"""Decides whether less is drawn because the line to the terminal is slow, and when to offer that."""
+"""Decides whether less is drawn because the connection to the terminal is slow, and when to offer that."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from typing import Final
 from stalltop.tui.keys import key
 
 LOW_SECONDS: Final = 3.0
-"""Seconds between two pictures while less is drawn."""
+"""Seconds between two frames while less is drawn."""
 LEFT_OUT: Final = 3
-"""Drawing less is offered after this many skipped pictures ..."""
+"""stalltop offers to draw less when this many frames were skipped within ``WITHIN_SECONDS``."""
 WITHIN_SECONDS: Final = 20.0
-"""... within this many seconds. A single delay of the line is normal."""
+"""The time, in seconds, in which ``LEFT_OUT`` frames must be skipped. A single delay of the connection is
+normal."""
 
 
 def offer() -> str:
     """Return the message that offers to draw less."""
-    return f"the line to this terminal is slow; {key('less')} draws less (at the start: --low-bandwidth)"
+    return (
+        f"the connection to this terminal is slow; {key('less')} draws less (at the start: --low-bandwidth)"
+    )
 
 
 class SlowLine:
-    """Counts the pictures that were skipped because the line was too slow."""
+    """Counts the frames that were skipped because the connection was too slow."""
 
     def __init__(self, *, low: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.low = low
@@ -35,16 +38,16 @@ class SlowLine:
 
     @property
     def due(self) -> bool:
-        """Return whether it is time for another picture."""
-        # A picture that is a little early is better than one that waits for the next window.
+        """Return whether it is time for another frame."""
+        # A frame that is a little early is better than one that waits for the next window.
         return not self.low or self._clock() - self._drawn_at > LOW_SECONDS - 0.25
 
     def drawn(self) -> None:
-        """Note that a picture was drawn."""
+        """Note that a frame was drawn."""
         self._drawn_at = self._clock()
 
     def left_out(self) -> bool:
-        """Note that a picture was skipped. Returns True, once, if drawing less should be offered now."""
+        """Note that a frame was skipped. Returns True, once, if drawing less should be offered now."""
         now = self._clock()
         self._left_out.append(now)
         offer = (

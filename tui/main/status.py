@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from stalltop.recordings.write.recorder import RecorderState
 
 QUIET_SECONDS = 2.0
-"""Seconds without data beyond the interval after which the first line tells it."""
+"""The first line tells that data is missing when none came for the interval and this many seconds, and for at
+least three intervals."""
 NEARLY = 0.15
 """The first line tells a window's length if it differs from the chosen one by more than this share. Readings
 are never exactly on time."""
 LATE_WINDOWS = 5
-"""With more windows than this waiting for the disk, the recording is late."""
+"""If more windows than this wait to be written to disk, the text about the recording is drawn as a
+warning."""
 BAR_CELLS = 12
 """Cells of the progress bar of the start. The bar is never full, because the duration is an estimate."""
 LEAST_AGE = 0.5
-"""Age in seconds from which the first line tells the age of the moment that is shown."""
+"""The first line tells how long ago the moment that is shown was, if that is at least this many seconds."""
 
 
 def length_text(length: float | None) -> str:
@@ -51,7 +53,7 @@ def ago_text(seconds: float) -> str:
 
 
 def changes_text(against: Picture) -> str:
-    """Return the part of a table's title about the moment that it is compared with."""
+    """Return the part of a table's title about the moment that the table is compared with."""
     return f"   changes since {figures.clock(against.at)} ({length_text(against.length)})"
 
 
@@ -70,7 +72,7 @@ def window_text(window: Window, length: float | None, began: float | None = None
 
 
 def starting_text(step: ProgressStep | None, glyphs: Glyphs = UNICODE) -> str:
-    """Return the step of the start, and its progress if the usual duration is known."""
+    """Return the text about the start: its current step, and its progress if the usual duration is known."""
     if step is None:
         return "starting"
     seconds = time.monotonic() - step.began
@@ -123,11 +125,12 @@ def header_state(
     """Return what the header shows.
 
     ``length``: the chosen length of the window in seconds, None: since the start. ``frozen_at``: Unix time of
-    the moment that is held, ``age`` seconds ago. ``pending``: its picture is still being made. ``began``:
-    Unix time at which counting began. ``silent``: seconds without data, 0 if data comes in time. ``still``:
-    the window is a saved one. ``file``: it is of a recording. ``grows``: another program writes that
-    recording. ``playing``: seconds of the past that pass in one. ``demo``: the tenants are samples.
-    ``chains``: the open problems.
+    the moment at which the screen is frozen, ``age`` seconds ago; None: not frozen. ``pending``: the figures
+    of that moment are still being computed. ``began``: Unix time at which counting began. ``silent``: seconds
+    without data, 0 if data comes in time. ``still``: the window is a saved one. ``file``: the window comes
+    from a recording. ``grows``: another program still writes that recording. ``playing``: seconds of the past
+    that pass in one second, 0: not playing. ``demo``: the data is a demonstration. ``chains``: the open
+    problems.
     """
     if window is None:
         if silent:

@@ -9,7 +9,7 @@ from stalltop.tui.main.view import MainView
 from stalltop.widgets.timeline import span_text
 
 MUCH = 1_000
-"""Adding up more windows of a recording than this takes noticeable time."""
+"""If a recording has more windows than this, adding up all of them takes so long that a message says so."""
 ONE_MOMENT = "a saved window is one moment: there is no other to go to, nor to compare with"
 
 
@@ -22,7 +22,7 @@ class TimeKeys:
         self._moments = main.moments
 
     def freeze(self) -> None:
-        """Freeze the picture, or return to the newest moment."""
+        """Freeze the screen, or return to the newest moment if it is frozen."""
         if not self.has_past():
             return
         if self._main.file and not self._moments.frozen:
@@ -116,7 +116,7 @@ class TimeKeys:
             return
         before, span = self._moments.span, self._moments.zoom()
         usual = "as usual" if before else "too little is kept for a shorter one"
-        self._say(f"line of time: {span_text(span)[1:] if span else usual}", "label")
+        self._say(f"time line: {span_text(span)[1:] if span else usual}", "label")
         self._main.show_moment()
 
     def mark(self) -> None:

@@ -12,7 +12,7 @@ from stalltop.widgets.timeline import span_text
 NEWCOMER_SECONDS = 30.0
 """Seconds that the line stays at the first start."""
 _TO_THE_SECOND = 600.0
-"""The length of a shorter recording, in seconds, is told exactly."""
+"""The length of a recording that is shorter than this many seconds is shown to the second."""
 FILE_SECONDS = 12.0
 """Seconds that the line stays when a recording is opened."""
 
@@ -47,7 +47,7 @@ def of_file(past: WindowTimes, width: int) -> str:
 
 
 class Tour:
-    """Shows the line once, until a key is pressed."""
+    """Shows the line once, until it is replaced, its time is over, or a key is pressed."""
 
     def __init__(self, speech: Speech, *, file: bool) -> None:
         self._speech = speech

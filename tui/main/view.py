@@ -31,9 +31,10 @@ from stalltop.widgets.header import Header
 from stalltop.widgets.timeline import Timeline
 
 OFFER_SECONDS = 8.0
-"""Seconds that the offer to draw less stays; a slow line shows it late."""
+"""Seconds that the offer to draw less stays. They are many, because a slow connection shows the offer
+late."""
 NEWS_SECONDS = 6.0
-"""Seconds that a message about a change of the recording stays."""
+"""Seconds that a message about the running recording stays."""
 STARTING_SECONDS = 0.25
 """Seconds between two updates of the progress while there is no data."""
 
@@ -57,7 +58,8 @@ class MainView(AppScreen):
         self.tour = Tour(self.speech, file=file)
         self.drawing = Drawing(self, self.moments, self.arrangement, file=file)
         self._late = False
-        """Whether newer data than the shown exists, because the line was too slow to show it."""
+        """Whether data came that is newer than the data shown, because the connection was too slow to draw
+        it."""
 
     @property
     def tables(self) -> Tables:
@@ -108,11 +110,11 @@ class MainView(AppScreen):
 
     @property
     def past(self) -> Sequence[Packed]:
-        """Return the kept windows, oldest first; while frozen, also those after the one that is shown."""
+        """Return the kept windows, oldest first; while frozen, also windows after the one on the screen."""
         return self.moments.past
 
     def take(self, snapshot: Snapshot) -> None:
-        """Show new data, unless the picture is frozen."""
+        """Show new data, unless the screen is frozen."""
         first = self.moments.newest is None
         self.moments.newest = snapshot
         if first:
@@ -130,7 +132,7 @@ class MainView(AppScreen):
         self._begin_tour()
 
     def _begin(self) -> None:
-        """Handle the first data: go to the moment that the options name, with the length that they name."""
+        """Handle the first data: go to the moment that the options name, if they name one."""
         at = self.stalltop.options.at
         if at is not None:
             self.moments.go_to(at)
@@ -144,12 +146,13 @@ class MainView(AppScreen):
             self.tour.begin(newest.kept.stretch, self.app.size.width, newcomer=newcomer)
 
     def made(self, turn: int, picture: Picture) -> None:
-        """Show a picture that was made in the background, if it is still wanted."""
+        """Show the figures that were computed in the background for a moment, if that moment is still
+        wanted."""
         if self.moments.made(turn, picture):
             self.drawing.everything()
 
     def show_moment(self) -> None:
-        """Show the chosen moment. If its picture must still be made, it follows later."""
+        """Show the chosen moment. If its figures must still be computed, they follow later."""
         asked = self.moments.ask()
         if asked is not None:
             self.stalltop.make(asked)

@@ -12,7 +12,7 @@ TERMS: Final = (
         "allreduce",
         "any name of the row contains the word; with several words, all of them; a number also matches a PID",
     ),
-    ('"data loader"', "the same for a text with blanks"),
+    ('"data loader"', "any name of the row contains this text, which may have blanks"),
     ("/^cuda.*Sync/", f"a regular expression; it sees the first {MOST_LETTERS} characters of a name"),
     ("op:memcpy", f"the word is in this name; keys: {', '.join(KEYS)}"),
     ("op:/Async$/", "a regular expression for this name"),

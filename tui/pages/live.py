@@ -30,7 +30,7 @@ class Drawn:
 
     title: str
     hint: str
-    """The keys that matter on the page."""
+    """The text about the keys of the page, at the right end of its title."""
     sections: Sequence[Section]
     beside: tuple[Sequence[Section], Sequence[Section]] = ((), ())
     """More sections, below ``sections``, in two columns."""
@@ -75,7 +75,7 @@ class LiveScreen(PageScreen):
 
     @property
     def keys_hint(self) -> str:
-        """Return the keys that all pages have. The text for Space depends on the state."""
+        """Return the keys that all pages have, as text. What Space does depends on the state."""
         main, freeze = self.main, key("freeze")
         if main.moments.playing:
             held = f"{freeze} pauses  "
@@ -96,7 +96,8 @@ class LiveScreen(PageScreen):
     # ---- keys
 
     def action_copy(self) -> None:
-        """Copy the page as text to the clipboard (OSC 52), or, shortly after a file was saved, its path."""
+        """Copy the page as text to the clipboard (OSC 52). Shortly after a file was saved, copy the path of
+        that file instead."""
         if self.main.files.copy_path():
             return
         self.app.copy_to_clipboard(self._plain)
@@ -117,7 +118,8 @@ class LivePage(LiveScreen):
 
     @abstractmethod
     def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
-        """Return what to show of ``window``. ``past`` holds earlier windows, oldest first."""
+        """Return what to show of ``window``. ``past`` holds the kept windows up to that window, oldest
+        first."""
 
     def on_resize(self, event: events.Resize) -> None:
         """Forget the places of sections, because the size changed."""
@@ -151,5 +153,5 @@ class LivePage(LiveScreen):
 
 
 def past_of(main: MainView, window: Window) -> Sequence[Packed]:
-    """Return the kept windows that ended before ``window`` did, oldest first."""
+    """Return the kept windows that began before ``window`` ended, oldest first."""
     return [part for part in main.past if part.window.start < window.end]

@@ -26,7 +26,7 @@ class PageKeys:
         return [(" ".join(printed(key) for key in keys), help_) for keys, help_ in self.keys]
 
 
-_CLOSE = "Close it, as does the key that opened it"
+_CLOSE = "Close the page; so does the key that opened it"
 
 # fmt: off
 PAGES = (
@@ -37,7 +37,7 @@ PAGES = (
         (("left", "right"), "The chain before, the next one"),
     )),
     PageKeys("Page of a row", ("RowScreen",), (
-        (("enter",), "To the chain that speaks of it"),
+        (("enter",), "To the chain that names the row"),
     )),
     PageKeys("Devices", ("DeviceScreen", "DevicesScreen"), (
         (("left", "right"), "The device before, the next one"),

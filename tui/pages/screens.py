@@ -63,7 +63,7 @@ class PageScreen(AppScreen):
 
     def show_header(self) -> None:
         """Draw the first line of the main screen."""
-        # Draw it also before the screen is mounted: the first picture must contain the line.
+        # Draw the line also before the screen is mounted, because the first frame must contain it.
         there = self.display and bool(self.query("#header"))
         if there and self.app.screen is self and not self.stalltop.line_is_behind:
             self.query_one("#header", Header).show(self.main.drawing.header_now())

@@ -32,7 +32,7 @@ class Frame:
     """Lines of the terminal."""
     glyphs: Glyphs = UNICODE
     letters: bool = False
-    """Whether parts of the time are letters, for terminals without colours."""
+    """Whether bars of the parts of a call's time consist of letters, for terminals without colours."""
 
     @property
     def half(self) -> Frame:

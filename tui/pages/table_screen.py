@@ -60,6 +60,7 @@ class TableScreen(LiveScreen):
         self.say(f"copied: {' '.join(text.splitlines()[-1].split())}")
 
     def action_copy(self) -> None:
-        """Copy the row, or, shortly after a file was saved, its path."""
+        """Copy the row under the cursor. Shortly after a file was saved, copy the path of that file
+        instead."""
         if not self.main.files.copy_path():
             self.action_copy_row()

@@ -17,7 +17,7 @@ from stalltop.widgets.page import PageLine
 FIGURES = (
     ("CALL/S", "calls per second over the window"),
     ("P50 P95 P99", "half, 95 % and 99 % of the calls took no longer; dim for too few calls"),
-    ("~ 14.7ms", "few calls support it, or it may be chance; dim instead in themes with grey"),
+    ("~ 14.7ms", "few calls support the figure, or it may be chance; dim instead in themes with grey"),
     ("MAX", "the longest call"),
     ("TOTAL", "time in calls, summed over threads; sorting by it adds the time of open calls"),
     ("SHARE", "share of the time of all calls below the path in the table's title"),
@@ -26,7 +26,7 @@ FIGURES = (
     ("name C", "a problem names this row ({why} shows it)"),
     ("name ?", "not all of its calls were counted ({warnings} shows why)"),
     ("! - i", "in the list of warnings: a warning without a chain; a note; information"),
-    ("3x", "in the list of warnings: so many chains of one kind that ended or are information"),
+    ("3x", "in the list of warnings: three chains of one kind that ended or are information"),
     ("(name)", "nested in another traced call, which contains its time: its share is not part of the 100 %"),
     ("ERR", "calls that returned an error"),
     ("OPEN", "age of the oldest call that has not returned yet"),

@@ -13,11 +13,12 @@ from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.tui.collector import Snapshot, SourceReader, Tick
 
 _SHARE = 50
-"""At most one second in this many is spent on reading what was added ..."""
+"""After a read the follower waits at least this many times as long as the CPU time of the read, so that
+reading takes at most 2 % of a CPU."""
 _MOST_SECONDS = 10.0
-"""... but it is read at least this often, in seconds."""
+"""The longest time in seconds that the follower waits because of a slow read."""
 FIRST_SECONDS = 10.0
-"""Seconds of the first window that is shown. Longer windows may take a while to compute."""
+"""Length in seconds of the window that is shown first. Longer windows may take a while to compute."""
 
 
 class Follower(SourceReader):
@@ -39,7 +40,8 @@ class Follower(SourceReader):
         self._length = length
 
     def choose(self, length: float | None) -> None:
-        """Post windows of this length from now on. The screen itself asks for the current one."""
+        """Post windows of ``length`` from now on. The screen itself asks for the current window of that
+        length."""
         self._length = length
 
     def _close(self) -> None:

@@ -18,10 +18,10 @@ NO_PAST = "there is no past yet"
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Names for the newest moment."""
+    """Messages that name the newest moment."""
 
     here: str
-    """The message if the newest moment is shown already."""
+    """The message if a key has no effect because the newest moment is shown already."""
     now: str
     """The message after going to the newest moment."""
 
@@ -32,7 +32,7 @@ OF_FILE = Words("this is the end of the recording", "the end of the recording")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """The window of one moment."""
+    """What the screen shows of one moment: a window, and the windows before it."""
 
     window: Window
     at: float
@@ -45,16 +45,17 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A picture to be made in the background."""
+    """A picture that must be computed in the background."""
 
     turn: int
     make: Callable[[Stale], Iterator[Picture]]
-    """Makes the picture, which may take seconds, and yields it; yields it again with the windows before it if
-    these take more time. Ends early if its argument says that the picture is no longer wanted."""
+    """Computes the picture, which may take seconds, and yields it. If the windows before it take longer,
+    yields the picture a second time, with these windows. Ends early if its argument returns True: the picture
+    is no longer wanted."""
 
 
 class Moments:
-    """Selects what is shown. While frozen it does not change, although reading continues."""
+    """Selects the moment that is shown. While frozen this moment stays, although reading continues."""
 
     def __init__(self, length: float | None, words: Words = LIVE) -> None:
         self.words = words
@@ -74,13 +75,14 @@ class Moments:
         self._at = 0.0
         """The moment that is wanted while frozen. Its picture may arrive later."""
         self._turn = 0
-        """Changes with each freeze and release, so that pictures asked for before are discarded."""
+        """Changes with each freeze and release, so that pictures that were asked for before the change are
+        discarded."""
 
     # ---- what is shown
 
     @property
     def frozen(self) -> bool:
-        """Return whether the picture is frozen."""
+        """Return whether the screen is frozen."""
         return self._held is not None
 
     @property
@@ -93,8 +95,8 @@ class Moments:
 
     @property
     def past(self) -> Sequence[Packed]:
-        """Return the windows up to the picture, oldest first, as far as they are in memory. Later ones may
-        follow."""
+        """Return the windows in memory, oldest first: all up to the window on the screen, and perhaps later
+        ones."""
         if self.newest is None:
             return ()
         before = None if self._held is None else self._held.before
@@ -123,7 +125,7 @@ class Moments:
 
     @property
     def wanted(self) -> Wanted | None:
-        """Return the window to be made; None if it is already shown."""
+        """Return which window must be computed; None if the screen shows it already."""
         picture = self.picture
         if picture is None or (picture.length == self.length and self.at in (None, picture.at)):
             return None
@@ -185,10 +187,10 @@ class Moments:
         return self._go(found[0], -1) or f"here a chain begins: {found[1]}"
 
     def play(self, clock: float) -> float | None:
-        """Show what was newest at ``clock``, Unix time.
+        """Show the window that was the newest one at ``clock``, Unix time.
 
-        Returns the clock, moved ahead if nothing is kept there. Returns None at the end of the past, where
-        the newest data is shown again.
+        Returns ``clock``, or the end of the next window if ``clock`` is in a gap without windows. Returns
+        None at the end of the past, where the newest data is shown again.
         """
         if self.newest is None:
             return None
@@ -236,7 +238,7 @@ class Moments:
     # ---- windows that were asked for
 
     def ask(self) -> Asked | None:
-        """Return how to make the picture that is wanted; None if it is there already."""
+        """Return how to compute the picture that is wanted; None if the screen shows that picture already."""
         wanted, now = self.wanted, self.newest
         if wanted is None or now is None:
             return None
@@ -254,18 +256,18 @@ class Moments:
             yield picture
             before = None if at is None else kept.before(at, stale)
             if before is not None and at_hand is not None and len(before) > len(at_hand):
-                # A copy of the window, because pages are drawn again only for another object.
+                # A copy of the window, because pages are drawn again only for another window object.
                 yield replace(picture, window=replace(window), before=before)
 
         return Asked(self._turn, make)
 
     def made(self, turn: int, picture: Picture) -> bool:
-        """Accept ``picture``, asked for at ``turn``. Returns whether it is shown."""
+        """Accept ``picture``, which was asked for at ``turn``. Returns whether the picture is shown."""
         if turn != self._turn or picture.length != self.length:
             return False
         if self._held is not None:
-            # It is shown even for another moment: while a key is held down, an intermediate picture is better
-            # than none.
+            # The picture is shown even if another moment is wanted by now: while a key is held down, an
+            # intermediate picture is better than none.
             self._held = picture
             return True
         if self.newest is None or abs(picture.at - self._now) >= NEAR:

@@ -17,14 +17,16 @@ _DAY = 86_400.0
 SPANS = (300.0, 900.0, 3_600.0, 21_600.0, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
 """Lengths of the time line in seconds."""
 _SHORT = (10.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0)
-"""Lengths of the time line for a shorter recording; its label can name them exactly."""
+"""Lengths of the time line for a shorter recording. The label of the time line can name each of them
+exactly."""
 _SAME = 1e-6
-"""Tolerance in seconds for sums of times of day."""
+"""Tolerance in seconds for rounding errors of Unix times."""
 _INSIDE = 0.98
 """A moment shows on the time line if its distance from the right end is at most this share of the line's
-length, from 80 cells on."""
+length. The rest is about one cell on a terminal of 80 columns."""
 _SURE = 0.97
-"""The same for 60 cells."""
+"""The share of the line's length that a whole recording takes at most. The rest is about one cell on a
+terminal of 60 columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,9 @@ class Wanted:
     """The window that is asked for."""
 
     at: float | None
-    """Unix time of its end; None: now."""
+    """Unix time of the window's end; None: now."""
     length: float | None
-    """Its length in seconds; None: since the start."""
+    """Length of the window in seconds; None: since the start."""
 
 
 # ---- steps
@@ -43,7 +45,7 @@ class Wanted:
 def stepped(past: WindowTimes, at: float, steps: int) -> float | None:
     """Return the end of the window ``steps`` after the one that ends at ``at``, or before it if negative.
 
-    None if there are fewer windows.
+    Returns None if there are fewer windows.
     """
     before = int(np.searchsorted(past.end, at - NEAR, "right"))
     after = int(np.searchsorted(past.end, at + NEAR, "right"))
@@ -59,8 +61,8 @@ def nearest(past: WindowTimes, at: float) -> float:
 def named(past: WindowTimes, at: float) -> float:
     """Return the end of the window that a user means by ``at``.
 
-    For a whole second it is the window whose end the screen shows as that second, because clocks show no
-    fractions; otherwise the nearest.
+    If ``at`` is a whole second, this is the window whose end the screen shows as that second, because clocks
+    show no fractions. Otherwise it is the window that ended nearest to ``at``.
     """
     if at == floor(at):
         found = int(np.searchsorted(past.end, at - _SAME))
@@ -72,7 +74,7 @@ def named(past: WindowTimes, at: float) -> float:
 def moved(past: WindowTimes, at: float, seconds: float) -> float | None:
     """Return the end of a window about ``seconds`` after ``at``, or before it if negative; at least one step.
 
-    None if nothing is kept there.
+    Returns None if nothing is kept there.
     """
     one = stepped(past, at, 1 if seconds > 0 else -1)
     if one is None:
@@ -87,7 +89,7 @@ def moved(past: WindowTimes, at: float, seconds: float) -> float | None:
 def next_fault(past: WindowTimes, at: float, step: int) -> tuple[float, Severity] | None:
     """Return the end of the next (1) or previous (-1) window in which a problem began, and the severity.
 
-    None if there is none.
+    Returns None if there is no such window.
     """
     began = np.flatnonzero(past.began < len(SEVERITIES))
     found = began[past.end[began] > at + NEAR][:1] if step > 0 else began[past.end[began] < at - NEAR][-1:]
@@ -105,10 +107,11 @@ def hole_at(past: WindowTimes, at: float) -> tuple[float, float] | None:
 
 
 def played(past: WindowTimes, at: float, clock: float) -> tuple[float, float] | None:
-    """Return the end of the window to show at ``clock`` after the one that ended at ``at``, and the new
-    clock.
+    """Return the end of the window to show when the past was played up to ``clock``, and the new clock.
+    ``at`` is the end of the window shown until now.
 
-    The clock skips gaps. None if ``at`` is the last window.
+    In a gap without windows the clock moves to the end of the next window. Returns None if ``at`` is the end
+    of the last window.
     """
     here = int(np.searchsorted(past.end, at + NEAR, "right")) - 1
     there = int(np.searchsorted(past.end, clock + NEAR, "right")) - 1
@@ -136,8 +139,8 @@ def whole_span(past: WindowTimes) -> float:
 
 
 def next_span(past: WindowTimes, span: float | None) -> float | None:
-    """Return the length of the time line after ``span``, each shorter than the one before. None is the usual
-    length."""
+    """Return the next shorter length of the time line than ``span``, in seconds. None stands for the usual
+    length, which also follows the shortest one."""
     shorter = [one for one in SPANS if one < min(0.8 * whole_span(past), span or np.inf)]
     return shorter[-1] if shorter else None
 
@@ -153,8 +156,8 @@ def timespan(
     """Return the time line of ``past`` for the moment ``shown`` and the ``mark``, Unix times (None: now, and
     no mark).
 
-    ``span`` is its length in seconds around the moment. None: the shortest that reaches from now back to the
-    moment, or all of ``past`` with ``all_of_it``.
+    ``span``: the length of the time line in seconds, around the moment. None: the shortest length that
+    reaches from now back to the moment, or with ``all_of_it`` a length that holds all of ``past``.
     """
     newest = float(past.end[-1])
     age = 0.0 if shown is None else newest - shown

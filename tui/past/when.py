@@ -25,7 +25,7 @@ def moment(text: str, *, start: float, end: float, shown: float | None = None) -
 
     A time of day is the last one before ``end``; ``-2h`` is relative to ``end``; ``+10m`` is relative to
     ``shown`` (None: to ``start``). Times without a zone are local. Raises ValueError, with examples, if the
-    text is no moment or one outside of what is kept.
+    text is no moment. Raises ValueError too if the moment is before ``start`` or after ``end``.
     """
     said = " ".join(text.split()).casefold()
     if not said or len(said) > _LONGEST:
@@ -64,8 +64,8 @@ def _meant(said: str, start: float, end: float, shown: float) -> float | None:
 
 
 def _time_of_day(clock: Sequence[str | None], end: float) -> float:
-    """Return the last such time of day before ``end``, or up to a minute after, because users type no
-    seconds."""
+    """Return the last moment before ``end`` at which clocks showed this time of day. It may be up to a second
+    after ``end``, because the screen shows whole seconds."""
     hours, minutes, seconds = (float(part or 0) for part in clock)
     midnight = datetime.fromtimestamp(end).replace(hour=0, minute=0, second=0, microsecond=0)
     for back in range(3):

@@ -21,7 +21,7 @@ _BAR = 10
 def kept_calls(facts: RowFacts, frame: Frame) -> Section:
     """Return the slowest captured calls of the row, one line each.
 
-    Empty for the time between calls, and if the window has no captured calls.
+    Returns an empty section for the time between calls, and if the window has no captured calls.
     """
     if facts.between or not facts.window.calls.kept:
         return Section("calls", ())
@@ -33,7 +33,7 @@ def kept_calls(facts: RowFacts, frame: Frame) -> Section:
     processes = {(call.tenant, call.pid) for call in shown}
     lines += [_line(call, facts, frame, len(operations) > 1, len(processes) > 1) for call in shown]
     if not calls:
-        lines.append(note("none of this window was kept one by one"))
+        lines.append(note("no call of this window was captured"))
     rest = len(calls) - len(shown)
     if rest > 0:
         lines += more(rest)

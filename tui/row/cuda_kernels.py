@@ -21,7 +21,7 @@ LONGEST_NAME = 200
 def kernels(facts: RowFacts, frame: Frame) -> Section:
     """Return the CUDA kernels that the row launches, by the time in launch calls, the largest first.
 
-    Empty if the row launches none, or if the window has no CUDA kernels.
+    Returns an empty section if the row launches none, or if the window has no CUDA kernels.
     """
     launching = {
         key: (calls, ns)
@@ -34,7 +34,7 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
         return Section("kernels", ())
     title = "Kernels launched"
     if facts.nested:
-        return Section("kernels", (heading(title), note("told with the call around each launch")))
+        return Section("kernels", (heading(title), note("shown for the calls that contain the launches")))
     sums: dict[str, tuple[int, int]] = {}
     for kernel in facts.window.kernels:
         if RowKey(facts.window.host, *kernel.row) in launching:

@@ -30,9 +30,9 @@ class RowFacts:
     path: Path
     window: Window
     rows: Rows
-    """The rows of the window that belong to it, with the time between its calls."""
+    """The rows of the window that the table's row sums up, including the time between its calls."""
     groups: Groups
-    """Its calls as one group, which may be empty."""
+    """The calls of the row as one group, which may be empty."""
     charges: tuple[Charge, ...]
     """The charges for time of the row, in calls and between them."""
     open_calls: tuple[OpenCall, ...]
@@ -40,15 +40,16 @@ class RowFacts:
     chains: tuple[Chain, ...]
     """The problems that name the row, the worst first."""
     tenants: tuple[str, ...]
-    """Ids of its tenants, the one with the most time first."""
+    """Ids of the row's tenants, the one with the most time first."""
     processes: tuple[ProcessUse, ...]
-    """Its processes, the one with the most time first. A field is 0 if nothing is known."""
+    """The row's processes, the one with the most time first. A field of a process is 0 if nothing is
+    known."""
     devices: tuple[tuple[Device, tuple[DeviceProcess, ...]], ...]
-    """The devices on which its processes hold a context, each with these processes."""
+    """The devices on which the row's processes hold a context, each with these processes."""
     kept: tuple[KeptCall, ...]
-    """Its captured calls, by time."""
+    """The captured calls of the row, in order of time."""
     nested: bool
-    """Whether all its calls are nested in other traced calls."""
+    """Whether all calls of the row are nested in other traced calls."""
 
     @property
     def name(self) -> str:
@@ -62,7 +63,8 @@ class RowFacts:
 
 
 def facts(window: Window, path: Path) -> RowFacts:
-    """Return what ``window`` knows about the row at ``path``. Much may be empty, even the row itself."""
+    """Return what ``window`` knows about the row at ``path``. Any field may be empty, because the row may not
+    exist in this window."""
     own = below(path, window)
     scoped = scope(window, path)
     # A charge that names no device belongs to the row of its operation on every device.
@@ -97,8 +99,8 @@ def facts(window: Window, path: Path) -> RowFacts:
 
 
 def _kept(window: Window, path: Path) -> tuple[KeptCall, ...]:
-    """Return the captured calls that the row counts. Nested calls are among them only if the path contains an
-    operation."""
+    """Return the captured calls of the row. Nested calls are among them only if the path contains an
+    operation or a layer."""
     own, all_calls = below(path, window), decided(path)
     rows: dict[RowKey, bool] = {}
     found = []
@@ -113,10 +115,10 @@ def _kept(window: Window, path: Path) -> tuple[KeptCall, ...]:
 
 
 def _processes(window: Window, path: Path, scoped: Window) -> tuple[ProcessUse, ...]:
-    """Return the processes with a row or an open call in ``scoped``.
+    """Return the processes with a row or an open call in ``scoped``, the one with the most time first.
 
-    If the path contains no operation, add those processes of its tenants that only work for others or only
-    are charged.
+    If the path contains neither an operation nor a layer, the measured processes of its tenants that make no
+    call are added, such as those that only do host work or only are charged.
     """
     spent: dict[tuple[str, int, str], int] = {}
     for key, ns in zip(scoped.rows.keys, scoped.rows.total_ns.tolist(), strict=True):
@@ -135,8 +137,8 @@ def _processes(window: Window, path: Path, scoped: Window) -> tuple[ProcessUse, 
 
 
 def waits_ns(facts: RowFacts) -> dict[str, int]:
-    """Return the time (ns) of each part of the split for which somebody may be charged, in outermost calls
-    and between them. Empty if splits are not measured."""
+    """Return the time (ns) of each part of the split, summed over the outermost calls of the row and the time
+    between them. Returns an empty dict if splits are not measured."""
     split = facts.rows.split_ns
     if split is None:
         return {}

@@ -22,7 +22,7 @@ WAKES = (1, 2, 3)
 
 
 def owner(facts: RowFacts, frame: Frame) -> Section:
-    """Return all about the tenant of the row, or the names if there are several."""
+    """Return the section about the tenant of the row, or the list of its tenants if there are several."""
     window = facts.window
     if len(facts.tenants) != 1:
         lines = [heading(f"Whose it is: {len(facts.tenants)} tenants", "the one with the most time first")]
@@ -151,8 +151,8 @@ def _same(tenant: str, pid: int, use: ProcessUse) -> bool:
 
 
 def _on_devices(facts: RowFacts, use: ProcessUse) -> int | None:
-    """Return the device memory of a process in bytes: as the devices list it, else as traced allocations add
-    up."""
+    """Return the device memory of a process in bytes: the sum that the devices list, or if they list none,
+    the sum of the traced allocations."""
     listed = [
         holder.memory_bytes
         for _, holders in facts.devices
@@ -190,7 +190,7 @@ def devices(facts: RowFacts, frame: Frame) -> Section:
         lines.append(_device(device, holders, frame))
     lines += more(len(facts.devices) - MOST_LISTED)
     if any(len(device.processes) > len(holders) for device, holders in facts.devices):
-        lines.append(note("others share a device with it: who is how busy on it is not known"))
+        lines.append(note("others share a device with it; the share of each is not known"))
     return Section("devices", tuple(lines))
 
 

@@ -26,9 +26,9 @@ from stalltop.widgets.sparkline import sparkline
 MOST_LISTED = 6
 """The most problems, culprits and open calls that are listed."""
 LEAST_SHARE = 0.005
-"""A smaller share of the time is not shown."""
+"""Parts with a smaller share of the time are not shown."""
 WIDE = 100
-"""Width in cells from which a line of the page tells more."""
+"""Width in cells from which the line of a part also tells its time in each call."""
 _FIGURES = 16
 """Cells right of a sparkline: the current value and the largest."""
 
@@ -55,7 +55,7 @@ def title(facts: RowFacts, frame: Frame) -> Section:
     if facts.between:
         time += "; this is the time between calls"
     elif facts.nested:
-        time += "; made inside other traced calls, whose time holds it"
+        time += "; nested in other traced calls, whose time contains it"
     elif whole:
         time += f"; {figures.percent(100 * total / whole, frame.glyphs).strip()} of all calls' time"
     name = "times" if facts.between else "calls"
@@ -63,7 +63,7 @@ def title(facts: RowFacts, frame: Frame) -> Section:
 
 
 def chains(facts: RowFacts, frame: Frame) -> Section:
-    """Return the problems that name the row, one line each."""
+    """Return the section about the problems that name the row, one line each."""
     lines = []
     for chain in facts.chains[:MOST_LISTED]:
         when = f"since {figures.clock(chain.since)}" if chain.open else f"ended {figures.clock(chain.seen)}"
@@ -72,7 +72,7 @@ def chains(facts: RowFacts, frame: Frame) -> Section:
         about = "  " + "; ".join(part for part in said if part)
         lines.append(PageLine((mark, (f" {chain.title}", "text"), (about, "dim")), indent=5))
     if not lines:
-        return Section("chains", (note("no chain speaks of this row"),))
+        return Section("chains", (note("no problem names this row"),))
     about = "Enter opens the chain" if len(facts.chains) == 1 else "Enter opens the first one"
     rest = more(len(facts.chains) - MOST_LISTED)
     return Section("chains", (heading("What is wrong", about), *lines, *rest))
@@ -104,8 +104,8 @@ def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Secti
 
 
 def split(facts: RowFacts, frame: Frame, seen: Collection[str] = ()) -> Section:
-    """Return the parts of the time, one line each. Parts in ``seen`` keep their line even if they are 0
-    now."""
+    """Return the section about the parts of the time, one line each. Parts in ``seen`` keep their line even
+    if they are 0 now."""
     measured = facts.groups.split_ns
     if measured is None:
         return Section(
@@ -136,7 +136,7 @@ def split(facts: RowFacts, frame: Frame, seen: Collection[str] = ()) -> Section:
 
 
 def shown_parts(facts: RowFacts) -> set[str]:
-    """Return the parts of the split that are not 0."""
+    """Return the parts of the split that take at least ``LEAST_SHARE`` of the time."""
     measured = facts.groups.split_ns
     if measured is None:
         return set()
@@ -147,7 +147,8 @@ def shown_parts(facts: RowFacts) -> set[str]:
 def past(
     samples: Sequence[Sample | None], frame: Frame, parts: Collection[str], *, calls: bool = True
 ) -> Section:
-    """Return the row in each of the latest windows as sparklines; ``parts`` of its time share a scale.
+    """Return sparklines over the latest windows: of the row's call rate, of its p99, and of its time in each
+    of ``parts`` of the split. The sparklines of the parts share one scale.
 
     ``calls``: whether the row is calls, and not the time between them.
     """
@@ -205,20 +206,20 @@ def takers(facts: RowFacts, frame: Frame) -> Section:
 
 
 def wakers(facts: RowFacts, frame: Frame) -> Section:
-    """Return the culprits that ended the other waits."""
+    """Return the culprits that ended the row's waits, except the waits for a CPU."""
     kinds = tuple(kind for kind in SPLITS if kind not in ("running", "runqueue"))
     lines = [heading("Who ended its waits", "share of these waits, time a second, waited for, who")]
     return Section("wakers", (*lines, *_charged(facts, frame, kinds)))
 
 
 def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLine]:
-    """Return the culprits of charges of ``kinds``, the largest first. Similar ones are sorted by name, so
-    that lines do not jump."""
+    """Return the culprits of charges of ``kinds``, the largest first. Culprits of similar size are sorted by
+    name, so that lines do not jump."""
     waited = waits_ns(facts)
     if not waited:
         return [note("not known: no split of its time was measured")]
     if facts.nested:
-        return [note("not known by itself: it is charged to the call around it")]
+        return [note("not known: it is charged to the calls that contain these")]
     whole = sum(waited[kind] for kind in kinds)
     seconds = facts.window.seconds or 1.0
     sums: dict[tuple[str, str, bool], int] = {}
@@ -230,7 +231,7 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
         if whole / seconds < 1e6:
             return [note("nobody: it hardly waited, less than 1 ms a second")]
         cost = rate(whole / seconds, frame.glyphs).strip()
-        return [note(f"not known: {cost} of such waits are charged to nobody")]
+        return [note(f"not known: {cost} of such waits are unattributed")]
     order = sorted(sums, key=lambda key: (-loss_step(sums[key] / seconds / 1e6), key))
     lines = []
     for key in order[:MOST_LISTED]:
@@ -245,7 +246,7 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
     rest = whole - sum(sums.values())
     if whole and rest / whole > 0.05:
         front = f"  {_share(rest, whole, frame)} {rate(rest / seconds, frame.glyphs)}  "
-        lines.append(PageLine(((front, "label"), ("charged to nobody", "dim")), indent=len(front)))
+        lines.append(PageLine(((front, "label"), ("unattributed", "dim")), indent=len(front)))
     return lines
 
 
@@ -265,7 +266,7 @@ def _who(charge: Charge, facts: RowFacts) -> str:
 
 
 def open_calls(facts: RowFacts, frame: Frame) -> Section:
-    """Return the calls that have not returned, and those whose thread ended within them."""
+    """Return the calls that have not returned, and the calls whose thread ended within them."""
     calls = facts.open_calls
     lines = [heading("Open calls", "age, operation, thread: those that had not returned")]
     for call in calls[:MOST_LISTED]:

@@ -24,26 +24,28 @@ class Sample:
     calls: int
     total_ns: int
     p99_ns: int
-    """0 if the row has no call."""
+    """The row's p99 in ns; 0 if the row has no call."""
     split_ns: tuple[int, ...] | None
-    """By ``model.window.SPLITS``; None if not measured."""
+    """The time in ns of each part in ``model.window.SPLITS``; None if not measured."""
 
 
 class RowPast:
-    """The past of the row at ``path``. It computes each window once, because a window takes about a
+    """The past of the row at ``path``. The figures of a window are computed once, because that takes about a
     millisecond."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._inside: dict[RowKey, bool] = {}
         self._moves = any(step.dimension == "device" for step in path)
-        """The device of a process may change, so the calls inside differ from window to window."""
+        """Whether the path contains a device. The device of a process may change, so the calls that belong to
+        the row differ from window to window."""
         self._known: dict[Packed, Sample] = {}
 
     def look(self, parts: Sequence[Packed], most: int) -> tuple[Sample | None, ...]:
         """Return a sample for each of ``parts``.
 
-        It computes at most ``most`` new ones, the newest first, and returns None for the rest.
+        Computes at most ``most`` samples that are not known yet, the newest first, and returns None for the
+        others.
         """
         for part in reversed(parts):
             if part not in self._known:

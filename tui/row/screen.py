@@ -44,7 +44,7 @@ class RowScreen(LivePage):
         self._facts: RowFacts | None = None
         self._axis: DurationAxis | None = None
         self._parts: set[str] = set()
-        """Parts of the split that were not 0 since the page was opened. They keep their lines."""
+        """Parts of the split that the page has shown since it was opened. They keep their lines."""
 
     def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
         """Return the page of the row."""
@@ -87,7 +87,7 @@ class RowScreen(LivePage):
         if self._facts is not None and self._facts.chains:
             self.app.push_screen(ChainScreen(self._facts.chains))
         else:
-            self.say("no chain speaks of this row")
+            self.say("no problem names this row")
 
     def action_devices(self) -> None:
         """Open the page of a device on top of this page."""

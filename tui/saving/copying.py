@@ -38,14 +38,15 @@ def row_text(data: TableData, at: int, window: Window, view: View, chains: Seque
 
 
 def line_text(data: TableData, at: int) -> str:
-    """Return the same for a table without bars."""
+    """Return two lines: the heads of all columns, and row ``at`` of ``data``, which has no bars."""
     found = zip(data.columns, data.rows[at].cells, strict=True)
     pairs = [(column.title, cell.text) for column, cell in found if column.title]
     return _lines(*zip(*pairs, strict=True))
 
 
 def alert_text(row: AlertRow) -> str:
-    """Return a line of the list of problems: a sentence as it is, a problem with heads."""
+    """Return a line of the list of problems as text. A sentence stays as it is; a problem gets column
+    heads."""
     if row.text:
         return printable(row.text)
     fields = (row.title, row.who, row.lost, row.where, row.culprit, row.since, row.ended, row.fix)

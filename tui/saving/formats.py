@@ -88,7 +88,7 @@ def wanted(typed: str, default: Path) -> Path:
 
 
 def place(typed: str, default: Path) -> SavePlace:
-    """Return the place that was typed. It reads the file system, which may take long."""
+    """Return the place that was typed. This reads the file system, which may take long."""
     path = wanted(typed, default)
     folder = path.parent
     while not os.path.lexists(folder) and folder != folder.parent:
@@ -99,7 +99,7 @@ def place(typed: str, default: Path) -> SavePlace:
         return SavePlace(path, f"you may not write in {folder}", good=False)
     if os.path.lexists(path):
         other = free(path)
-        return SavePlace(other, f"that name is taken: it will be {other.name}")
+        return SavePlace(other, f"that name is taken; the file will be {other.name}")
     return SavePlace(path, "" if folder == path.parent else f"new folder: {path.parent}")
 
 
@@ -120,7 +120,7 @@ def save(shown: ShownScreen, chosen: Format, typed: str) -> Path:
 
 
 def with_format(typed: str, chosen: Format) -> str:
-    """Replace the ending of another format in ``typed`` by the one of ``chosen``. Other endings stay."""
+    """Replace the file ending of another format in ``typed`` by that of ``chosen``. Other endings stay."""
     for other in SAVED:
         if typed.endswith(other.suffix) and not typed.endswith("/" + other.suffix):
             return typed.removesuffix(other.suffix) + chosen.suffix

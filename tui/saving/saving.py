@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class Saved(Message):
-    """Tells that a file was saved at ``path``; or, if that is None, why it was not, in ``text``."""
+    """Tells that a file was saved at ``path``. If ``path`` is None, ``text`` tells why the file was not
+    saved."""
 
     def __init__(self, path: Path | None, text: str = "") -> None:
         super().__init__()

@@ -28,7 +28,7 @@ FRAME_LINES = LIST_LINES + 7
 NOTE_LINES = LIST_LINES + 3
 """Lines of the terminal from which there is room for the note about the path and for the hint."""
 SAVING_SECONDS = 60.0
-"""Seconds that the message about a running save stays, unless it ends before."""
+"""Seconds that the message about a running save stays, unless the save ends before."""
 LONGEST = 4096
 """The most characters of a path (PATH_MAX)."""
 HINT = "Enter saves  Up Down format  Tab path  Esc closes"
@@ -104,7 +104,7 @@ class SaveScreen(ModalScreen[None]):
             yield Note("note")
 
     def on_resize(self, event: events.Resize) -> None:
-        """Remove the border on a low terminal, and on a lower one the second line of the note."""
+        """Remove the border on a low terminal, and the second line of the note on a still lower one."""
         self.query_one("#save").set_class(event.size.height < FRAME_LINES, "low")
         self.query_one(Note).styles.height = 2 if event.size.height >= NOTE_LINES else 1
         self._show_note()
@@ -131,7 +131,7 @@ class SaveScreen(ModalScreen[None]):
             self._show_note()
             return
         if self._asked is not None:
-            return  # the answer to the running question asks again
+            return  # when the running look-up has ended, it starts the next one
         typed = self._asked = self._typed
         default, post = self._shown.default(self.chosen), self.post_message
 
@@ -155,7 +155,8 @@ class SaveScreen(ModalScreen[None]):
         self._show_note()
 
     def _show_note(self) -> None:
-        """Show the note and the hint; where there is one line only, the hint unless something is wrong."""
+        """Show the note and the hint. If there is only one line, show the note if something is wrong, else
+        the hint."""
         lines = [self._note, (HINT_ELSEWHERE if self.stalltop.saving.elsewhere else HINT, "label")]
         if self.app.size.height < NOTE_LINES:
             lines = [line for line in lines if (line[1] == "bad") == (self._note[1] == "bad")][-1:]

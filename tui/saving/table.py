@@ -1,4 +1,4 @@
-"""Makes the sheet of a table that is shown: all its rows, with the figures of its cells."""
+"""Makes the sheet of a table that is shown, for saving: all its rows, with the figures of its cells."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def sheet_of(
 ) -> Sheet:
     """Return the sheet of ``window`` as ``view`` shows it.
 
-    ``chains`` mark rows, which a choice of rows may need. ``against`` is the moment to compare with. ``past``
-    has the earlier figures of rows. Rows of a tree include the names of their parents.
+    ``chains`` mark rows; a view that shows only marked rows needs them. ``against`` is the moment to compare
+    with. ``past`` has the earlier figures of rows. Rows of a tree include the names of their parents.
     """
     lines = _lines(window, view, chains, against, past)
     levels = view.levels()
@@ -43,7 +43,7 @@ def sheet_of(
 
 
 def row_at(window: Window, view: View, chains: Sequence[Chain], key: Hashable) -> SheetRow | None:
-    """Return the row ``key`` of the same table; None if there is no such row."""
+    """Return the row ``key`` of the table that ``view`` shows of ``window``; None if there is no such row."""
     return next(
         (_row(line, 0, 0) for line in _lines(window, view, chains, None, NO_TRENDS) if line.key == key), None
     )
@@ -73,7 +73,7 @@ def _row(line: TreeRow, names: int, own: int) -> SheetRow:
 
 
 def _compared(row: SheetRow, rows: Grouped, i: int) -> SheetRow:
-    """Add the figures of the other window to ``row`` if the table compares."""
+    """Add the figures of the other moment to ``row`` if the table compares two moments."""
     found = rows.difference
     if found is None:
         return row

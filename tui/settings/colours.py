@@ -1,4 +1,4 @@
-"""The theme that is used, and the change to few colours for slow lines."""
+"""The theme that is used, and the change to few colours for slow connections."""
 
 from __future__ import annotations
 

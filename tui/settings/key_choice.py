@@ -14,7 +14,7 @@ Chosen = tuple[tuple[str, tuple[str, ...]], ...]
 """Ids of actions, each with its keys by Textual's names."""
 
 _ALIKE: Final = "hijm"
-"""With Ctrl, a terminal sends these as Backspace, Tab and Enter."""
+"""Letters that a terminal with Ctrl sends as Backspace (h), Tab (i) and Enter (j, m)."""
 _NAMED: Final = frozenset(
     (
         *PRINTED,

@@ -24,7 +24,7 @@ SINCE_START = "start"
 PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """The panels of the main screen from top to bottom, in the order of the keys 1 to 6."""
 NEEDED = ("table", "warnings")
-"""One of these panels must be shown. Without the first table there is no second one."""
+"""At least one of these panels must be shown. Without the first table there is no second one."""
 TABLES_BY = ("container", "namespace", "pod", "process", "operation", "layer", "device", "host")
 """The dimensions by which a table can group."""
 # fmt: off
@@ -37,8 +37,9 @@ SORTS = (
     "name", "calls", "p50", "p95", "p99", "max", "total", "open", "errors", "bytes", "change", "normal",
     "procs", "device", "gpu_memory",
 )
-"""The columns by which rows can be sorted. These three tables are repeated here for the same reason as the
-themes; ``tests/unit/tui/test_config.py`` compares the columns with ``tui.tables.columns.now``."""
+"""The columns by which rows can be sorted. ``TABLES_BY``, ``COLUMNS`` and ``SORTS`` are repeated here because
+importing the modules of tables is slow; ``tests/unit/tui/test_config.py`` compares the columns with
+``tui.tables.columns.now``."""
 # fmt: on
 LEAST_INTERVAL, MOST_INTERVAL = 0.25, 60.0
 """Limits of the seconds between two samples."""
@@ -62,7 +63,7 @@ class SettingKind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number within bounds, which are allowed too. With ``whole`` it has no fraction."""
+    """A number from ``least`` to ``most``, both included. With ``whole`` it has no fraction."""
 
     least: float
     most: float
@@ -214,8 +215,8 @@ class Keys:
 
 
 def _setting(default: Any, kind: SettingKind, about: str, *, left: bool = False) -> Any:
-    """Return a field of ``Settings``. With ``left``, keys change it and its last value is kept for the next
-    run."""
+    """Return a field of ``Settings``. ``left`` tells that keys of the screen change the setting, and that its
+    last value is kept for the next run."""
     return field(default=default, metadata={"kind": kind, "about": about, "left": left})
 
 
@@ -243,7 +244,7 @@ class Settings:
         True, YesNo(), "Handle mouse clicks and scrolling; false: the terminal selects text instead."
     )
     low_bandwidth: bool = _setting(
-        False, YesNo(), "Draw less, for slow lines: every 3 seconds, without bars, in 16 colours."
+        False, YesNo(), "Draw less, for slow connections: every 3 seconds, without bars, in 16 colours."
     )
     panels: tuple[str, ...] = _setting(
         PANELS,

@@ -43,8 +43,8 @@ class ColumnScreen(AppScreen):
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """The columns are those of a table grouped ``by``. ``tell`` gets the ids of the chosen columns after
-        each change, none if they are the ``usual`` ones."""
+        """The columns are those of a table grouped ``by``. ``tell`` is called after each change with the ids
+        of the chosen columns, or with none if the chosen columns are the ``usual`` ones."""
         super().__init__()
         self._by: Dimension = by
         self._usual = tuple(usual)

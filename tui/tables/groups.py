@@ -18,9 +18,9 @@ from stalltop.model.rows.pivot import Dimension, Groups, RowNaming, bounded, piv
 from stalltop.model.window import OpenCall, Window
 
 LONG_OPEN_NS = 1_000_000_000
-"""Age from which an open call is shown as a warning."""
+"""Age in ns from which an open call is shown as a warning."""
 HUNG_NS = 10_000_000_000
-"""Age from which an open call is shown as hung."""
+"""Age in ns from which an open call is shown as hung."""
 
 LEAST_PAST = 5
 """Least number of earlier windows with calls for which the p99 of a row is compared with their median."""
@@ -48,8 +48,8 @@ class Grouped:
     labels: tuple[tuple[str, ...], ...]
     groups: Groups
     at: NDArray[np.int64]
-    """Index into ``groups`` for each row; -1 if no call returned: its calls hang, or it exists only in the
-    other window."""
+    """Index into ``groups`` for each row; -1 if no call of the row returned: its calls hang, or the row
+    exists only in the window to compare with."""
     open_ns: NDArray[np.int64]
     """Age of the row's oldest open call; 0 if it has none."""
     waited_ns: NDArray[np.int64]
@@ -169,8 +169,8 @@ class Grouped:
     def against_normal(self) -> NDArray[np.float64]:
         """Return the p99 of each row divided by its baseline; NaN if none was learned.
 
-        Baselines are per process and operation. A row of several of these gets the geometric mean of their
-        ratios, weighted by time, in which twice as slow and twice as fast cancel out.
+        A baseline belongs to one operation of one process. A row with several baselines gets the geometric
+        mean of their ratios, weighted by time, in which twice as slow and twice as fast cancel out.
         """
         rows, normals, group = self.window.rows, self.window.normals, self.groups.group_of_row
         normal_ns = np.array([normals.get(key, (0, 0))[1] for key in rows.keys], np.float64)
@@ -247,7 +247,8 @@ def grouped(
     whole_ns: int = 0,
     against: Window | None = None,
 ) -> Grouped:
-    """Group the rows and the open calls of ``window``. A call that hangs has no row, yet it must be visible.
+    """Group the rows and the open calls of ``window``. A call that hangs is in no row of the window, yet it
+    must be visible.
 
     ``against`` is a window to compare with, narrowed like ``window``. Its rows are included.
     """

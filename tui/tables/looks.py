@@ -21,7 +21,8 @@ class TableViews:
         """Whether the tables show what changed. Such tables have a sort order of their own."""
         self._changes_order = ("lost", True)
         self.columns: dict[Dimension, tuple[str, ...]] = {}
-        """Ids of the chosen columns by the dimension of the table. A missing one means the usual columns."""
+        """Ids of the chosen columns by the dimension of the table. Tables of other dimensions have the usual
+        columns."""
 
     def of_other(self, at: int, by: Dimension) -> View:
         """Return the view of the second (0) or third (1) table, grouped by ``by``."""
@@ -51,7 +52,7 @@ class TableViews:
         self.others = [view.folded() for view in self.others]
 
     def next_only(self) -> str:
-        """Show the next choice of rows. Returns a message about it."""
+        """Choose the next kind of rows to show: see ``ONLY``. Returns a message about it."""
         self.first = self.first.next_only()
         return ONLY[self.first.only]
 

@@ -25,7 +25,7 @@ class PickedRow:
     """The path of the table that contains the row."""
     by: tuple[Dimension, ...]
     key: Key
-    """The key of the row. ``parts`` names the dimensions of its values."""
+    """The key of the row. ``by`` names the dimensions of its values."""
 
 
 class Picking:
@@ -57,8 +57,8 @@ class Picking:
         self.picked = None
 
     def unpicks(self, view: View) -> bool:
-        """Return whether a step back from ``view`` unpicks the row. Inside another row it does not: the user
-        may pick the second row after it."""
+        """Return whether a step back from ``view`` unpicks the row. A step back from inside a row does not:
+        the user may pick the second row after that step."""
         return self.picked is not None and not view.path
 
     def marks(self, view: View) -> dict[Key, Cell]:

@@ -89,7 +89,8 @@ class TableRoom(Vertical):
         """Divide the room. A table gets the lines that another one does not need; with ``third``, a third
         table may get them.
 
-        Borders move in one direction only, and seldom.
+        While the tables show the same thing they only grow, by several lines at once, so that borders seldom
+        move.
         """
         needed = (len(widget.data.rows) + HEAD_LINES for widget in (self.main, self.second))
         first, second = map(max, self._lines, needed)

@@ -35,11 +35,12 @@ from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows
 INCOMPLETE = Cell("?", "warn")
 """Marks a row that lacks calls."""
 PICTURES = ("bar", "split", "trend")
-"""Columns that are drawings. They are left out on slow lines."""
+"""Columns that are drawings. They are left out on slow connections."""
 
 
 OF_CALLS = ("calls", "p50", "p95", "p99", "max", "total")
-"""Figures of calls. Sorted by one of these, the time between calls comes last, because it has no calls."""
+"""Figures of calls. If rows are sorted by one of these, the time between calls comes last, because it has no
+calls."""
 
 
 @dataclass(frozen=True, slots=True)

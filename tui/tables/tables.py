@@ -1,4 +1,4 @@
-"""The tables of the main screen with their views, and the keys that change these."""
+"""The tables of the main screen with their views, and the keys that change these views."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Tables(TableRoom):
 
     @dataclass
     class MessageWanted(Message):
-        """Asks for a message about a pressed key."""
+        """Asks the main screen to show a message about a pressed key."""
 
         text: str
 
     class ViewChanged(Message):
-        """Tells that a table shows something else."""
+        """Tells that the view of a table, or its picked row, changed."""
 
     class Bottom(Message):
         """Tells that Enter was pressed on a row with no rows inside."""
@@ -60,10 +60,10 @@ class Tables(TableRoom):
         self._past = RowTrends()
         self._looks_back = False
         self.against: Picture | None = None
-        """The moment that rows are compared with; None if they are not."""
+        """The moment that rows are compared with; None if rows are not compared."""
         self._behind: tuple[View, Hashable, int] | None = None
-        """While another table is enlarged in place of the first: the first table's view and cursor, and the
-        number of the enlarged one."""
+        """Set while another table than the first is enlarged in place of the first: the view and the cursor
+        of the first table, and the number of the enlarged one."""
 
     # ---- drawing
 
@@ -81,7 +81,8 @@ class Tables(TableRoom):
         the baselines of rows; a window of the past does not contain them.
         """
         if (against is None) != (self.against is None):
-            # The order of the rows changes. In a table whose cursor was not moved, the first row matters.
+            # The order of the rows changes. In tables without the focus the cursor moves to the new first
+            # row.
             for widget in (self.main, *self.others):
                 if not widget.has_focus:
                     widget.put_cursor(None)
@@ -97,8 +98,8 @@ class Tables(TableRoom):
     def lay_out(self, layout: ScreenLayout, *, share: int) -> None:
         """Show as many tables as fit; the first of two may take ``share`` percent of the room.
 
-        If tables are enlarged while another table has the focus, that one takes the place of the first until
-        they no longer are.
+        If the panel of tables is enlarged while another table than the first has the focus, that table takes
+        the place of the first one until the panel is no longer enlarged.
         """
         back = self._bring_back() if not layout.enlarged else None
         besides = self._besides()
@@ -333,8 +334,8 @@ class Tables(TableRoom):
         return widget, self.looks.in_order(view)
 
     def pick(self) -> Pair | None:
-        """Pick the row under the cursor for a comparison. Returns the pair when it is the second row of its
-        dimension."""
+        """Pick the row under the cursor for a comparison. Returns the pair if this is the second row picked
+        in its dimension, else None."""
         widget, view = self.here
         key = widget.cursor_key
         if not isinstance(key, tuple):
@@ -364,7 +365,7 @@ class Tables(TableRoom):
         self.focus_main()
         self._look(view, cursor=cursor)
         if self.main.cursor_key != cursor:
-            self.post_message(self.MessageWanted("its row is not in this window"))
+            self.post_message(self.MessageWanted("the row of the problem is not in this window"))
 
 
 def _part(key: Hashable) -> str:

@@ -19,11 +19,11 @@ WINDOWS = 60
 AT_ONCE = 10
 """Number of windows to compute at once for a new table: those that its trend shows."""
 ROWS_AT_ONCE = 5_000
-"""Number of rows to compute for one picture. Later pictures compute the rest."""
+"""Number of rows to compute for one update of the screen. Later updates compute the rest."""
 MOST_KEYS = 20_000
 """Number of rows of one table, over all windows, above which its cache is cleared."""
 _ROUNDING = 1e-3
-"""Seconds by which the ends of equal windows may differ."""
+"""Seconds by which two readings of the end of one window may differ because of rounding."""
 
 _Grouping = tuple[tuple[PathStep, ...], str, tuple[Dimension, ...]]
 
@@ -55,7 +55,7 @@ class _TrendCache:
 
     def p99_ns(self, keys: Sequence[Key]) -> NDArray[np.float64]:
         """Return the p99 of ``keys``, shape (keys, windows), oldest window first."""
-        # The last row stands for keys that are in no window.
+        # The last row of ``found`` (index -1) is for keys that are in no window.
         found = np.full((len(self.places) + 1, len(self.windows)), np.nan)
         for column, end in enumerate(sorted(self.windows)):
             places, ns = self.windows[end]
@@ -110,4 +110,4 @@ class RowTrends:
 
 
 NO_TRENDS = RowTrends()
-"""The trends of a table without a past: none."""
+"""Stands for the trends of a table without earlier windows. It knows no p99."""

@@ -115,8 +115,8 @@ class View:
         return tuple(left[:2])
 
     def sorted_by(self, column: str) -> View:
-        """Return the view sorted by ``column``: names ascending, figures descending; reversed if it is sorted
-        so."""
+        """Return the view sorted by ``column``: names ascending, figures descending. If the view is sorted by
+        this column already, the order is reversed."""
         if column == self.sort:
             return replace(self, descending=not self.descending)
         return replace(self, sort=column, descending=column != "name")
@@ -128,7 +128,7 @@ class View:
         return replace(self, sort=column, descending=column != "name")
 
     def next_only(self) -> View:
-        """Return the view with the next choice of rows."""
+        """Return the view with the next choice of rows in ``ONLY``."""
         choices = tuple(ONLY)
         return replace(self, only=choices[(choices.index(self.only) + 1) % len(choices)])
 

@@ -15,7 +15,7 @@ COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 def require_screen() -> None:
     """Raise UsageError, with a remedy, if a full-screen program cannot run here.
 
-    A terminal without a size gets the usual size.
+    A terminal that reports no size is set to 80 columns and 24 lines.
     """
     remedy = "stalltop once prints one window and needs no terminal"
     if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
@@ -33,7 +33,7 @@ def require_screen() -> None:
 
 
 def _settle_size() -> None:
-    """Give the usual size to a terminal that reports none (`script`, `expect`, serial lines).
+    """Set a terminal that reports no size (`script`, `expect`, serial lines) to 80 columns and 24 lines.
 
     Textual and rich assume different sizes, 24 and 25 lines, and would repaint without end.
     """
@@ -45,14 +45,14 @@ def _settle_size() -> None:
             if not rows or not columns:
                 termios.tcsetwinsize(stream.fileno(), (rows or 24, columns or 80))
         except (OSError, termios.error):
-            pass  # the terminal is gone, which the next writer reports
+            pass  # the terminal is gone; the next write to it reports that
 
 
 def speaks_unicode() -> bool:
     """Return whether the locale tells that the terminal shows UTF-8.
 
-    It reads the variables, because Python uses UTF-8 in the C locale too. If none is set, as in many
-    containers, it assumes UTF-8, which today's terminals show.
+    The environment variables decide, because Python uses UTF-8 in the C locale too. If none of them is set,
+    as in many containers, the terminal is assumed to show UTF-8, as today's terminals do.
     """
     if os.environ.get("TERM") == "linux":
         return False  # the console's font lacks many of the glyphs

@@ -1,4 +1,4 @@
-"""How the app handles its terminal: it repaints, notices a slow line, and ends at a signal."""
+"""How the app handles its terminal: it repaints, notices a slow connection, and ends at a signal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from stalltop.tui.terminal.textual_internals import QuietApp, queued_writes, res
 from stalltop.widgets.lines import Lines
 
 QUEUED_WRITES = 3
-"""The number of writes waiting for the terminal above which pictures are skipped: about as many as one
-picture takes."""
+"""The number of writes waiting for the terminal above which frames are skipped: about as many writes as one
+frame takes."""
 RESIZED_SECONDS = 1.0
 """Seconds for which everything is painted after a resize, until all earlier output has arrived."""
 SETTLED_SECONDS = 4.0
@@ -34,10 +34,11 @@ class TerminalApp(QuietApp):
         """Whether a signal or Ctrl-C ended the app."""
         self._loop_of_screen: asyncio.AbstractEventLoop | None = None
         self._settled: Timer | None = None
-        """Runs out some seconds after the last resize."""
+        """The timer that paints everything ``SETTLED_SECONDS`` after the last resize."""
 
     def get_driver_class(self) -> type[Driver]:
-        """Return the driver; LeanDriver where Textual itself would write to a terminal."""
+        """Return ``LeanDriver`` if Textual would choose its driver for terminals, else the driver that
+        Textual chooses."""
         chosen = super().get_driver_class()
         return LeanDriver if chosen is LinuxDriver else chosen
 
@@ -51,8 +52,8 @@ class TerminalApp(QuietApp):
 
     @property
     def line_is_behind(self) -> bool:
-        """Return whether the terminal is slower than the output. Then no picture is drawn, so that keys are
-        handled."""
+        """Return whether the terminal takes the output more slowly than the app writes it. Then no frame is
+        drawn, so that keys are handled."""
         return queued_writes(self.driver) > QUEUED_WRITES
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:

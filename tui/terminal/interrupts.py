@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 INTERRUPTED = 130
-"""Exit code after such a request: 128 plus the number of SIGINT, as in shells."""
+"""Exit code after one of ``REQUESTS``: 128 plus the number of SIGINT, as in shells."""
 
 
 @contextlib.contextmanager

@@ -31,12 +31,12 @@ byte."""
 POLL_SECONDS = 0.1
 """Seconds after which an Esc that nothing follows counts as the key, not as the start of a sequence."""
 PASTE_SECONDS = 2.0
-"""Seconds without input after which a paste counts as ended. Slow lines pause for less."""
+"""Seconds without input after which a paste counts as ended. Slow connections pause for less."""
 UNHANDLED_BYTES = 256
 """Number of bytes after which the thread waits for the app. Text that is pasted without paste markers arrives
 faster than keys are handled; it then waits in the terminal, not in memory."""
 UNHANDLED_EVENTS = 32
-"""The most events that may wait in a widget."""
+"""The thread waits while more events than this wait in any widget."""
 UNHANDLED_SECONDS = 1.0
 """The longest time in seconds to wait for a widget that handles no events."""
 
@@ -92,8 +92,8 @@ class Keyboard:
         handled.cancel()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Yield the events in ``data``. Empty bytes yield those that were held back for a possible
-        continuation."""
+        """Yield the events in ``data``. Empty bytes yield the events that were held back because more bytes
+        could have continued them."""
         if text := self._decoder.decode(data):
             self._since = time.monotonic()
             yield from self._events(text)
@@ -113,7 +113,7 @@ class Keyboard:
 
 
 async def _handled(app: App[Any]) -> None:
-    """Return when few events wait in the widgets of the screen."""
+    """Wait until at most ``UNHANDLED_EVENTS`` events wait in each widget of the screen."""
     while any(
         pump.message_queue_size > UNHANDLED_EVENTS
         for pump in (app, *app.screen.walk_children(with_self=True))

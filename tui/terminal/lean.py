@@ -1,9 +1,9 @@
 """Removes from the output to the terminal what the terminal already shows.
 
 Textual paints whole regions, some of them several times for one key, and sets and resets the whole style for
-each piece of text. Over a slow line the user waits for these bytes. This module remembers the cells that were
-written. It sends only cells that change, and only those parts of their style that differ from the current
-style.
+each piece of text. Over a slow connection the user waits for these bytes. This module remembers the cells
+that were written. It sends only cells that change, and only those parts of their style that differ from the
+current style.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class LeanDriver(StoppingDriver):
             for data in keyboard.read(self.fileno):
                 for message in keyboard.feed(data):
                     self.process_message(message)
-        except Exception as error:  # nothing else would end the screen
+        except Exception as error:  # without this the screen would stay and take no keys
             self.app_and_loop[0].post_message(lost(error))
 
     def write(self, data: str) -> None:

@@ -23,7 +23,7 @@ from stalltop.tui.terminal.interrupts import INTERRUPTED, REQUESTS
 GRACE_SECONDS = 0.7
 """Seconds that the app has to end after a request."""
 RESTORE_SECONDS = 0.5
-"""Seconds for which it tries to restore a terminal that accepts no output."""
+"""Seconds for which this module tries to restore a terminal that accepts no output."""
 RESTORE = (
     "\x18\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2048l\x1b[?1004l\x1b[<u"
     "\x1b[?1049l\x1b[?25h\x1b[0m"

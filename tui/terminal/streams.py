@@ -10,7 +10,7 @@ import sys
 def drop_output(*, keep_errors: bool = False) -> None:
     """Discard the buffered output of stdout and stderr: otherwise the interpreter's last flush would fail.
 
-    With ``keep_errors`` discard only that of stdout, so that an error can be reported.
+    With ``keep_errors`` discard only the output of stdout, so that an error can be reported on stderr.
     """
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)

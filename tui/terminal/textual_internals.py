@@ -45,8 +45,8 @@ def drawn(screen: Screen[Any]) -> list[Strip]:
 
 
 def queued_writes(driver: Driver | None) -> int:
-    """Return how many writes wait for the terminal. Textual's queue takes 30; then keys wait for all of
-    them."""
+    """Return how many writes wait for the terminal. Textual's queue holds 30. When it is full, the app
+    blocks, and keys wait until the writes are done."""
     writer = getattr(driver, "_writer_thread", None)
     queue = getattr(writer, "_queue", None)
     return 0 if queue is None else int(queue.qsize())
@@ -57,8 +57,8 @@ def resume_after_suspend_only(
 ) -> None:
     """Resume after Ctrl-Z only. After any other SIGCONT call ``repaint``, unless the screen has ``ended``.
 
-    Textual takes each SIGCONT for the end of a Ctrl-Z and starts its threads again. The kernel also sends one
-    after SIGHUP; a second thread that reads a dead terminal would then never end.
+    Textual takes each SIGCONT for the end of a Ctrl-Z and starts its threads again. The kernel also sends a
+    SIGCONT after SIGHUP; a second thread that reads a dead terminal would then never end.
     """
     resume = signal.getsignal(signal.SIGCONT)
     if not callable(resume):
@@ -87,8 +87,8 @@ class StoppingDriver(LinuxDriver):
         """Restore the terminal, then stop all processes between the shell and this program.
 
         A shell waits for the process that it started, such as ``timeout``, ``flock`` or a script. While that
-        one runs, the job keeps the terminal. The others stop only after the terminal is restored, because the
-        shell then takes it over at once.
+        process runs, the job keeps the terminal. The other processes stop only after the terminal is
+        restored, because the shell then takes it over at once.
         """
         if self._auto_restart:
             self.suspend_application_mode()

@@ -113,7 +113,7 @@ async def test_keys_for_chains_say_so_on_a_row_without_one() -> None:
         await screen.press("down")
         for key in ("i", "z", "y"):
             await screen.press(key)
-            await screen.sees("no chain speaks of this line")
+            await screen.sees("no problem names this line")
             screen.app.main.speech.say("")
 
 
@@ -166,14 +166,14 @@ async def test_chains_can_be_silenced_and_shown_again() -> None:
 
 async def test_a_list_without_open_chains_says_whether_some_are_over_or_silenced() -> None:
     async with running(faulty(OVER), size=(120, 40)) as screen:
-        await screen.sees("no warnings now; what is listed is over")
+        await screen.sees("no warnings now; the lines below are past problems")
     async with running(faulty(), size=(120, 40)) as screen:
         await screen.sees("no warnings: nothing is slow")
     async with running(faulty(STORM), size=(120, 40)) as screen:
         await screen.sees("title of sync_storm")
         assert "no warnings" not in screen.text()
         await screen.press("a", "z")
-        await screen.sees("no warnings but what is silenced")
+        await screen.sees("no warnings except silenced ones")
 
 
 async def test_copying_a_fix_shows_it_and_tells_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ async def test_copying_a_fix_shows_it_and_tells_the_terminal(monkeypatch: pytest
         await screen.until(lambda: len(copied) == 3)
         assert copied == ["ionice -c 3 -p 201", *["kill 1?rm -rf /?]0;x?"] * 2]
         await screen.press("right", "y")
-        await screen.sees("copied, only to look: dmesg")
+        await screen.sees("copied a command that only shows more: dmesg")
         assert copied[3:] == ["dmesg"]
 
 
@@ -281,5 +281,5 @@ async def test_missing_coverage_can_be_silenced_and_losses_cannot() -> None:
         await screen.press("z")
         await screen.until(lambda: "1 silenced" not in screen.text())
         await screen.press("up", "z")  # the line about lost calls cannot be silenced
-        await screen.sees("no chain speaks of this line")
+        await screen.sees("no problem names this line")
         await screen.sees("3 calls not counted")

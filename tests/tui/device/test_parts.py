@@ -112,8 +112,8 @@ def test_every_known_part_has_a_line() -> None:
             "text",
         ),  # a board without wired links
         ({"nvlinks": 4}, "NVLink", "4 links", "text"),
-        ({"ages": (("energy_millijoules", 4.0),)}, "energy", "–  not asked in this window", "dim"),
-        ({"ages": (("nvlink_tx_bytes", 4.0),)}, "traffic", "–  not asked in this window", "dim"),
+        ({"ages": (("energy_millijoules", 4.0),)}, "energy", "–  not read in this window", "dim"),
+        ({"ages": (("nvlink_tx_bytes", 4.0),)}, "traffic", "–  not read in this window", "dim"),
         ({"energy_millijoules": 12_345_678}, "energy", "12.3kJ in this window", "text"),
         ({"pcie_tx_bytes_per_second": 1}, "PCIe traffic", "–/s from the host, 1B/s to it", "text"),
     ],

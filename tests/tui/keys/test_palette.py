@@ -36,7 +36,7 @@ async def test_every_key_of_the_main_screen_is_in_the_table_and_the_palette() ->
 
 async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
     async with running(numbered(0), size=(100, 30)) as screen:
-        for typed, seen in (("by layer", "Layers: By layer"), ("hold the", "Freeze: Hold the picture")):
+        for typed, seen in (("by layer", "Layers: By layer"), ("freeze the", "Freeze: Freeze the screen")):
             await screen.press("ctrl+p")
             await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
             await screen.press(*(("space" if letter == " " else letter) for letter in typed))
@@ -134,7 +134,7 @@ async def test_the_palette_resets_the_layout() -> None:
         found = screen.app.screen.query_one(CommandList)
         await screen.until(lambda: found.option_count == 1)
         await screen.press("enter")
-        await screen.sees("layout, columns and order: as at first")
+        await screen.sees("layout, columns and order are reset")
         choices = screen.app.main.choices()
         usual = Settings()
         assert {name: choices[name] for name in ("panels", "share", "sort", "descending", "columns")} == {

@@ -79,7 +79,7 @@ async def test_keys_show_and_hide_panels_and_the_settings_follow() -> None:
         await screen.until(lambda: shown(screen) == set(PANELS) - {"table", "second"})
         await screen.until(lambda: screen.app.main.panel.has_focus)
         await screen.press("3")
-        await screen.sees("have to stay")
+        await screen.sees("must stay visible")
         await screen.press("escape")
         await screen.sees("4 shows them")
         await screen.press("4")
@@ -147,7 +147,7 @@ async def test_two_tables_stand_beside_each_other_and_share_the_room() -> None:
 async def test_one_table_has_no_border_to_move() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.press("greater_than_sign")
-        await screen.sees("there is one table")
+        await screen.sees("only one table is shown")
 
 
 async def test_the_screen_starts_with_its_settings() -> None:

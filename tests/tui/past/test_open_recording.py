@@ -97,7 +97,7 @@ async def test_a_recording_opens_at_its_end_and_steps_like_a_live_screen() -> No
         await screen.press("right_square_bracket")
         await screen.sees("this is the end of the recording")
         await screen.press("L")
-        await screen.sees("line of time: too little is kept for a shorter one")
+        await screen.sees("time line: too little is kept for a shorter one")
         assert "-2m" in screen.line(38)
         await screen.press("left_square_bracket", "left_square_bracket")
         await looks_at(screen, 98)
@@ -268,7 +268,7 @@ async def test_the_timeline_covers_a_week_or_less_and_takes_clicks() -> None:
         await types(screen, "-4d")
         await looks_at(screen, 3_600.0 * 72)
         await screen.press("L")
-        await screen.sees("line of time: 3d")
+        await screen.sees("time line: 3d")
         await screen.until(lambda: "-7d" not in screen.line(38) and "◆" in screen.line(38))
         for _ in range(20):
             await screen.press("L")

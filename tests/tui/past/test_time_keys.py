@@ -280,7 +280,7 @@ async def test_a_past_picture_that_cannot_be_made_is_reported(monkeypatch: pytes
     monkeypatch.setattr("stalltop.recordings.past.kept.window_at", broken)
     async with running(*(numbered(i) for i in range(3)), options=ONE_SECOND) as screen:
         await screen.press("left_square_bracket")
-        await screen.sees("no picture of that moment")
+        await screen.sees("cannot show that moment")
         await screen.press("space")
         await screen.sees("LIVE")
 

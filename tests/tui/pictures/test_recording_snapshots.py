@@ -23,7 +23,7 @@ STATES = (
     State("end"),
     State(
         "fault",
-        (("left_parenthesis", "here a chain begins"), ("L", "line of time: 1h"), ("L", "line of time: 15m")),
+        (("left_parenthesis", "here a chain begins"), ("L", "time line: 1h"), ("L", "time line: 15m")),
     ),
     State("typing", (("T", "Enter goes"),)),
     State("row", (("left_parenthesis", "here a chain begins"), ("I", "Row "))),

@@ -87,7 +87,7 @@ async def test_the_page_scrolls_and_keeps_its_position_on_new_data() -> None:
         for number in (1, 2):
             await screen.feed(replace(numbered(number), chains=()))
         await screen.until(lambda: any("the last 3s" in line for line in lines(screen)))
-        assert place(screen, "no chain speaks") < place(screen, "How long calls took")
+        assert place(screen, "no problem names") < place(screen, "How long calls took")
         assert " 22-" in screen.line(1)
         assert place(screen, "Who ended its waits") >= before
         await screen.press("end", "k", "home", "down")
@@ -101,7 +101,7 @@ async def test_a_section_that_becomes_shorter_keeps_its_height() -> None:
         await screen.sees("title of loader_disk")
         before = place(screen, "How long calls took")
         await screen.feed(faulty(number=1))
-        await screen.sees("no chain speaks of this row")
+        await screen.sees("no problem names this row")
         assert place(screen, "How long calls took") == before
 
 
@@ -171,7 +171,7 @@ async def test_a_row_without_a_chain_says_so() -> None:
     async with running(faulty(), size=(80, 24)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("I", "enter")
-        await screen.sees("no chain speaks of this row")
+        await screen.sees("no problem names this row")
         assert isinstance(screen.app.screen, RowScreen)
 
 

@@ -151,7 +151,7 @@ async def test_the_header_has_room_for_the_recording(tmp_path: Path, size: tuple
 async def test_a_screen_that_cannot_record_says_so() -> None:
     async with running(numbered(0)) as screen:
         await screen.press("R")
-        await screen.sees("can be recorded")
+        await screen.sees("cannot record: ")
 
 
 def test_the_text_of_a_recording_in_the_header_keeps_its_width() -> None:

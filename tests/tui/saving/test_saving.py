@@ -209,7 +209,7 @@ async def test_a_taken_file_name_is_reported_and_not_overwritten(folder: Path) -
         first = await saved(screen, "enter")
         before = first.read_bytes()
         await opened(screen)
-        await screen.sees("that name is taken: it will be ")
+        await screen.sees("that name is taken; the file will be ")
         await screen.press("enter")
         await screen.until(lambda: len(screen.app.saving.paths) == 2)
         second = screen.app.saving.paths[1]

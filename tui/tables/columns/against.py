@@ -14,7 +14,7 @@ from stalltop.tui.tables.split import CELLS, bar
 from stalltop.widgets.table import Cell, Role
 
 MUCH = 0.1
-"""The share of the whole change from which the loss of a row is coloured."""
+"""The time that a row lost or gained is coloured if it is at least this share of all time lost or gained."""
 
 
 _Side = Callable[[Difference], ComparedSide]
@@ -29,12 +29,13 @@ def _now(found: Difference) -> ComparedSide:
 
 
 def _told(rows: Grouped) -> Difference:
-    assert rows.difference is not None, "these columns are offered where there is something to compare with"
+    assert rows.difference is not None, "columns of comparisons need a window to compare with"
     return rows.difference
 
 
 def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
-    """Return the values of ``of`` for sorting; NaN if there is no window to compare with."""
+    """Return the function that computes the values of rows for sorting, by ``of``. The values are NaN if
+    there is no window to compare with."""
 
     def values(rows: Grouped) -> Values:
         return np.full(len(rows), np.nan) if rows.difference is None else of(rows.difference)
@@ -43,7 +44,8 @@ def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
 
 
 def _lost(rows: Grouped, i: int, look: Look) -> Cell:
-    """Return the signed time lost, or ``new`` or ``gone``. It is dim if chance can explain it."""
+    """Return the cell with the signed time lost, or ``new`` or ``gone``. The cell is dim if chance can
+    explain the difference."""
     found = _told(rows)
     if found.new[i]:
         return Cell("new", "accent")
@@ -82,8 +84,8 @@ def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, Loo
 
 
 def _ratio(name: str) -> Callable[[Grouped, int, Look], Cell]:
-    """Return the function that draws the ratio of a percentile in both windows. The cell is dim if chance can
-    explain the ratio."""
+    """Return the function that draws a percentile now divided by the same percentile in the other window. The
+    cell is dim if chance can explain the ratio."""
 
     def made(rows: Grouped, i: int, look: Look) -> Cell:
         found = _told(rows)
@@ -139,27 +141,29 @@ def _kind(
 
 # fmt: off
 KINDS: tuple[Kind, ...] = (
-    _kind("lost", "LOST/S", 7, "time lost per second because calls take longer than then; dim: may be chance",
+    _kind("lost", "LOST/S", 7,
+          "time lost per second because calls take longer than at the mark; dim: may be chance",
           _lost, _values(lambda found: found.weight)),
-    _kind("lost_share", "SHARE", 5, "share of all time lost or gained since then", _share, sort="lost"),
-    _kind("p99_was", "P99 WAS", 7, "p99 then",
+    _kind("lost_share", "SHARE", 5, "share of all time lost or gained since the mark", _share, sort="lost"),
+    _kind("p99_was", "P99 WAS", 7, "p99 at the mark",
           _duration(_then, "p99_ns", 100), _column(_then, "p99_ns")),
     _kind("p99_now", "NOW", 6, "p99 now; dim for fewer than 100 calls",
           _duration(_now, "p99_ns", 100), _column(_now, "p99_ns")),
-    _kind("p99_ratio", "xP99", 5, "p99 now divided by then; dim: may be chance",
+    _kind("p99_ratio", "xP99", 5, "p99 now divided by p99 at the mark; dim: may be chance",
           _ratio("p99"), _values(lambda found: found.p99_ratio)),
-    _kind("split_was", "SPLIT WAS", CELLS, "where the time went then", _split(_then), right=False),
+    _kind("split_was", "SPLIT WAS", CELLS, "where the time went at the mark", _split(_then), right=False),
     _kind("split_now", "NOW", CELLS, "where the time goes now", _split(_now), right=False),
-    _kind("calls_was", "CALL/S WAS", 10, "calls per second then",
+    _kind("calls_was", "CALL/S WAS", 10, "calls per second at the mark",
           _calls(_then), _values(lambda found: found.then.calls_per_s)),
     _kind("calls_now", "NOW", 6, "calls per second now",
           _calls(_now), _values(lambda found: found.now.calls_per_s)),
-    _kind("p50_was", "P50 WAS", 7, "p50 then",
+    _kind("p50_was", "P50 WAS", 7, "p50 at the mark",
           _duration(_then, "p50_ns", 2), _column(_then, "p50_ns")),
     _kind("p50_now", "NOW", 6, "p50 now",
           _duration(_now, "p50_ns", 2), _column(_now, "p50_ns")),
-    _kind("p50_ratio", "xP50", 5, "p50 now divided by then; dim: may be chance",
+    _kind("p50_ratio", "xP50", 5, "p50 now divided by p50 at the mark; dim: may be chance",
           _ratio("p50"), _values(lambda found: found.p50_ratio)),
 )
 # fmt: on
-"""All these columns in the order in which they are shown and offered. Each has ``needs="baseline"``."""
+"""All columns of comparisons, in the order in which they are shown and offered. Each has
+``needs="baseline"``."""

@@ -60,8 +60,8 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
 
 
 def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
-    """Return ``ids`` with the least important ones last if not all fit: 80 cells must show where the time
-    went and which calls hang."""
+    """Return ``ids``. If not all columns fit, the least important ones are moved to the end: 80 cells must
+    show where the time went and which calls hang."""
     first, last = list(ids), list[str]()
     for one in ("p95", "share"):
         if 2 + name_cells(by) + sum(BY_ID[name].width + 1 for name in first) > width:
@@ -81,8 +81,8 @@ def offered(ids: Sequence[str], have: Collection[Need]) -> tuple[str, ...]:
 
 
 def checked(ids: Sequence[str]) -> tuple[str, ...]:
-    """Return ``ids`` if they name columns that a user may choose. Raises ValueError, which names the allowed
-    ones."""
+    """Return ``ids`` if they name columns that a user may choose. Otherwise raises ValueError with the ids
+    that are allowed."""
     allowed = [kind.id for kind in now.KINDS]
     for name in ids:
         if name not in allowed:

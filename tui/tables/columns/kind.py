@@ -25,7 +25,7 @@ class Look:
 
     glyphs: Glyphs = UNICODE
     letters: bool = False
-    """Whether parts of the time are letters, for terminals without colours."""
+    """Whether bars of the parts of a call's time consist of letters, for terminals without colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Kind:
 
     id: str
     title: str
-    """The head. Empty: the dimension of the table."""
+    """The head of the column. The column ``beside`` gets the name of its dimension instead."""
     width: int
     help: str
     cell: Callable[[Grouped, int, Look], Cell]
@@ -42,7 +42,7 @@ class Kind:
     values: Callable[[Grouped], Values] | None = None
     """Returns a number for each row to sort by. NaN, an unknown value, comes last in both directions."""
     sort: str = ""
-    """The id of the column that a click sorts by. Empty: this one if it has values."""
+    """The id of the column that a click sorts by. Empty: this column, if it has ``values``."""
     right: bool = True
     needs: Need = ""
     uncounted: Cell | None = None

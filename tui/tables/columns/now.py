@@ -247,4 +247,4 @@ KINDS: tuple[Kind, ...] = (
          _device_bytes, _device_bytes_values),
 )
 # fmt: on
-"""All these columns in the order in which they are offered."""
+"""All columns that show a row as it is in the window, in the order in which they are offered."""

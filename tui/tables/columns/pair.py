@@ -154,8 +154,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     *_both("n", "CALLS", 7, "calls within the window", lambda groups: groups.calls, figures.count),
 )
-"""All these columns in the order in which they are shown. The first ones, which fit on 80 cells, tell how the
-rows differ and why."""
+"""All columns of two rows side by side, in the order in which they are shown. The first ones, which fit on 80
+cells, tell how the rows differ and why."""
 BY_ID = {kind.id: kind for kind in KINDS}
 SORTS = ("name", *(kind.id for kind in KINDS if kind.values is not None))
 """What rows can be sorted by, in the order in which the key goes through them."""
