@@ -39,8 +39,9 @@ COMMANDS = {
 """Every command with its summary in the help; each is a module of that name in ``cli.commands``."""
 
 NEW_OBJECTS = 50_000
-"""Growth in objects that starts a collection of cycles. With Python's own 700, collections that find next to
-nothing take an eighth of the time to import the screen."""
+"""Number of new objects after which Python's cyclic garbage collector runs (``gc.set_threshold``). With
+Python's default of 700, collections that free almost nothing take an eighth of the time that importing the
+screen takes."""
 
 
 class _Version(argparse.Action):
@@ -177,7 +178,8 @@ def _told(text: str, code: int) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Opens /dev/null for standard streams that are closed (``>&-``): later files would get their numbers."""
+    """Opens /dev/null for standard streams that are closed (``>&-``). Otherwise files that are opened later
+    would get the descriptors 0, 1 and 2."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

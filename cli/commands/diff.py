@@ -28,7 +28,8 @@ from stalltop.model.window import Window
 from stalltop.widgets.strips import printable
 
 _DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
-"""Dimensions of a comparison: hosts and devices differ between runs."""
+"""Dimensions by which rows can be compared. Host and device are left out, because they differ between
+runs."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +102,7 @@ def compared(
     by: tuple[Dimension, ...] = options.by or _fitting(*windows)
     found = compare(alike(windows[0]), alike(windows[1]), by)
     difference = found.difference
-    # Nested calls follow outermost ones. Time between calls is last: it is large, and not a call.
+    # Nested calls are listed after outermost calls. Host gaps come last: they are long, and are not calls.
     kind = 2 * difference.between + difference.nested
     order = np.lexsort((-difference.now.ns_per_s, -difference.weight, kind, ~difference.changed)).tolist()
     faults = compare_chains(
@@ -125,8 +126,8 @@ def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Cha
 
 
 def _fitting(then: Window, now: Window) -> tuple[Dimension, ...]:
-    """Returns the default dimensions: container and operation, or operation if both sides share no
-    container."""
+    """Returns the default dimensions: container and operation, or only operation if the two windows have no
+    container name in common."""
     names = tenant_names(then), tenant_names(now)
     if names[0] and names[1] and not names[0] & names[1]:
         say(

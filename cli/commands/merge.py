@@ -22,7 +22,7 @@ from stalltop.model.text.figures import moment, printable
 SCHEMA: Final = "stalltop.merge/1"
 """Name and version of what ``--json`` prints."""
 _MOST_SECONDS: Final = 86_400.0 * 365
-"""Larger clock offsets are rejected as mistakes."""
+"""Largest clock offset that ``--offset`` accepts: one year. A larger offset is most likely a typing error."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from stalltop.recordings.past.in_file import InFile
 
 PRINTED_SECONDS = 10.0
-"""Default length of the window that is printed of a recording."""
+"""Default length, in seconds, of the window that is printed if FILE is a recording and stdout is not a
+terminal."""
 
 
 class SavedWindowSource:

@@ -21,12 +21,14 @@ HEAD_BYTES: Final = 100
 """Length of SQLite's header."""
 _SQLITE: Final = b"SQLite format 3\0"
 _MODES: Final = slice(18, 20)
-"""Bytes of SQLite's header with the versions that writing and reading need: both 2 with a write-ahead log."""
+"""Bytes of SQLite's header with the write version and the read version of the file format. Both are 2 if the
+file uses a write-ahead log."""
 _WITH_LOG: Final = b"\2\2"
 _MOST_VALUE_BYTES: Final = 16 << 20
-"""Longest text or payload that is read."""
+"""Longest text or payload that is read, in bytes."""
 _MOST_SECONDS: Final = 60.0
-"""Time limit of one read: a small file can be made such that SQLite never ends."""
+"""Time limit of one read, in seconds. Even a small file, if made with malice, can keep SQLite busy for
+ever."""
 _STEPS: Final = 100_000
 """Instructions of SQLite's virtual machine between two checks of the time limit: about a millisecond."""
 _REMEDY: Final = "the key w saves windows; their names end in .stalltop"
@@ -53,7 +55,7 @@ class Opened:
         if len(head) < HEAD_BYTES:
             raise _refused(path, "its end is missing")
         if not self._live:
-            # Checked before SQLite opens the file, which may be another program's.
+            # Checked before SQLite opens the file: the file may belong to another program.
             _check_version(path, *struct.unpack_from(">i", head, 68), *struct.unpack_from(">i", head, 60))
         with self.reading("it"):
             self.connection = self._connected()
@@ -80,8 +82,8 @@ class Opened:
             raise UnreadableFileError(f"{self.path} is damaged: {name} cannot be read ({error})") from None
 
     def again(self) -> bool:
-        """Open the file again if a recorder has begun to write it since, so that its write-ahead log is read,
-        too. Returns whether it was opened again."""
+        """Open the file again if a recorder has begun to write it since it was opened, so that its
+        write-ahead log is read, too. Returns whether it was opened again."""
         if self._live or self.connection.in_transaction or _log_bytes(self.path) is None:
             return False
         with contextlib.suppress(UsageError):  # the file may have been removed
@@ -114,7 +116,8 @@ class Opened:
         return self._prepared(f"{uri}&immutable=1")
 
     def _prepared(self, uri: str) -> sqlite3.Connection:
-        """Return a connection with limits of size and time, on which a stranger's schema can run nothing."""
+        """Return a connection with limits of size and time. The schema of a file from a stranger cannot run
+        code on it."""
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -146,20 +149,21 @@ def _head(path: Path) -> bytes:
 
 
 def is_closed(head: bytes) -> bool:
-    """Return whether ``head`` is that of a closed file of stalltop, all of which is in the file itself. A log
-    beside it is then one of a former file of this name."""
+    """Return whether ``head`` is the beginning of a file of stalltop that was closed properly, so that the
+    file itself has all its data. A write-ahead log beside such a file belongs to a former file of the same
+    name."""
     ours = head[68:72] == schema.APPLICATION_ID.to_bytes(4, "big")
     return ours and head[_MODES] != _WITH_LOG
 
 
 def _is_written(path: Path, head: bytes) -> bool:
-    """Return whether a recorder writes the file or did not close it: it then has a log, which may be
-    empty."""
+    """Return whether a recorder is writing the file, or ended without closing it. The file then has a
+    write-ahead log beside it, which may be empty."""
     return head[_MODES] == _WITH_LOG and _log_bytes(path) is not None
 
 
 def _log_bytes(path: Path) -> int | None:
-    """Return the size of the log beside the file; None if there is none."""
+    """Return the size of the write-ahead log beside the file, in bytes; None if there is no log."""
     try:
         return os.stat(f"{path}-wal").st_size
     except OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 FIRST_BYTES: Final = 4096
-"""How many bytes at the beginning of a file are looked at."""
+"""Number of bytes at the beginning of a file that are searched."""
 _STARTS: Final = (
     (b"\x89png\r\n\x1a\n", "a picture (PNG)"),
     (b"<svg", "a picture (SVG)"),

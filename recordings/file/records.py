@@ -12,8 +12,8 @@ from stalltop.recordings.file.schema import SHARED, SqlColumn, SqlTable
 from stalltop.recordings.file.values import Sql, reading, storing
 
 NAMED: Final = ("tenants", "processes", "series", "kernels")
-"""Shared tables whose rows a record names by a few of its fields; a row of another shared table stands for
-all fields that are columns of it."""
+"""Shared tables to whose rows a record refers by a few of its fields, such as tenant, PID and process. A row
+of any other shared table holds all fields of the record that are columns of the table."""
 _SHARED: Final = {table.name: table for table in SHARED}
 
 
@@ -29,7 +29,8 @@ class Resolving(Protocol):
     """Returns the rows of shared tables by number."""
 
     def values(self, table: str, number: Sql) -> Sequence[Any]:
-        """Return the values that ``Referring.number`` got. Raises ValueError if there is no such row."""
+        """Return the values of the row ``number``: the same values that ``Referring.number`` was given.
+        Raises ValueError if there is no such row."""
 
 
 def _link_texts(chain: Any) -> list[dict[str, Any]]:
@@ -80,14 +81,15 @@ class Codec:
 
     def fields(self, row: Sequence[Sql], rows: Resolving) -> dict[str, Any]:
         """Return the fields of the record in ``row``, which has the values of ``self.columns``. Raises
-        ValueError."""
+        ValueError if a value is wrong."""
         found: dict[str, Any] = {}
         for read, value in zip(self._read, row, strict=True):
             read(found, value, rows)
         return found
 
     def record(self, row: Sequence[Sql], rows: Resolving) -> Any:
-        """Return the record in ``row``, which has the values of ``self.columns``. Raises ValueError."""
+        """Return the record in ``row``, which has the values of ``self.columns``. Raises ValueError if a
+        value is wrong."""
         found = self.fields(row, rows)
         if "figures" in found:
             figures = found.pop("figures")

@@ -36,11 +36,12 @@ __all__ = [
 ]
 
 APPLICATION_ID: Final = 0x53544C54
-"""``STLT``, which identifies a file: at byte 68, big endian."""
+"""The letters ``STLT`` as a big-endian number at byte 68 (SQLite's application id), which identify a file of
+stalltop."""
 VERSION: Final = 1
 """Version of the format: the ``user_version`` at byte 60 of the file. Tables and columns may be added to a
 version until it is released; files that were saved before are then refused, and ``scripts/renew_window.py``
-rewrites that of the tests. docs/file-format.md says how files of released versions are migrated."""
+rewrites the file that the tests use. docs/file-format.md says how files of released versions are migrated."""
 
 
 ABOUT: Final = SqlTable(

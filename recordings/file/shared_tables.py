@@ -164,6 +164,6 @@ SHARED: Final = (
 
 
 def fields_of(name: str) -> tuple[str, ...]:
-    """Return the fields of a record that a row of the shared table ``name`` stands for."""
+    """Return the fields of a record that are stored in a row of the shared table ``name``."""
     (table,) = (table for table in SHARED if table.name == name)
     return tuple(field for column in table.columns[1:-1] for field in column.names)

@@ -104,8 +104,8 @@ def _storing(hint: Any) -> Callable[[Any], Sql]:
 
 
 def reading(hint: Any, where: str) -> Callable[[Any], Any]:
-    """Return a function that reads a field of type ``hint``. It raises ValueError for a wrong value, and
-    names ``where``."""
+    """Return a function that reads a field of type ``hint``. For a wrong value, the function raises
+    ValueError with ``where`` in the message."""
     bare, optional = _bare(hint)
     read = _reading(bare, where)
     return (lambda value: None if value is None else read(value)) if optional else read
@@ -135,7 +135,8 @@ def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
 
 
 def _read_counts(value: object, where: str) -> tuple[int, ...]:
-    """Return a list of counts. Raises ValueError. Checks all at once, since lists are long."""
+    """Return a list of counts as a tuple. Raises ValueError if an element is not a count. Checks the list as
+    a whole, not each element, because lists are long."""
     if not isinstance(value, list) or set(map(type, value)) - {int}:
         raise ValueError(f"{where} is not a list of counts")
     if value and not 0 <= min(value) <= max(value) < _ALL:

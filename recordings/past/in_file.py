@@ -65,7 +65,7 @@ class InFile:
 
     @property
     def stretch(self) -> WindowTimes:
-        """Times of all moments; the lost time of damaged ones is NaN."""
+        """Times of all moments. The lost time of a moment with a damaged window is NaN."""
         damaged = self._recording.damaged
         times = self._index.times
         if not damaged:
@@ -138,8 +138,9 @@ class InFile:
         return self._leading(last, make=stale)
 
     def _upto(self, at: float) -> int:
-        """Return the last moment whose middle is at ``at`` or before. It ended by then, or its windows have
-        been merged since and it holds ``at`` in its later half."""
+        """Return the number of the last moment whose middle is at ``at`` or before; 0 if there is none. Such
+        a moment usually ended by ``at``. If its windows have been merged, it may end later, and then ``at``
+        lies in its second half."""
         times = self._index.times
         return max(int(np.searchsorted((times.start + times.end) / 2, at, "right")) - 1, 0)
 
@@ -150,7 +151,7 @@ class InFile:
 
     def _leading(self, last: int, make: Stale | None = None) -> tuple[Packed, ...]:
         """Return the windows up to the moment ``last`` that are in memory. With ``make``, windows of several
-        hosts are merged first, until ``make`` returns that they are not wanted."""
+        hosts are merged if they are not yet, as long as ``make`` returns False."""
         get = self._recording.at_hand
         if not self._several:
             return tuple(part for part in map(get, self._ids(last)) if part is not None)
@@ -169,7 +170,7 @@ class InFile:
 
     def _of(self, host: int, last: int, length: float) -> list[int]:
         """Return the numbers of the windows of ``host`` for a window of ``length`` seconds that ends with the
-        moment ``last``; none if the host has no window near then."""
+        moment ``last``; [] if the host has no window near that moment."""
         index = self._index
         which = np.flatnonzero(index.host == host)
         which = which[: int(np.searchsorted(index.moment[which], last, "right"))]
@@ -200,8 +201,8 @@ class InFile:
         return replace(Sliding(length, parts).window, normals=self._recording.normals(ids[-1]))
 
     def _whole_at(self, last: int, stale: Stale) -> Window | None:
-        """Return the sum of all windows up to the moment ``last``. The sum up to the newest moment is kept:
-        a call that was stopped continues from there."""
+        """Return the sum of all windows up to the moment ``last``. The sum up to the newest moment stays in
+        memory. If a call is stopped by ``stale``, the next call continues from the sum so far."""
         recording = self._recording
         if last < int(self._index.moment[-1]):
             return self._added({}, last, stale)

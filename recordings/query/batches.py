@@ -119,7 +119,8 @@ def _batch(connection: sqlite3.Connection, need: Need, found: Sequence[Sequence[
 
 
 class _Whole:
-    """Sums of rows over all windows, by series. Captured calls are in the sums, too, and not listed."""
+    """Sums of rows over all windows, by series. The sums include captured calls, which are not listed
+    separately."""
 
     def __init__(self) -> None:
         self._heads: dict[int, Head] = {}

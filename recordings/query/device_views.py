@@ -20,8 +20,8 @@ _LISTED_WITH_GPU: Final = (
     "WHERE NOT EXISTS (SELECT 1 FROM json_each(n.instances) i, json_each(i.value, '$.processes') p"
     " WHERE json_extract(p.value, '$.pid') = json_extract(j.value, '$.pid'))",
 )
-"""Label, source and condition of the processes that the driver lists with a GPU, without those that it also
-lists with one of its MIG devices."""
+"""SQL (device label, FROM, WHERE) for the processes that the driver lists for a GPU, without processes that
+the driver also lists for a MIG device of this GPU."""
 _LISTED_WITH_INSTANCE: Final = (
     _MIG_LABEL_SQL,
     "CROSS JOIN json_each(n.instances) i CROSS JOIN json_each(i.value, '$.processes') j",

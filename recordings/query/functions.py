@@ -13,7 +13,7 @@ from stalltop.model.histograms import payload as hdr_payload
 from stalltop.model.histograms.histograms import Histograms
 
 _AT_ONCE = 4096
-"""Histograms that are collected before they are added up."""
+"""Number of histograms that are collected before they are added up."""
 
 
 NAMES = ("p", "hmerge")
@@ -21,8 +21,8 @@ NAMES = ("p", "hmerge")
 
 
 def add(connection: sqlite3.Connection) -> list[str]:
-    """Add the functions to ``connection``. Returns a list to which they append the reason of each error,
-    which SQLite does not pass on."""
+    """Add the functions to ``connection``. Returns a list to which the functions append the reason of each
+    error, because SQLite does not pass the reason on."""
     refused: list[str] = []
 
     class Merged(_Merged):
@@ -54,8 +54,8 @@ def _told(refused: list[str]) -> Iterator[None]:
 
 
 def _percentile(payload: object, percent: object, longest: object = None) -> int | None:
-    """Return the percentile in ns: the highest duration of its counter, but at most ``longest``. Returns None
-    (NULL) if the histogram is NULL or empty."""
+    """Return the percentile in ns: the upper bound of the histogram's counter that contains the percentile,
+    but at most ``longest``. Returns None (NULL) if the histogram is NULL or empty."""
     if payload is None or percent is None:
         return None
     if not isinstance(payload, bytes):

@@ -48,8 +48,8 @@ def damaged(path: Path, why: str) -> StalltopError:
 def told(
     error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str], path: Path
 ) -> StalltopError:
-    """Return the error to report for ``error``, which ``sql`` caused in the file ``path``. ``refused`` has
-    the errors of ``functions``."""
+    """Return the error to report for ``error``, which ``sql`` caused in the file ``path``. ``refused`` is the
+    list that ``functions.add`` returned."""
     text = str(error)
     if refused:
         return UsageError(refused[0], "the column histogram of operations holds histograms")

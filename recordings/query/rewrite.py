@@ -29,7 +29,7 @@ from stalltop.recordings.query.weighing import AGGREGATES, Weighing, is_aggregat
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # this module handles what sqlglot cannot parse
 
 _OF_WINDOW = (*views.OF_WINDOW, *views.PER_CALL)
-"""Columns that sums over all windows do not have."""
+"""Columns that do not exist in sums over all windows."""
 
 _TYPE = re.compile(r"\bas\s+(?:int|integer|bigint|real|double|float|text|varchar|char|blob)\b")
 _MOD = re.compile(r"\bmod\s*\(")
@@ -117,8 +117,8 @@ class _SelectRewriter:
         self._names = names
 
     def rewritten(self, number: int, least: Form, maxima: bool) -> list[Need]:
-        """Rename the views of single calls in the SELECT, with numbers from ``number`` on, and return what it
-        needs."""
+        """Replace each view of single calls in the SELECT by the name of another view, and return these views
+        with the form that each needs. ``number`` is the first number that is free for new names."""
         needs: list[Need] = []
         events = [
             (alias, source)
@@ -168,14 +168,14 @@ class _SelectRewriter:
         return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
 
     def _refuse(self, table: exp.Table, mine: list[exp.Column]) -> None:
-        """Raise AmbiguousNameError if the SELECT needs all single calls."""
+        """Raise AmbiguousNameError if the SELECT can be answered from single calls only."""
         if not self._shared().isdisjoint((*views.PER_CALL, *views.SUMS)):
             raise AmbiguousNameError
         for column in mine:
             aggregate = column.find_ancestor(exp.Select, *AGGREGATES)
             while aggregate is not None and not isinstance(aggregate, exp.Select):
                 if is_aggregate(aggregate) and aggregate.find_ancestor(exp.Select) is not self._select:
-                    raise AmbiguousNameError  # an aggregate of an inner query may be this one's
+                    raise AmbiguousNameError  # SQLite may compute it in this SELECT
                 aggregate = aggregate.find_ancestor(exp.Select, *AGGREGATES)
         for join in self._select.args.get("joins") or ():
             side = str(join.args.get("side") or "").upper()
@@ -184,8 +184,8 @@ class _SelectRewriter:
                 raise AmbiguousNameError
 
     def _weigh(self, alias: str, mine: list[exp.Column], least: Form, maxima: bool) -> tuple[Form, bool]:
-        """Weigh all aggregates in the first form that allows it. Return that form, and whether an aggregate
-        uses the longest call of each sum."""
+        """Rewrite all aggregates for the first form that allows it (see ``Weighing``). Return that form, and
+        whether an aggregate uses the longest call of each sum."""
         aggregates = self._aggregates()
         counts = bool(aggregates) or self._select.args.get("group") is not None
         some = any(True for _ in self._own(exp.Window))  # a window function must see single calls
@@ -205,7 +205,8 @@ class _SelectRewriter:
         return Form.SINGLE, False
 
     def _limit(self) -> int | None:
-        """Return how many rows of this part can matter; None: any number."""
+        """Return LIMIT plus OFFSET, the largest number of calls that the SELECT can use; None if it has no
+        LIMIT or uses all calls (DISTINCT, aggregates, window functions)."""
         if self._select.args.get("distinct") or any(True for _ in self._own(exp.Window)):
             return None
         if self._aggregates() or self._select.args.get("group"):
@@ -222,8 +223,8 @@ class _SelectRewriter:
         return most
 
     def _narrow(self, need: Need, alias: str, table: exp.Table) -> list[exp.Expr]:
-        """Let ``need`` read only the rows of counts that can matter. Return the conditions that it
-        applies."""
+        """Set ``need.rows`` to a query for the rows of ``counts`` that can affect the result. Return the
+        conditions of WHERE that this query applies; [] if there are none."""
         start, joins = self._select.args.get("from_"), self._select.args.get("joins") or []
         if start is None:
             return []
@@ -285,7 +286,8 @@ class _SelectRewriter:
         return all(owner == (self._select, alias) for owner in owners)
 
     def _may_go_first(self, condition: exp.Expr, alias: str) -> bool:
-        """Return whether ``condition`` can be evaluated on sums without kernels, before this SELECT."""
+        """Return whether ``condition`` can be evaluated before this SELECT, on sums that do not distinguish
+        CUDA kernels."""
         if condition.find(exp.Query) is not None:
             return False
         for column in condition.find_all(exp.Column):
@@ -316,12 +318,13 @@ def _of_longest(rows: str, most: int) -> str:
 
 
 def _whole(aggregate: exp.Expr) -> exp.Expr:
-    """Return the FILTER of an aggregate with it, or the aggregate if it has none."""
+    """Return the FILTER node around ``aggregate``, or ``aggregate`` itself if it has no FILTER."""
     return aggregate.parent if isinstance(aggregate.parent, exp.Filter) else aggregate
 
 
 def _rename(table: exp.Table, name: str) -> None:
-    """Let ``table`` name another table, with the former name as its alias."""
+    """Replace the name of ``table`` by ``name`` in the temporary schema. The former name becomes its alias,
+    unless it has one."""
     if not table.alias:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
     table.set("db", exp.to_identifier("temp"))

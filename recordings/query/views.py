@@ -1,7 +1,7 @@
 """The views that queries see, as data: their SQL, and their descriptions for ``--tables`` and the documents.
 
-Views are in the temporary schema, where they hide tables of the file with the same name; ``main.NAME``
-names those. Names that begin with ``~`` are internal.
+Views are in the temporary schema, where they hide tables of the file with the same name. A query can reach
+such a table as ``main.NAME``. Names that begin with ``~`` are internal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EVENT_COLUMNS: Final = (
 OF_WINDOW: Final = tuple(name for name, _ in WINDOW)
 """Columns of ``EVENT_COLUMNS`` that identify the window."""
 PER_CALL: Final = ("start_ns", "tid", "kept")
-"""Columns of ``EVENT_COLUMNS`` that only single calls have: sums have none."""
+"""Columns of ``EVENT_COLUMNS`` that only single calls have. Sums do not have these columns."""
 SUMS: Final = {"duration_ns": "~total_ns", "bytes": "~bytes", "error": "~errors"}
 """Columns of ``EVENT_COLUMNS`` whose sum is stored, and the column of the sum."""
 LONGEST: Final = {"duration_ns": "~max_ns"}
@@ -44,7 +44,7 @@ LONGEST: Final = {"duration_ns": "~max_ns"}
 NO_KERNEL: Final = -1
 """Number of the kernel ``UNKNOWN`` in ``~kernels``."""
 PLACE: Final = "~place"
-"""Column of sums: place of the row of ``counts``, for sums that are one such row."""
+"""Column of views whose rows are single rows of ``counts``: the place of that row in its window."""
 WEIGHT: Final = "~calls"
 """Column of sums and of calls that are alike: how many calls the row stands for."""
 

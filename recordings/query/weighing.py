@@ -65,8 +65,8 @@ class Weighing:
         )
 
     def weighed(self, node: exp.Expr) -> exp.Expr | None:
-        """Return the expression that replaces the aggregate ``node`` with its FILTER; None if there is
-        none."""
+        """Return the expression that replaces the aggregate ``node`` and its FILTER; None if rows that stand
+        for several calls do not determine the result."""
         condition = None
         if isinstance(node.parent, exp.Filter):
             condition = node.parent.expression
@@ -170,8 +170,8 @@ class Weighing:
         return self._branches(node, self._maximum)
 
     def _branches(self, node: exp.Expr, of: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr | None:
-        """Apply ``of`` to each result of a CASE or IIF; None if a condition may differ between calls of a
-        row."""
+        """Return ``node``, a CASE or IIF, with ``of`` applied to each of its results. Returns None if a
+        condition may differ between calls of a row, if ``of`` returns None, or for another ``node``."""
         if isinstance(node, exp.Case):
             ifs, subject = node.args["ifs"], node.this
         elif isinstance(node, exp.If):
@@ -191,7 +191,8 @@ class Weighing:
         return exp.Case(this=subject.copy() if subject is not None else None, ifs=branches, default=last)
 
     def _weight_where_known(self, node: exp.Expr) -> exp.Expr:
-        """Return an expression for the weight of a row if ``node`` is not NULL, else for NULL."""
+        """Return an expression whose value is the weight of a row if ``node`` is not NULL, and NULL
+        otherwise."""
         if isinstance(node, exp.Literal) or (isinstance(node, exp.Column) and not self.is_known(node)):
             return self._weight()
         # Columns of which only the sum is known are never NULL: any number can replace them.
