@@ -67,9 +67,10 @@ def ours(folder: Path) -> bool:
 def write(windows: Iterable[Window], span: tuple[float, float], folder: Path) -> None:
     """Write a log for every row of ``windows``, and the index, into an empty folder.
 
-    ``span`` is the time from the earliest beginning of a window to the latest end (Unix seconds). Logs begin
-    with it, since readers ignore intervals before the beginning of a log, and the clock may have been set
-    back. Raises StalltopError if there are too many rows, and OSError.
+    ``span`` is the time from the earliest beginning of a window to the latest end (Unix seconds). Every log
+    begins at the earliest of these times, because readers ignore intervals before the beginning of a log, and
+    because the first window is not the earliest if the clock was set back. Raises StalltopError if there are
+    too many rows, and OSError.
     """
     logs: dict[RowKey, _Log] = {}
     taken: set[str] = {INDEX}
@@ -105,8 +106,8 @@ def _flush(folder: Path, logs: dict[RowKey, _Log]) -> None:
 
 
 def _add(window: Window, begin: float, logs: dict[RowKey, _Log], taken: set[str]) -> int:
-    """Add the intervals of ``window``, whose times count from ``begin``. Returns their number of
-    characters."""
+    """Add an interval for each row of ``window``; times count from ``begin``. Returns the number of
+    characters added."""
     rows = window.rows
     empty = (np.diff(rows.histograms.start) == 0).tolist()
     counts = zip(

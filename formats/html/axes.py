@@ -37,7 +37,7 @@ class Axis:
 
     ticks: tuple[AxisTick, ...]
     place: Callable[[float], float]
-    """Returns the position of a value. Values beyond an end are at this end."""
+    """Returns the position of a value. A value beyond an end of the axis has the position of that end."""
 
 
 def _bounded(at: float) -> float:
@@ -95,7 +95,7 @@ def duration_axis(lowest_ns: float, highest_ns: float) -> Axis:
 
 
 def _duration(ns: float) -> str:
-    """Return the label of a power of ten, without decimals."""
+    """Return the label of ``ns``, a power of ten, without decimals."""
     if ns > _SECOND_NS:
         return f"{ns / _SECOND_NS:.0f}s"
     return figures.duration(ns).strip().replace(".00", "").replace(".0", "")

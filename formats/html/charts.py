@@ -1,7 +1,7 @@
 """Charts as inline SVG without scripts. Their colours are those of the style sheet, light or dark.
 
-A chart has ``WIDTH`` x ``HEIGHT`` units, which the browser scales. Each has its content as a text, too, for
-screen readers.
+A chart has ``WIDTH`` x ``HEIGHT`` units, which the browser scales. Each chart also has its content as text,
+for screen readers.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A window as one HTML page: problems with their fixes, tables and remarks. Has the parts that reports use,
-too.
+"""A window as one HTML page: problems with their fixes, tables and remarks. Also has the functions that
+``report`` shares with it.
 
 The page is one file without scripts that loads nothing: its Content-Security-Policy forbids both.
 """
@@ -87,7 +87,8 @@ def _wrong(window: Window) -> Html:
 
 
 def chain_section(title: str, chains: Iterable[Chain], content: Sequence[Html]) -> Html:
-    """Return the section of ``chains``. ``title`` is its title where one of them is a fault."""
+    """Return the section of ``chains``. ``title`` is the title if at least one of ``chains`` is a fault; if
+    all are information, the title is "Worth knowing"."""
     if not content:
         return section(title, tag("p", "Nothing that is known to be wrong.", class_="dim"))
     faults = any(chain.severity != "info" for chain in chains)
@@ -95,7 +96,7 @@ def chain_section(title: str, chains: Iterable[Chain], content: Sequence[Html]) 
 
 
 def chain_article(chain: Chain, window: Window) -> Html:
-    """Return all of a chain: its steps and its fixes. ``window`` has the names of its tenants."""
+    """Return a chain in full: figures, steps, unknowns and fixes. ``window`` has the names of its tenants."""
     course = ", ".join(chain_text.course(chain, UNICODE))
     title = tag("h3", tag("span", chain.severity, class_="severity"), chain.summary or chain.title)
     lines = [tag("p", f"{course}; {chain_text.about(chain, UNICODE)}", class_="dim")]
@@ -170,7 +171,7 @@ def _row(row: SheetRow, columns: Sequence[SheetColumn], *, split: bool) -> Html:
 
 
 def split_bar(row: SheetRow) -> Html:
-    """Return a bar of the parts of a row's time; nothing if they are not known."""
+    """Return a bar of the parts of a row's time; '' if the parts are not known."""
     found = parts(row)
     if not found:
         return Html()

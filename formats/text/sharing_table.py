@@ -21,13 +21,13 @@ COLUMNS: Final[Mapping[str, int]] = {
     "active": 6,
 }
 """Heads of the columns and their widths in cells. ``waited/s`` is the time per second that threads of the
-tenant wait for the device; ``active`` is the share of the time in which it gave the device work or waited
-for it."""
+tenant wait for the device; ``active`` is the share of the time in which the tenant gave the device work or
+waited for it."""
 _FIRST_TO_GO: Final = ("copied/s", "calls/s", "memory", "active")
 """Columns that are dropped, in this order, where there is little room."""
 _NAME: Final = (14, 32)
 """Least and largest width of a tenant's name, in cells."""
-TRACED: Final = "*: as it was allocated while it was traced; the driver does not tell it"
+TRACED: Final = "*: sum of the allocations that were traced; the driver does not report the memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ MOST_BYTES: Final = 512 << 20
 LEAST_GAP_SECONDS: Final = 0.5
 """Shortest pause between two windows that counts as a gap."""
 _SAME_CALL_NS: Final = 50_000_000
-"""Two windows show the same open call if its beginnings differ by less than this."""
+"""Open calls of a thread in two windows are the same call if their beginnings, computed from their ages,
+differ by less than this, in ns."""
 _LEAST_SLICE_NS: Final = 1_000
 _WRONG: Final = "what is wrong"
 _BLAMED: Final = "takes from others"
@@ -110,7 +111,8 @@ class _Trace:
     # ---- counters
 
     def _gap(self, window: Window) -> list[Event]:
-        """If nothing was recorded before ``window``, return a slice for the gap and zero for all counters."""
+        """If there is a pause before ``window``, return a slice for the pause, and zero for all counters;
+        otherwise []."""
         start, end = _ns(window.start), self._ends.get(window.host)
         self._ends[window.host] = max(start + _ns(window.seconds), end or 0)
         if end is None or start - end <= _ns(max(LEAST_GAP_SECONDS, window.seconds / 2)):
@@ -129,7 +131,7 @@ class _Trace:
     def _count(
         self, values: dict[tuple[int, str, str], float], key: tuple[int, str, str], value: float, at_ns: int
     ) -> list[Event]:
-        """Return an event with a counter's new value; nothing if the value stays the same."""
+        """Return an event with a counter's new value; [] if the value stays the same."""
         if values.get(key) == value or (not value and key not in values):
             return []
         values[key] = value
@@ -190,7 +192,7 @@ class _Trace:
         self._container(window, tenant)
         return self._tracks.process(window.host, tenant, name, pid, process)
 
-    # ---- calls and moments
+    # ---- calls and instant events
 
     def _moments(self, window: Window) -> list[Event]:
         events = [self._kept(window, call) for call in window.calls.kept]
@@ -255,13 +257,13 @@ class _Trace:
         )
 
     def _open_calls(self, window: Window) -> list[Event]:
-        """Return slices of calls that were open in the window before and are not now. Calls that returned and
-        were captured have a slice already."""
+        """Return slices of calls that were open in the previous window and are not open in ``window``. Calls
+        that returned and were captured already have a slice."""
         now: dict[tuple[str, OpenCall], _Open] = {}
         end = _ns(window.start) + _ns(window.seconds)
         for call in window.open_calls:
             if call.age_ns < OPEN_CALL_NS and not call.ended:
-                continue  # short calls are no hang
+                continue  # only calls that are open for long are shown
             # The call without its age identifies it as long as it is open.
             key = window.host, _same(call)
             began = end - call.age_ns

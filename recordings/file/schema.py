@@ -47,7 +47,7 @@ rewrites the file that the tests use. docs/file-format.md says how files of rele
 ABOUT: Final = SqlTable(
     "about",
     "What the file is: `kind` is `window` (one that was saved) or `recording`.",
-    (_c("name", TEXT, "of the property"), _c("value", TEXT, "of the property")),
+    (_c("name", TEXT, "name of the property"), _c("value", TEXT, "value of the property")),
     key=("name",),
 )
 
@@ -79,7 +79,7 @@ WINDOWS: Final = SqlTable(
             null=True,
         ),
         _c("worst", INTEGER, "severity of the worst open chain: 0 critical to 4 info; 5: none was open"),
-        _c("began", INTEGER, "the same for chains that began in this window"),
+        _c("began", INTEGER, "severity of the worst chain that began in this window, 0 to 5 as in worst"),
         CHECKSUM,
     ),
     key=("window_id",),

@@ -33,8 +33,8 @@ SHARED: Final = (
     ),
     shared(
         "tenants",
-        "Containers, pods, jobs, units: the owners of calls. If a description changes (a name that became"
-        " known later), it has a row for each description.",
+        "Containers, pods, jobs, units: the owners of calls. If the description of a tenant changes (a name"
+        " that became known later), the tenant has a row for each description.",
         _c("host_id", INTEGER, "the host it is on", refers="hosts"),
         _c("id", TEXT, "stable key, such as `docker:4f1c…`; empty for the host itself"),
         _c("described", INTEGER, "0: only its id is known"),

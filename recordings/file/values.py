@@ -164,5 +164,5 @@ def checksum(rows: Iterable[Sequence[Sql]], before: int = 0) -> int:
     try:
         text = json.dumps(list(rows), separators=(",", ":"))
     except TypeError:
-        raise ValueError("a row has bytes, which no column of it may have") from None
+        raise ValueError("a row has bytes in a column that must not have bytes") from None
     return zlib.crc32(text.encode("ascii"), before)

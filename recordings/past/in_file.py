@@ -81,7 +81,7 @@ class InFile:
         which = np.flatnonzero(np.isin(self._index.window_id, list(damaged)))
         warnings = self._recording.warnings
         if self._trouble:
-            warnings += (f"what is written to it now cannot be read: {self._trouble}",)
+            warnings += (f"new windows of the recording cannot be read: {self._trouble}",)
         if not len(which):
             return warnings
         start, end = (

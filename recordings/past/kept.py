@@ -76,8 +76,9 @@ class Past(Protocol):
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
         """Return the windows up to the one that ended at ``at``, and read those that are not in memory.
 
-        Takes up to seconds. Returns None if ``parts`` has all of them, or if ``stale`` returns True
-        meanwhile."""
+        Takes up to seconds. Returns None if ``parts`` has all windows, or if ``stale`` returns True
+        meanwhile.
+        """
         ...
 
 

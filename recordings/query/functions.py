@@ -59,11 +59,13 @@ def _percentile(payload: object, percent: object, longest: object = None) -> int
     if payload is None or percent is None:
         return None
     if not isinstance(payload, bytes):
-        raise ValueError("p(histogram, 99): the first argument is not a histogram")
+        raise ValueError("p(histogram, percent): the first argument is not a histogram")
     if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
-        raise ValueError("p(histogram, 99): the second argument is not a number from 0 to 100")
+        raise ValueError(
+            "p(histogram, percent): percent must be a number from 0 to 100, for example p(histogram, 99)"
+        )
     if longest is not None and (isinstance(longest, bool) or not isinstance(longest, (int, float))):
-        raise ValueError("p(histogram, 99, max_ns): the third argument is not a number")
+        raise ValueError("p(histogram, percent, max_ns): max_ns must be a number")
     histogram = hdr_payload.histograms([payload])
     if not len(histogram.index):
         return None

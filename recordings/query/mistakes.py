@@ -55,7 +55,7 @@ def told(
         return UsageError(refused[0], "the column histogram of operations holds histograms")
     begins = _first_word(sql)
     if _STATEMENTS.fullmatch(begins):
-        return UsageError("that does more than read", _READ_ONLY)
+        return UsageError("the statement does more than read", _READ_ONLY)
     if begins == "explain":
         return UsageError("EXPLAIN is not supported: SQLite runs a rewritten query", _READ_ONLY)
     kind, _, name = text.partition(": ")
@@ -68,7 +68,7 @@ def told(
         known = [*functions.NAMES, *_BUILT_IN]
         return UsageError(f"there is no function {_shown(name)}", _like(name, known, "functions", known))
     if "not authorized" in text or "prohibited" in text or "readonly" in text or "cannot modify" in text:
-        return UsageError("that does more than read", _READ_ONLY)
+        return UsageError("the statement does more than read", _READ_ONLY)
     if "one statement" in text:
         return UsageError("only one statement at a time", _READ_ONLY)
     if "bindings" in text:

@@ -30,7 +30,7 @@ def tables_markdown() -> str:
     """Return all tables with their columns as Markdown."""
     lines = ["| table | a row is | columns |", "|---|---|---|"]
     for view in VIEWS:
-        columns = "the same" if _same(view) else ", ".join(f"`{name}`" for name in view.names)
+        columns = "those of `cuda_events`" if _same(view) else ", ".join(f"`{name}`" for name in view.names)
         lines.append(f"| `{view.name}` | {view.about} | {columns} |")
     return "\n".join(lines)
 

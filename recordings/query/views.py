@@ -260,9 +260,12 @@ VIEWS: Final = (
     _plain(
         *("process_use", "what a process used", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
         *("cpu_ns: CPU time", "minor_faults: page faults without I/O", "major_faults: page faults with I/O"),
-        *("retransmits_v4: TCP segments sent again", "retransmits_v6: the same, over IPv6"),
-        *("allocations: of device memory", "frees: of device memory"),
-        *("allocated_bytes: of device memory", "freed_bytes: of device memory", "threads: number"),
+        *(
+            "retransmits_v4: TCP segments sent again over IPv4",
+            "retransmits_v6: TCP segments sent again over IPv6",
+        ),
+        *("allocations: allocations of device memory", "frees: frees of device memory"),
+        *("allocated_bytes: device memory allocated", "freed_bytes: device memory freed", "threads: number"),
         *(
             "rss_bytes: resident memory",
             "swap_bytes: swapped-out memory",
@@ -272,10 +275,10 @@ VIEWS: Final = (
     _plain(
         *("ranks", "members of NCCL communicators", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
         *("communicator: hash of its id", "rank: rank of the process", "ranks: ranks in the communicator"),
-        *("collectives: entered", "joined: compared with other local ranks"),
-        *("late_ns: how long after the first local rank it entered, summed over joined",),
+        *("collectives: collectives entered", "joined: collectives compared with other local ranks"),
+        *("late_ns: how long after the first local rank it entered, summed over the collectives in joined",),
         *(
-            "last: in how many of these it was the last",
+            "last: in how many of the collectives in joined it was the last to enter",
             "behind: collectives that another local rank has entered and this one has not",
         ),
     ),

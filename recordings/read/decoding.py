@@ -82,12 +82,13 @@ class Decoder:
         return self._window(dict(zip(schema.WINDOWS.names[1:-1], values, strict=True)), parts)
 
     def check(self, number: int) -> None:
-        """Compare a window with its checksum, which is faster than ``window``, and raise the same errors.
-        Does not check shared rows: see ``check_shared``."""
+        """Compare a window with its checksum, which is faster than ``window``. Raises the errors of
+        ``window``. Does not check shared rows: see ``check_shared``."""
         self._checked(number)
 
     def check_shared(self) -> None:
-        """Compare all shared rows with their checksums. Raises ValueError and sqlite3.Error."""
+        """Compare all shared rows with their checksums. Raises ValueError if a row is damaged, and
+        sqlite3.Error if the file cannot be read."""
         for table, select in _SHARED.items():
             for row in self._connection.execute(select.partition(" WHERE ")[0]):
                 self._check_row(table, row)
@@ -113,8 +114,8 @@ class Decoder:
         return values, parts
 
     def peak(self, number: int) -> Peak:
-        """Return the peak of a window, or of those that it was merged from. Raises the errors of
-        ``window``."""
+        """Return the peak of a window; for a merged window, the peak of the windows from which it was merged.
+        Raises the errors of ``window``."""
         found = self._connection.execute(_PEAK, (number,)).fetchone()
         if found is None:
             raise KeyError(number)
@@ -240,7 +241,7 @@ class Decoder:
         )
         if len(set(keys)) == n:
             return rows
-        # Keys are equal if names differ in unprintable characters only.
+        # Two rows can have equal keys: reading removes unprintable characters from names.
         return merge_rows([rows.take(np.arange(1)), rows.take(np.arange(1, n))])
 
 

@@ -134,7 +134,8 @@ class Recorded:
             raise WindowGoneError(f"window {window_id} is no longer in {self.path}") from None
 
     def check(self, window_id: int) -> None:
-        """Compare a window with its checksum, which is faster than ``window``, and raise the same errors."""
+        """Compare a window with its checksum, which is faster than ``window``. Raises the errors of
+        ``window``."""
         try:
             with self._opened.reading(lambda: self._named(window_id)), self._snapshot():
                 self._decoder.check(int(window_id))
@@ -156,7 +157,7 @@ class Recorded:
         truncate its log.
         """
         with self._snapshot():
-            self._moments = None  # as they are in this snapshot
+            self._moments = None  # the list is read again, in this snapshot
             for window_id in self._chosen(start, end, host):
                 try:
                     yield self.window(window_id)
@@ -173,7 +174,7 @@ class Recorded:
         return found
 
     def between(self, start: float, end: float, host: str | None = None) -> list[Window]:
-        """Return ``windows`` as a list."""
+        """Return the windows that ``windows`` yields, as a list."""
         return list(self.windows(start, end, host))
 
     def whole(
@@ -201,7 +202,8 @@ class Recorded:
         )
 
     def _named(self, window_id: int) -> str:
-        """Return a description of a window, by its time, for messages."""
+        """Return a description of a window by its time, for messages; by its number if its time is not
+        valid."""
         moments = self.moments
         for at in np.flatnonzero(moments.window_id == window_id):
             if 0 <= moments.start[at] <= LATEST:
@@ -215,10 +217,11 @@ class Recorded:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Read the same state of the file in the whole block, although a recorder may merge windows
-        meanwhile. Its log grows as long, so that a block should take minutes, not days.
+        meanwhile. The recorder's log grows until the block ends, so a block should take minutes, not days.
 
         Raises StalltopError at the end if a recorder has opened the closed file again meanwhile: reads may
-        then have seen two states of it."""
+        then have seen two states of it.
+        """
         with self._snapshot():
             with self._opened.reading("it"):
                 self._opened.pragma("schema_version")  # the first read begins the snapshot

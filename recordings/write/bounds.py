@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 DEFAULT_BYTES: Final = 1 << 30
-"""Default limit of the size: 1 GiB, which holds a week of 100 rows a second."""
+"""Default limit of the size: 1 GiB, which holds about a week of a host with 100 rows in each second."""
 DEFAULT_SECONDS: Final = 14 * 86_400.0
 """Default limit of the age: 14 days."""
 LEAST_BYTES: Final = 4 << 20

@@ -30,13 +30,15 @@ from stalltop.recordings.write.writing import Writer, create
 
 _AT_ONCE: Final = 256
 """Windows that are written in one transaction."""
-_NAME: Final = "give one of two machines another name: --host-name FILE=NAME; else leave the file out"
+_NAME: Final = "give one of the two machines another name with --host-name FILE=NAME, or leave its file out"
 _TOUCHING: Final = 0.05
 """Seconds by which windows of one host may overlap, since clocks are corrected gradually."""
 _SECOND_RECORDER: Final = 10
-"""So many windows at the same times as those of another file mean that two recorders wrote them."""
+"""If at least this many windows of a file overlap windows of another file with the same host name, and they
+are no copies, two recorders wrote the two files at the same time, most likely on two machines."""
 _LOOKED_AT: Final = 8
-"""Windows of a file and host that are compared with those of another file at the same times."""
+"""Largest number of windows of a file and host that are compared with windows of another file at the same
+times, to recognise files of two machines."""
 
 
 @dataclass
@@ -47,7 +49,7 @@ class MergedHost:
     clock: Clock
     windows: int = 0
     start: float = 0.0
-    """Unix time in seconds on the first host's clock, as ``end``."""
+    """``start`` and ``end`` are Unix seconds on the first host's clock."""
     end: float = 0.0
     left_out: int = 0
     """Windows that were left out because others of this host cover their time."""
@@ -77,7 +79,7 @@ class _WindowPart(NamedTuple):
     level: int
     host: str
     start: float
-    """Unix time on the merged file's clock, as ``end``."""
+    """``start`` and ``end`` are Unix seconds on the merged file's clock."""
     end: float
 
 
@@ -92,9 +94,9 @@ def merge_files(
 ) -> Merged:
     """Write the windows of the files ``paths`` to one file at ``target``, by time on the first host's clock.
 
-    ``names`` are new names for the host of a file; ``given_ns`` known offsets of hosts' clocks
-    (``model.hosts.clocks``). Times of hosts whose clock is not known stay unchanged. Calls ``step`` with
-    the number of windows that are done and the number of all. Raises UsageError and StalltopError.
+    ``names`` has new names for the hosts of files; ``given_ns`` has known offsets of hosts' clocks, in ns
+    (``model.hosts.clocks``). Times of hosts whose clock is not known stay unchanged. Calls ``step`` with the
+    number of windows that are done and the number of all. Raises UsageError and StalltopError.
     """
     names = names or {}
     with contextlib.ExitStack() as stack:
@@ -187,7 +189,7 @@ def _recalled(file: Recorded, host_id: int) -> Recollection:
 
 
 def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock]) -> Iterator[_WindowPart]:
-    """Yield the windows of one file, in its order."""
+    """Yield the windows of one file, in the order of the file."""
     moments = file.moments
     columns = zip(
         moments.window_id.tolist(),
@@ -256,7 +258,7 @@ def _without_overlap(
         taken.add((part.host, part.start, part.end))
         yield part
     for (file, name), count in others.items():
-        # Windows that somebody saved while a recorder ran are few; those of a second recorder are many.
+        # A person saves only a few windows while a recorder runs. Many windows come from a second recorder.
         if count >= _SECOND_RECORDER and count * 4 > whole[file]:
             raise UsageError(
                 f"{paths[file]} has other windows of {name} at the same times as another file", _NAME

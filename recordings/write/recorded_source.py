@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 CLOSE_SECONDS = 5.0
-"""How long a new recording waits until the one before it is written."""
+"""Seconds that a new recording waits at most until the previous recording is written."""
 LEAST_SECONDS = 0.75
 """Least length of windows that are recorded: shorter ones, which a screen may read, are merged."""
 
@@ -91,7 +91,7 @@ class RecordedSource:
         from stalltop.files.places import recording_path
         from stalltop.recordings.write.recorder import Recorder
 
-        for before in self._ending:  # it may still hold the lock of the same file
+        for before in self._ending:  # the previous recorder may still hold the lock of the file
             before.close(CLOSE_SECONDS)
         path = self._path or recording_path()
         recorder = Recorder(path, self._bounds, tell=self._tell)
