@@ -59,7 +59,8 @@ class Later:
         return self._source.read()
 
     def close(self) -> None:
-        """Closes the real source if it was created; waits while it is being created."""
+        """Closes the real source if it was created. If another thread is creating it, waits for that
+        first."""
         with self._lock:
             self._closed = True
             source, self._source = self._source, None

@@ -21,7 +21,7 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CourseFigures:
-    """Counts of one operation, container or host in one stretch of time."""
+    """Rate and durations of calls of one operation, container or host in one stretch of time."""
 
     calls_per_s: float
     p50_ns: int | None

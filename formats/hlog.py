@@ -36,9 +36,11 @@ SUFFIX: Final = ".hlog"
 MOST_FILES: Final = 10_000
 """Largest number of rows that an export may have: each gets a file."""
 _HELD: Final = 16 << 20
-"""Characters that are buffered before files are opened to append them, so that each file is opened seldom."""
+"""Number of characters that are buffered before they are appended to the files, so that files are opened
+seldom."""
 _PART: Final = 48
-"""Longest part of a file name, in characters. A part stands for one name of the row."""
+"""Largest number of characters that each name of a row (container, process …) contributes to the file
+name."""
 _RATIO: Final = 1e6
 """Nanoseconds in a millisecond, the unit of an interval's longest call."""
 

@@ -1,4 +1,4 @@
-"""The table of all formats, for the key ``w``, for ``export`` and for their documents.
+"""The table of all formats. The key ``w``, the command ``export`` and the documents about them use it.
 
 Each format has one entry here and one module that writes it, which is imported when it is used.
 """
@@ -87,7 +87,7 @@ class Format:
     binary: bool = False
     """Whether the format is binary, so that it is never written to a terminal."""
     problem: Callable[[], str] = str
-    """Returns why ``save`` is not possible here, and what to install; '' if it is possible."""
+    """Returns why ``save`` is not possible on this host, and what to install; '' if it is possible."""
 
 
 def _save_window(shown: ScreenToSave) -> bytes:

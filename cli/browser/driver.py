@@ -19,7 +19,8 @@ from stalltop.tui.terminal.textual_internals import PipeDriver
 STDIN = 0
 """File descriptor of the pipe from the server."""
 BEHIND_BYTES = 16 << 10
-"""Output that may wait in the pipe before the screen skips updates: about one full screen."""
+"""Largest number of bytes that may wait in the output pipe before the screen skips updates: about one full
+screen."""
 
 
 class BrowserDriver(PipeDriver):

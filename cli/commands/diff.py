@@ -66,8 +66,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what changed; returns 1 if a condition of ``--fail-if`` is met, or a file could not be read
-    completely."""
+    """Prints what changed; returns 1 if a condition of ``--fail-if`` is met, or if ``--fail-if`` is given and
+    a file could not be read completely; otherwise 0."""
     files = whole_file(options.then), whole_file(options.now)
     diff = compared(*files, options)
     if options.json:
@@ -116,7 +116,8 @@ def compared(
 
 
 def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Chain]:
-    """Returns the chains about rows or tenants of ``part``, which is ``whole`` after a filter."""
+    """Returns those of ``chains`` that are about rows or tenants of ``part``, which is ``whole`` after a
+    filter."""
     if len(part.rows) == len(whole.rows):
         return chains
     rows, tenants = set(part.rows.keys), {key.tenant for key in part.rows.keys}

@@ -68,8 +68,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Exports the file; returns 1 if some windows could not be read: the others are exported, and stderr says
-    why."""
+    """Exports the file and returns 0. If some windows could not be read, exports the others, says why on
+    stderr, and returns 1."""
     from stalltop.recordings.read.reading import open_file
 
     made = EXPORTED[options.format]

@@ -196,7 +196,7 @@ def run(options: argparse.Namespace) -> int:
 def _record(source: Source, recorder: Recorder, seconds: float | None, ended: threading.Event) -> None:
     """Passes one window per second to ``recorder``, until ``ended`` is set or ``seconds`` are over.
 
-    The last window is read after that, so that it includes everything up to the end.
+    Reads one more window after that, so that the recording includes everything up to the end.
     """
     began = due = time.monotonic()
     last = False

@@ -16,7 +16,7 @@ _STEPS: Final = (
     *(3_600, 7_200, 10_800, 21_600, 43_200),
     *(86_400, 172_800, 604_800, 2_419_200),
 )
-"""Distances between two ticks of a time axis, in seconds."""
+"""Possible distances between two ticks of a time axis, in seconds."""
 _MINUTE: Final = 60
 _DAY: Final = 86_400
 _SECOND_NS: Final = 1e9

@@ -94,7 +94,7 @@ def _path(points: Sequence[ChartPoint], times: Axis, values: Axis, *, closed: bo
             end = None
             continue
         x, y = _x(times.place(point.start)), _y(values.place(point.value))
-        # Windows that follow each other have short pauses between them, which are no gaps.
+        # There are short pauses between windows that follow each other. They are not drawn as gaps.
         apart = end is None or point.start - end > max(point.end - point.start, 1e-3)
         if apart and closed and end is not None:
             parts.append(f"V{_y(0)}H{began}")

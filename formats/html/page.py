@@ -26,10 +26,11 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';
 MOST_ROWS: Final = 100
 """Rows after which a table ends. Only the table that the screen showed has all its rows."""
 _WIDE: Final = Style(width=100_000, colour=False, glyphs=UNICODE)
-"""Style of lines that the browser wraps."""
+"""Style for lines of text that are not wrapped here, because the browser wraps them."""
 _FEW: Final = "a row with few calls has rough ones."
 _LETTERS: Final = dict(zip(SPLITS, "Rqdmlgnpso", strict=True))
-"""Letter of each part of the time, as on the screen: not everybody can tell the colours apart."""
+"""The letter that stands in the bar for each part of the time, as on the screen: not everybody can tell the
+colours apart."""
 
 
 def html_page(window: Window, shown: Sheet | None = None) -> str:
@@ -69,7 +70,8 @@ def page_head(window: Window, when: Html, *lines: Html) -> Html:
 
 def host_lines(window: Window) -> list[Html]:
     """Return the figures of the host and its devices, a paragraph for each line."""
-    # Browsers show several blanks as one: a dot separates what two blanks separate in text.
+    # Text lines separate figures by two blanks, which a browser would show as one. So the page separates them
+    # by a dot.
     return [tag("p", re.sub(" {2,}", " · ", line.strip())) for line in host(window, _WIDE)]
 
 

@@ -64,7 +64,7 @@ def page(windows: Iterable[Window], start: float, end: float) -> str:
         raise ValueError("a report needs at least one window")
     wholes = [course.window(episodes) for course in found]
     whole = merge(wholes)
-    # Where the clock was set back, the first stretch is not the earliest.
+    # If the clock was set back, the first stretch is not the earliest.
     start = min(stretch.start for course in found for stretch in course.stretches)
     end = max(stretch.end for course in found for stretch in course.stretches)
     times = time_axis(start, end, _TICKS)

@@ -154,13 +154,13 @@ def containers(course: Course, whole: Window, times: Axis, of: str) -> Html:
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure of a device or of the host, over time."""
+    """A figure of a GPU or of the host that has a chart over time."""
 
     title: str
     unit: str
     get: Callable[[Any], float | None]
     most: Callable[[Any], float | None]
-    """Returns the largest possible value; None if that is not known."""
+    """Returns the largest possible value from a sample of the host or GPU; None if it is not known."""
     per: float = 1.0
     """Number by which the measured value is divided to get the value in ``unit``."""
 

@@ -1,4 +1,5 @@
-"""Sheets: tables of groups of rows with their figures as they were measured, from which files are made."""
+"""Sheets: tables with a row for each group of operations and with unrounded figures. Text, HTML and CSV are
+made from them."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class SheetRow:
     """Index in ``names`` of the row's own name; the other names are those of the rows above it in the
     tree."""
     inside: bool = False
-    """Whether all its calls were made inside other traced calls, whose time includes theirs."""
+    """Whether all calls of the row were made inside other traced calls. The time of those calls includes that
+    of the row."""
     calls_per_s: float | None = None
     p50_ns: int | None = None
     p95_ns: int | None = None
@@ -98,7 +100,7 @@ class SheetColumn:
     width: int
     """Width in cells."""
     keep: int
-    """Columns with higher numbers are dropped first where there is little room."""
+    """If there is little room, columns with higher numbers are dropped first."""
     shown: Callable[[float | None, Glyphs], str]
     """Returns the figure with its unit."""
     compares: bool = False

@@ -116,7 +116,7 @@ def step(link: Link, chain: Chain, window: Window) -> str:
 
 
 def explained(chain: Chain, window: Window, style: Style) -> list[str]:
-    """Return all of ``chain`` as lines: headline, figures, steps, factors, unknowns and fixes."""
+    """Return ``chain`` in full as lines: headline, figures, steps, factors, unknowns and fixes."""
     lines = headline(chain, style)
     lines += style.folded("  ", about(chain, style.glyphs))
     lines += tree(chain, window, style, "  ")

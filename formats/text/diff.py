@@ -39,7 +39,7 @@ class _DiffColumn:
     head: str
     width: int
     keep: int
-    """Columns with higher numbers are dropped first where there is little room."""
+    """If there is little room, columns with higher numbers are dropped first."""
     cell: Callable[[Difference, int, Glyphs], str]
 
 
@@ -54,7 +54,8 @@ def _percentile(column: str, which: str) -> Callable[[Difference, int, Glyphs], 
 
 
 def _ratio(percent: float) -> Callable[[Difference, int, Glyphs], str]:
-    """Return a cell with the ratio of a percentile, with a question mark if it is not significant."""
+    """Return a function that makes the cell with the ratio of a percentile (B to A), with a question mark if
+    the change is not significant."""
 
     def cell(found: Difference, row: int, glyphs: Glyphs) -> str:
         ratio = float(found.ratio(percent)[row])

@@ -168,7 +168,7 @@ def worth_telling(sharing: Sharing, window: Window) -> bool:
 
 
 def help_text(sharing: Sharing) -> str:
-    """Return advice that separates the tenants of a shared device; '' if it is not shared."""
+    """Return advice on how to separate the tenants of a shared device; '' if the device is not shared."""
     if not sharing.shared:
         return ""
     apart = "MIG instances, or a device each," if sharing.divisible else "A device each"
@@ -212,7 +212,7 @@ def _percent(value: float, glyphs: Glyphs) -> str:
 
 
 def _whole(percent: float) -> str:
-    """Return whole percent, and ``<1%`` for less than 1 that is not 0."""
+    """Return ``percent`` as text without decimals; ``<1%`` for a value between 0 and 1."""
     return "<1%" if 0 < percent < 1 else f"{percent:.0f}%"
 
 

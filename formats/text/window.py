@@ -34,7 +34,7 @@ class _WindowColumn:
     head: str
     width: int
     keep: int
-    """Columns with higher numbers are dropped first where there is little room."""
+    """If there is little room, columns with higher numbers are dropped first."""
     cell: Callable[[Groups, int, Glyphs], str]
 
 
@@ -179,7 +179,7 @@ def _table(window: Window, by: Dimension, style: Style) -> list[str]:
     columns, label_width = _layout(groups, by, style)
     head = style.fit(by, label_width) + "".join(" " + _aligned(column.head, column) for column in columns)
     lines = [style.paint(head.rstrip(), BOLD)]
-    # The time between calls comes last, and has its line however many operations there are.
+    # The row of the time between calls comes last, and is shown even if other rows are left out.
     order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1].tolist()
     last = int(groups.between.sum())
     for row in (*order[: len(order) - last][: MOST_ROWS - last], *order[len(order) - last :]):

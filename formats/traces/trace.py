@@ -68,7 +68,7 @@ def pieces(windows: Iterable[Window], span: tuple[float, float]) -> Iterator[byt
 
 @dataclass(slots=True)
 class _Open:
-    """An open call, as the last window showed it; times are Unix ns."""
+    """An open call, as the last window that had it showed it. Times are Unix ns."""
 
     began_ns: int
     seen_ns: int
@@ -91,7 +91,8 @@ class _Trace:
         self._open: dict[tuple[str, OpenCall], _Open] = {}
 
     def parts(self, windows: Iterable[Window]) -> Iterator[list[Event]]:
-        """Yield the events of each window, then those of calls that are still open and of chains."""
+        """Yield the events of each window, then the events of calls that are still open, then those of
+        chains."""
         for window in windows:
             self.simulated = self.simulated or window.simulated
             self._episodes.add(window)
@@ -140,7 +141,7 @@ class _Trace:
 
     def _counters(self, window: Window) -> list[Event]:
         values = self._values.setdefault(window.host, {})
-        self._tracks.host(window.host)  # made first, so that it stands above its containers
+        self._tracks.host(window.host)  # makes the host's track first, so that it stands above its containers
         now = {**self._of_calls(window), **self._of_host(window)}
         start = _ns(window.start)
         events: list[Event] = []
@@ -264,7 +265,7 @@ class _Trace:
         for call in window.open_calls:
             if call.age_ns < OPEN_CALL_NS and not call.ended:
                 continue  # only calls that are open for long are shown
-            # The call without its age identifies it as long as it is open.
+            # All fields of a call but age and ``ended`` stay the same while it is open, so they identify it.
             key = window.host, _same(call)
             began = end - call.age_ns
             before = self._open.get(key)

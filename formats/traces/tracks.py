@@ -16,9 +16,9 @@ LEAST_MADE_UP: Final = 5_000_000
 """Numbers from here on are for hosts, containers and further lines of slices: a PID on Linux is at most
 2^22."""
 _REMEMBERED: Final = 64
-"""A new slice is compared with this many earlier slices of its line."""
+"""Number of last slices of a line with which a new slice is compared."""
 _OF_CONTAINER: Final = 1_000
-"""Sort indices that are reserved for a container and its processes."""
+"""Number of sort indices that are reserved for each container and its processes."""
 
 Event = dict[str, Any]
 
@@ -89,7 +89,7 @@ class Tracks:
         number = self._numbers.get(key)
         if number is not None:
             return number
-        # A PID may be used again, and by processes of several hosts.
+        # A PID may be reused, and processes of several hosts may have the same PID.
         number = pid if 0 < pid < LEAST_MADE_UP and pid not in self._taken else self._new()
         self._taken.add(number)
         self._numbers[key] = number

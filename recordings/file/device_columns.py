@@ -1,4 +1,4 @@
-"""Makes the columns of the tables of GPUs from ``DEVICE_FIGURES``."""
+"""Makes the columns of the tables ``gpus`` and ``devices`` from ``DEVICE_FIGURES``."""
 
 from __future__ import annotations
 

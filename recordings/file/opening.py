@@ -35,7 +35,7 @@ _REMEDY: Final = "the key w saves windows; their names end in .stalltop"
 
 
 class UnreadableFileError(UsageError):
-    """A file, or a window in it, is damaged."""
+    """A file of stalltop is damaged, or a window in such a file."""
 
 
 class Opened:
@@ -72,8 +72,8 @@ class Opened:
 
     @contextlib.contextmanager
     def reading(self, what: str | Callable[[], str]) -> Iterator[None]:
-        """Raise errors of the file as UnreadableFileError, and limit the time. ``what`` is the name of the
-        part that is read, or a function that returns it."""
+        """Raise errors that reading the file causes in the block as UnreadableFileError, and limit the time
+        of the block. ``what`` is the name of the part that is read, or a function that returns it."""
         self._until = time.monotonic() + _MOST_SECONDS
         try:
             yield
@@ -95,10 +95,10 @@ class Opened:
         return True
 
     def expect_unchanged(self) -> None:
-        """Raise StalltopError if the file was opened as one that nobody writes, and has been written
+        """Raise StalltopError if no program was writing the file when it was opened, but one has written it
         since."""
         state = _state(self.path)
-        # If another file has the name by now, the open file itself is unchanged.
+        # If another file has the name by now, the file that is open was not written.
         if not self._live and state[:1] == self._state[:1] and state != self._state:
             raise StalltopError(f"{self.path} was written while it was read", "try again")
 
@@ -110,7 +110,7 @@ class Opened:
         if self._live:
             with contextlib.suppress(sqlite3.OperationalError):
                 return self._prepared(uri)
-            # The index of the log is missing, and this user may not create it.
+            # The index of the log (``-shm``) is missing, and this user may not create it.
             if _log_bytes(self.path):
                 self.warnings.append(f"{self.path}-wal cannot be read: the newest windows are missing")
         return self._prepared(f"{uri}&immutable=1")
@@ -122,7 +122,8 @@ class Opened:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.set_progress_handler(lambda: int(time.monotonic() > self._until), _STEPS)
-        # A stranger's schema can then call no functions, and SQLite checks cells before it uses them.
+        # With these, the schema of a file from a stranger cannot call functions, and SQLite checks B-tree
+        # cells before it uses them.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
         try:
@@ -171,8 +172,8 @@ def _log_bytes(path: Path) -> int | None:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Return inode, size and time of change of the file, which tell whether it was written; () if there is
-    none."""
+    """Return inode, size and modification time of the file, which show whether it was written; () if there is
+    no file."""
     try:
         found = os.stat(path)
     except OSError:

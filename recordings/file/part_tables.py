@@ -312,4 +312,4 @@ RECORDS: Final = (
         kind=Chain,
     ),
 )
-"""Tables whose rows are records of a window."""
+"""Tables that store one record of a window (an object of class ``kind``) in each row."""

@@ -21,8 +21,8 @@ class Referring(Protocol):
     """Returns the numbers of rows in shared tables."""
 
     def number(self, table: str, values: tuple[Any, ...]) -> int:
-        """Return the number of the row with these values: fields of the record for a table in ``NAMED``, else
-        the values of all columns."""
+        """Return the number of the row with these values. For a table in ``NAMED``, the values are fields of
+        the record; for another table, they are the values of all columns."""
 
 
 class Resolving(Protocol):
@@ -53,8 +53,8 @@ _OTHERWISE: Final[Mapping[tuple[str, str], tuple[Callable[[Any], Any], Any]]] = 
     ("chain_texts", "links"): (_link_texts, tuple[Link, ...]),
     ("chains", "figures"): (_link_figures, tuple[tuple[float | None, float | None], ...]),
 }
-"""By table and column: for columns that are not fields of the record, a function that computes the value,
-and its type."""
+"""Columns that are not fields of the record, by table and column: a function that computes the value from the
+record, and the type of the value."""
 
 
 class Codec:

@@ -2,7 +2,7 @@
 
 A file is a SQLite database. Rows that many windows share (names, series, coverage) are stored once, in the
 tables of ``SHARED``, and are referred to by number. Rows of one window are stored in the tables of ``PARTS``,
-under the number of the window and in their order in it.
+with the number of the window and their place in the window.
 
 SQLite's integers are signed: a count of 2^63 or more, which no counter reaches in practice, is stored as the
 count minus 2^64. NaN and infinity are stored as NULL.

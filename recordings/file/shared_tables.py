@@ -21,7 +21,7 @@ WHICH: Final = (
     "number of the GPU on its host, or `0:3` for MIG device 3 of GPU 0; its UUID if another device has that"
     " number at the end of the window"
 )
-"""Description of columns with the label of a device."""
+"""The description of every column that has the label of a device."""
 
 SHARED: Final = (
     shared(
@@ -160,7 +160,7 @@ SHARED: Final = (
         kind=Chain,
     ),
 )
-"""Tables whose rows windows refer to. Rows never change."""
+"""Tables to whose rows windows refer by number. Rows never change."""
 
 
 def fields_of(name: str) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ class SqlColumn:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Fields of the record that the column stands for."""
+        """Fields of the record that are stored in the column."""
         return self.fields or (self.name,)
 
 

@@ -73,7 +73,7 @@ def _no_constant(name: str) -> float:
 
 
 def _bare(hint: Any) -> tuple[Any, bool]:
-    """Return ``hint`` without None, and whether it allows None."""
+    """Return the type ``hint`` without None, and whether ``hint`` allows None."""
     if hint != Signed and get_origin(hint) in (Union, types.UnionType):
         parts = [part for part in get_args(hint) if part is not type(None)]
         return parts[0], len(parts) < len(get_args(hint))
@@ -129,8 +129,8 @@ def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
         return lambda value: _read_counts(read_json(value, where), where)
     if hint == tuple[tuple[int, int], ...]:
         return lambda value: _read_pairs(read_json(value, where), where)
-    # Such values change seldom from window to window; the results are immutable, so that windows may share
-    # them.
+    # Values of these types seldom change from window to window, so the last results are cached. Results are
+    # immutable, so that windows can share them.
     return functools.lru_cache(32)(lambda value: plain.value(hint, read_json(value, where), where))
 
 
@@ -159,8 +159,8 @@ def read_flag(value: object, where: str) -> bool:
 
 
 def checksum(rows: Iterable[Sequence[Sql]], before: int = 0) -> int:
-    """Return the CRC-32 of ``rows`` as JSON, continued from ``before``. Raises ValueError if a row has
-    bytes."""
+    """Return the CRC-32 of ``rows`` as JSON. ``before`` is the checksum of the rows that precede them. Raises
+    ValueError if a row has bytes."""
     try:
         text = json.dumps(list(rows), separators=(",", ":"))
     except TypeError:

@@ -23,7 +23,7 @@ from stalltop.recordings.read.reading import WindowGoneError
 _AT_ONCE = 32
 _TRIES = 3
 _PATIENCE_SECONDS = 0.1
-"""How often a thread that waits for a sum checks whether the sum is still wanted."""
+"""Seconds between two checks of a thread that waits for a sum whether the sum is still wanted."""
 DAMAGED = "this stretch of the recording is damaged"
 
 
@@ -48,8 +48,8 @@ class InFile:
         return cls(recording, index, trouble=trouble)
 
     def with_parts(self, *, fetch: bool = False, stale: Stale = never) -> InFile:
-        """Return this past with the windows before its end as ``parts``: those in memory, or with ``fetch``
-        all that a page draws, which takes up to seconds."""
+        """Return this past with ``parts``: the last windows that are in memory. With ``fetch``, ``parts`` has
+        all windows that a page draws; reading them takes up to seconds."""
         parts = self.before(self.end, stale) if fetch else None
         parts = self.at_hand(self.end) if parts is None else parts
         return InFile(self._recording, self._index, parts, trouble=self._trouble)
@@ -76,7 +76,7 @@ class InFile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings about the file, and about windows that could not be read when they were asked for."""
+        """Warnings about the file, and about windows that could not be read so far."""
         damaged = self._recording.damaged
         which = np.flatnonzero(np.isin(self._index.window_id, list(damaged)))
         warnings = self._recording.warnings
@@ -95,8 +95,8 @@ class InFile:
     # ---- windows
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
-        """See ``Past``. If all windows of the stretch are damaged, returns a window without rows that says
-        so."""
+        """See ``Past``. If all windows of that time are damaged, returns a window without rows whose coverage
+        says so."""
         kept = self
         for _ in range(_TRIES):
             try:
@@ -126,8 +126,8 @@ class InFile:
         return self._leading(self._upto(at))
 
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
-        """See ``Past``. Reads the newest windows first; those that were read stay in memory for the next
-        call."""
+        """See ``Past``. Reads the newest windows first. If ``stale`` stops the call, the windows read so far
+        stay in memory for the next call."""
         last = self._upto(at)
         for window_id in reversed(self._ids(last)):
             self._recording.give_way(stale)
@@ -221,7 +221,7 @@ class InFile:
             new = np.flatnonzero(
                 (index.host == host) & (index.moment <= last) & (index.end > whole.upto + NEAR)
             )
-            # Unpacked at once, the windows of a day would take gigabytes.
+            # A few windows at a time: unpacked all at once, the windows of a day would take gigabytes.
             for first in range(0, len(new), _AT_ONCE):
                 some = new[first : first + _AT_ONCE]
                 parts = self._parts(index.window_id[some].tolist(), stale, keep=False)

@@ -23,12 +23,12 @@ from stalltop.model.window_times import WindowTimes
 NEAR = 1e-3
 """Times that differ by less than this, in seconds, are the same moment."""
 HOLE_SECONDS = 5.0
-"""Longest pause between two windows that follow each other. Windows on both sides of a longer pause are never
-merged."""
+"""Longest pause, in seconds, between two windows that follow each other. Windows on both sides of a longer
+pause are never merged."""
 _AT_ONCE = 32
 
 Stale = Callable[[], bool]
-"""Returns whether a result is no longer wanted."""
+"""A function that returns whether the caller no longer wants the result."""
 
 
 def never() -> bool:
@@ -148,7 +148,7 @@ def window_at(
     if length is not None:
         return Sliding(length, unbroken(latest(before, length))).window
     whole = Sliding(None)
-    # Unpacked at once, the windows of a day would take gigabytes.
+    # A few windows at a time: unpacked all at once, the windows of a day would take gigabytes.
     for first in range(0, len(before), _AT_ONCE):
         if stale():
             return None

@@ -1,6 +1,6 @@
 """An opened recording: keeps its times in memory, reads windows on demand, and caches them.
 
-Two threads use it: one follows the file, the other makes the screen's content.
+Two threads use an opened recording: one follows the file, the other makes the content of the screen.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Normals = Mapping[RowKey, tuple[int, int]]
 
 
 class RecordedFile(Protocol):
-    """The part of ``recordings.read.reading.Recorded`` that is used here."""
+    """The methods of ``recordings.read.reading.Recorded`` that this module uses."""
 
     @property
     def moments(self) -> WindowList:
@@ -70,7 +70,7 @@ class OpenedRecording:
         self._normals: Normals = {}
         """The baseline that was read last: most windows share it."""
         self._fleets: OrderedDict[tuple[int, ...], Packed] = OrderedDict()
-        """Merged windows of several hosts, by the numbers of their parts."""
+        """Merged windows of several hosts, by the numbers of the windows from which each was merged."""
         self._bytes = 0
         self._keys: dict[RowKey, RowKey] = {}
         self._damaged: dict[int, str] = {}
@@ -83,7 +83,7 @@ class OpenedRecording:
         self.adding = threading.Lock()
         """Protects ``wholes``."""
         self._hurried = 0
-        """Number of blocks of ``hurry`` that run; reading ahead waits for them."""
+        """Number of ``hurry`` blocks that are running. Reading ahead (``give_way``) waits until it is 0."""
 
     def look(self) -> tuple[Index, str]:
         """Return the index of the file, and ''. If the file can no longer be read, return the index that

@@ -34,12 +34,12 @@ _SQL: Final = {
     "kernel_name": "k.kernel_name",
     **{name: f"s.{name}" for name in ("cgroup_id", "pid", "process", "layer", "op", "device")},
 }
-"""Columns of calls that come from other tables, as SQL."""
+"""SQL of those columns of single calls that come from other tables."""
 
 
 def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> None:
-    """Make the view with the calls of ``need``. Raises StalltopError if there are too many calls, and the
-    errors of ``batches`` if the file is damaged."""
+    """Make the view with the calls that ``need`` describes. Raises StalltopError if there are too many calls,
+    and the errors of ``batches`` if the file is damaged."""
     table = f"~alike{need.name}"
     connection.execute(f'CREATE TEMP TABLE "{table}" ({_COLUMNS})')
     rows = calls = 0

@@ -30,7 +30,8 @@ class Answer:
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
-    """Rows, computed as they are read. Reading may raise StalltopError, such as QueryTimeoutError."""
+    """The rows of the result, computed while the caller reads them. Reading may raise StalltopError, such as
+    QueryTimeoutError."""
     warnings: tuple[str, ...] = ()
     """Warnings about damage, simulated figures and losses, one line each."""
 

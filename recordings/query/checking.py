@@ -58,7 +58,7 @@ def missing(recorded: Recorded) -> tuple[str, ...]:
             f"SELECT total(max(count, 0)) FROM losses WHERE name IN ({names})"
         )
         [(simulated,)] = recorded.connection.execute("SELECT total(simulated <> 0) > 0 FROM windows")
-    except sqlite3.Error:  # the check or the query reports it
+    except sqlite3.Error:  # the check of windows or the query itself reports the error
         return ()
     found = ["SIMULATED: these figures are made up"] if simulated else []
     if lost:

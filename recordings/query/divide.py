@@ -62,7 +62,8 @@ class Single(NamedTuple):
 
 
 class Divided(NamedTuple):
-    """All calls of the rows: captured calls, and all others as records of calls that are alike."""
+    """All calls of the rows: captured calls one by one, and all others as records that each stand for several
+    calls with the same values."""
 
     row: I64
     kernel: I64
@@ -79,8 +80,8 @@ def divide(
     parts: Sequence[KernelPart],
     singles: Sequence[Single],
 ) -> Divided:
-    """Return the calls of ``rows``, each counted once. ``parts`` are counts of kernels, ``singles`` captured
-    calls."""
+    """Return the calls of ``rows``, each counted once. ``parts`` are the counts of CUDA kernels, ``singles``
+    the captured calls."""
     unit_row, unit_kernel, units = _units(rows, parts)
     cell = histograms.row_of_entry() * COUNTERS + histograms.index
     count = histograms.count.astype(np.int64)

@@ -1,4 +1,5 @@
-"""Translates errors of SQLite about a query for a person, with similar names that exist."""
+"""Translates SQLite's errors about a query into messages for a person; for an unknown name, the message has
+similar names that exist."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Rewrites queries over single calls so that they read stored sums wherever the answer is the same.
 
 Each view of single calls (``views.EVENTS``) has three forms. A row of ``SUMS`` has the counts of one series
-and one CUDA kernel in one window: a weight, sums and a maximum. A row of ``ALIKE`` stands for calls with
-the same values and has a weight. A row of ``SINGLE`` is a call. Sums are few, single calls may be very many.
+and one CUDA kernel in one window: a weight, sums and a maximum. A row of ``ALIKE`` stands for calls with the
+same values and has a weight. A row of ``SINGLE`` is a call. Sums are few, single calls may be very many.
 
 A SELECT that only counts and adds up gives the same answer from rows with weights if its aggregates use the
-weights: ``COUNT(*)`` becomes the sum of the weights, ``AVG(x)`` the weighted mean. A SELECT for which that
-is not certain gets the next form.
+weights: ``COUNT(*)`` becomes the sum of the weights, ``AVG(x)`` the weighted mean. If it is not certain that
+the answer is the same, the SELECT is rewritten for the next form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stalltop.recordings.query.names import AmbiguousNameError, Columns, QueryNa
 from stalltop.recordings.query.sums import sums_of
 from stalltop.recordings.query.weighing import AGGREGATES, Weighing, is_aggregate, is_real
 
-logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # this module handles what sqlglot cannot parse
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # this module handles parse errors itself
 
 _OF_WINDOW = (*views.OF_WINDOW, *views.PER_CALL)
 """Columns that do not exist in sums over all windows."""
@@ -45,7 +45,7 @@ class Form(IntEnum):
 
 @dataclass(slots=True)
 class Need:
-    """What one SELECT reads in the place of a view of single calls."""
+    """The view that one SELECT reads in place of a view of single calls."""
 
     events: str
     """The view of single calls."""
@@ -61,7 +61,8 @@ class Need:
     rows: str = ""
     """A query for the rows of counts that the SELECT needs, as (window_id, place); '' for all."""
     most: int | None = None
-    """The largest weight that the SELECT needs, because of its LIMIT; None if there is no limit."""
+    """The largest weight that makes a difference: with a LIMIT of n, the SELECT uses at most n of several
+    equal calls. None if there is no limit."""
 
 
 @dataclass(slots=True)
@@ -96,7 +97,8 @@ def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool
 
 def _is_written_alike(tree: exp.Expr, sql: str) -> bool:
     """Return whether the SQL that sqlglot writes for ``tree`` means the same to SQLite as ``sql``. sqlglot
-    changes some types of casts, and writes the function mod, which returns a real number, as the operator."""
+    changes some types of casts. It also writes the function mod() as the operator %, although mod() returns a
+    real number."""
     small = sql.lower()
     casts = sum(1 for _ in tree.find_all(exp.Cast))
     return len(_TYPE.findall(small)) >= casts and not (_MOD.search(small) and tree.find(exp.Mod))
@@ -163,7 +165,7 @@ class _SelectRewriter:
             one.replace(exp.Literal.number(1))
 
     def _shared(self) -> set[str]:
-        """Return the columns that USING names."""
+        """Return the columns in the USING clauses of the SELECT's joins."""
         joins = self._select.args.get("joins") or ()
         return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
 
@@ -299,7 +301,7 @@ class _SelectRewriter:
         return True
 
     def _own(self, *kinds: type[exp.Func | exp.Star | exp.Window]) -> Iterator[exp.Expr]:
-        """Yield the nodes of these kinds in this SELECT, without those of subqueries."""
+        """Yield the nodes of the given ``kinds`` in this SELECT, without nodes in its subqueries."""
         return (
             node for node in self._select.find_all(*kinds) if node.find_ancestor(exp.Select) is self._select
         )

@@ -38,7 +38,8 @@ class Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """``count`` calls of ``unit`` took ``lowest_ns`` to ``highest_ns``. Sorted by unit and duration."""
+    """Arrays that say how many calls (``count``) of which ``unit`` took ``lowest_ns`` to ``highest_ns``.
+    Sorted by unit and duration."""
 
     unit: I64
     lowest_ns: I64
@@ -52,7 +53,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alike:
-    """``weight`` calls of ``unit`` with the same values."""
+    """Arrays of records; each stands for ``weight`` calls of ``unit`` with the same values."""
 
     unit: I64
     duration_ns: I64
@@ -72,7 +73,8 @@ def spread(units: Units, steps: Steps) -> Alike:
     steps = _complete(units, steps)
     known = units.exact
     last = np.flatnonzero(np.diff(steps.unit, append=-1))  # the longest calls of each unit with calls
-    # The longest call has its own duration: the others share the rest.
+    # The duration of the longest call is known (``max_ns``). The other calls share the rest of the total
+    # time.
     others = steps.count.copy()
     others[last] -= known[steps.unit[last]]
     calls = np.maximum(units.calls - known, 0)
@@ -122,7 +124,8 @@ def spread(units: Units, steps: Steps) -> Alike:
 def _within(low: I64, high: I64, longest: I64, last: NDArray[np.intp]) -> tuple[I64, I64]:
     """Return the bounds of each step, limited to ``longest``."""
     high = high.copy()
-    # The highest counter has no upper bound: only the total time limits its calls.
+    # The highest counter of a histogram has no upper bound. Durations of its calls are limited by ``longest``
+    # only.
     high[last] = np.where(high[last] >= HIGHEST_NS, np.maximum(high[last], longest[last]), high[last])
     np.minimum(high, longest, out=high)
     return np.minimum(low, high), high

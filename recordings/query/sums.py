@@ -51,7 +51,7 @@ def make(connection: sqlite3.Connection, events: str, *, kernels: bool, windows:
 
 
 def _add_up(connection: sqlite3.Connection, *, kernels: bool) -> None:
-    """Add up the counts of all windows by series, and those of CUDA kernels."""
+    """Add up the counts of all windows by series; with ``kernels``, also the counts of CUDA kernels."""
     if not _is_there(connection, "~all"):
         connection.execute(
             'CREATE TEMP TABLE "~all" AS SELECT series_id, sum(calls) AS calls, sum(errors) AS errors,'

@@ -1,8 +1,8 @@
 """Rewrites aggregates over single calls as aggregates over rows that each stand for several calls.
 
-A row of sums has a weight (its number of calls), the sums of some columns, and the maximum of some. A
-condition on a single call, such as on its duration, cannot be evaluated on it. A row of calls that are
-alike has a weight, and all columns have their values.
+A row of sums has a weight (its number of calls), the sums of some columns, and the maximum of others. A
+condition on a single call, such as on its duration, cannot be evaluated on such a row. A row of calls that
+are alike has a weight, and all columns have their values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AGGREGATES: Final = (exp.AggFunc, exp.Anonymous)
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Return whether ``node`` is an aggregate of SQLite or of ``functions``."""
+    """Return whether ``node`` calls an aggregate function of SQLite or of the module ``functions``."""
     if isinstance(node, exp.AggFunc):
         return True
     return isinstance(node, exp.Anonymous) and str(node.this).lower() in _AGGREGATES
@@ -108,7 +108,7 @@ class Weighing:
         if counted is None or isinstance(counted, exp.Star):
             weight: exp.Expr = self._weight()
         elif self._sum(counted) is None:
-            return None  # whether it is NULL may depend on the single call
+            return None  # whether ``counted`` is NULL may differ between calls of a row
         else:
             weight = self._weight_where_known(counted)
         return exp.Coalesce(this=aggregate("SUM", weight), expressions=[exp.Literal.number(0)])

@@ -49,7 +49,7 @@ _EVIDENCE: Final = {
     "activity": "activity",
     "overlaps": "overlaps",
 }
-"""Lists of ``Evidence`` and their tables."""
+"""The fields of ``Evidence`` that are lists of records, and the table of each."""
 _TENANT: Final = {
     name: reading(hint, f"tenants.{name}")
     for name, hint in get_type_hints(Tenant, include_extras=True).items()
@@ -94,7 +94,8 @@ class Decoder:
                 self._check_row(table, row)
 
     def _check_row(self, table: str, row: Sequence[Sql]) -> None:
-        """Compare a shared row, given with number and checksum, with its checksum. Raises ValueError."""
+        """Compare a shared row with its checksum. ``row`` begins with its number and ends with its checksum.
+        Raises ValueError if the row is damaged."""
         if checksum([row[:-1]]) != row[-1]:
             raise ValueError(f"row {row[0]!r} of {table} is damaged")
 

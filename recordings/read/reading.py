@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _AT_ONCE: Final = 64
-"""Windows that are collected before they are merged."""
+"""Number of windows that are collected before they are merged."""
 _MOST_WARNINGS: Final = 100
 
 
@@ -48,7 +48,8 @@ class RecordedHost(NamedTuple):
     host_id: int
     name: str
     clock_offset_ns: int | None
-    """Its clock minus that of the file's first host; None if it was not estimated."""
+    """The clock of this host minus the clock of the file's first host; None if the offset was not
+    estimated."""
     clock_error_ns: int | None
 
 
@@ -107,7 +108,8 @@ class Recorded:
             with self._opened.reading("its list of windows"), self._snapshot():
                 self._moments = self._listing.read(self.connection)
             if self._listing.anew:
-                # Shared rows that only these windows used may be gone, too: the cache starts anew.
+                # Windows were merged or dropped. Shared rows that only these windows used may be gone, too,
+                # so the cache of shared rows starts anew.
                 self._decoder = Decoder(self.connection)
         return self._moments
 
@@ -224,7 +226,7 @@ class Recorded:
         """
         with self._snapshot():
             with self._opened.reading("it"):
-                self._opened.pragma("schema_version")  # the first read begins the snapshot
+                self._opened.pragma("schema_version")  # SQLite takes the snapshot at the first read
             self._moments = None
             yield
             self._opened.expect_unchanged()

@@ -15,7 +15,8 @@ clock was set. Gradual correction (adjtime) changes the difference by at most 0.
 ASLEEP_SECONDS: Final = 1.0
 """Shortest suspension of the host that is reported, in seconds."""
 _AT_ONCE: Final = 0.02
-"""Longest time, in seconds, within which the three clocks must be read."""
+"""Longest time, in seconds, that reading the three clocks may take; if it takes longer, they are read
+again."""
 _TRIES: Final = 10
 
 

@@ -32,7 +32,8 @@ _AT_ONCE: Final = 256
 """Windows that are written in one transaction."""
 _NAME: Final = "give one of the two machines another name with --host-name FILE=NAME, or leave its file out"
 _TOUCHING: Final = 0.05
-"""Seconds by which windows of one host may overlap, since clocks are corrected gradually."""
+"""Largest overlap of two windows of one host, in seconds, that is ignored: gradual corrections of the clock
+cause small overlaps."""
 _SECOND_RECORDER: Final = 10
 """If at least this many windows of a file overlap windows of another file with the same host name, and they
 are no copies, two recorders wrote the two files at the same time, most likely on two machines."""
@@ -52,7 +53,7 @@ class MergedHost:
     """``start`` and ``end`` are Unix seconds on the first host's clock."""
     end: float = 0.0
     left_out: int = 0
-    """Windows that were left out because others of this host cover their time."""
+    """Number of windows that were left out because other windows of this host cover their time."""
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Merged:
 
     path: Path
     hosts: list[MergedHost] = field(default_factory=list)
-    """Hosts; the times of the file are those of the first one's clock."""
+    """All hosts. The times in the file are times on the clock of the first host."""
     warnings: list[str] = field(default_factory=list)
     """Warnings about windows that could not be read, one line each."""
 
@@ -70,7 +71,8 @@ class _WindowPart(NamedTuple):
     """One window of one file, before it is read. Parts sort in the order in which windows are written."""
 
     turn: float
-    """Sort key: ``start``, or the largest ``start`` before it if the clock was set back."""
+    """Sort key: ``start`` of the window, or the largest ``start`` of the windows before it in its file if the
+    clock was set back."""
     seconds: float
     """Of two windows with the same beginning, the shorter one comes first, as it has more detail."""
     file: int
@@ -166,7 +168,8 @@ def _recollections(files: Sequence[Recorded], called: Sequence[_Names]) -> dict[
 
 
 def _recalled(file: Recorded, host_id: int) -> Recollection:
-    """Return what a file has about a host's clock: entries to collectives, and the error of the clock."""
+    """Return what a file knows about a host's clock: when ranks on the host entered collectives, and the
+    largest error of the clock."""
     try:
         entries = [
             CollectiveEntry(
@@ -208,7 +211,7 @@ def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock
 
 
 def _correction(clock: Clock) -> float:
-    """Return the seconds to add to a host's times."""
+    """Return the seconds to add to a host's times, so that they are on the merged file's clock."""
     return -(clock.offset_ns or 0) / 1e9
 
 
@@ -218,7 +221,7 @@ def _without_overlap(
     paths: Sequence[Path],
     beside: list[tuple[_WindowPart, _WindowPart]],
 ) -> Iterator[_WindowPart]:
-    """Yield windows so that no two of a host overlap. Of overlapping windows of two files, the first one
+    """Yield windows so that no two of a host overlap. Of overlapping windows of two files, the earlier one
     stays.
 
     Adds some of the windows that are left out to ``beside``, each with a window that covers its time. Raises

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 CLOSE_SECONDS = 5.0
 """Seconds that a new recording waits at most until the previous recording is written."""
 LEAST_SECONDS = 0.75
-"""Least length of windows that are recorded: shorter ones, which a screen may read, are merged."""
+"""Least length of a recorded window, in seconds. A screen may read shorter windows, which are merged up to
+this length before they are recorded."""
 
 
 class RecordedSource:

@@ -52,7 +52,8 @@ class Recorder:
     """Writes windows to ``path`` in a thread of its own, until ``close``.
 
     Retries after errors: recording continues when the device has space, or when the file can be written
-    again. Calls ``tell``, in that thread, with a line for each change that a person should know.
+    again. Calls ``tell`` in that thread, with a line of text, whenever something happens that the user should
+    know.
     """
 
     def __init__(
@@ -84,7 +85,8 @@ class Recorder:
         self._short = False
         """Whether the device had no space for more windows at the last write."""
         self._gap_seconds = 0.0
-        """Missed time that no event in the file states yet."""
+        """Total length of the windows that were dropped and that no ``not_recorded`` event in the file states
+        yet."""
         self._thread = threading.Thread(target=self._run, name="stalltop-recorder", daemon=True)
 
     def open(self, host: str | None = None) -> None:
@@ -157,7 +159,8 @@ class Recorder:
             self._close_file()
 
     def _next(self) -> Window | None:
-        """Wait for the next window (after failures, first for the pause) and return it; None at the end."""
+        """Wait for the next window and return it; after a failure, wait for the pause first. Returns None if
+        the recorder is closing and no window is left."""
         with self._changed:
             if self._failures:
                 pause = self._retry[min(self._failures, len(self._retry)) - 1]
@@ -191,7 +194,7 @@ class Recorder:
                 self._failed(told.reason)
         except StalltopError as told:
             self._failed(told.reason)
-        except Exception as error:  # a bug, which the next window may not trigger
+        except Exception as error:  # a bug of stalltop; the next window may be written
             if again:
                 again = False
                 with self._changed:
@@ -265,7 +268,7 @@ class Recorder:
             with self._changed:
                 self._state = replace(self._state, bytes=recording.bytes)
 
-    # ---- what was not written
+    # ---- windows that were not written
 
     def _give_up_oldest(self) -> None:
         while len(self._waiting) > MOST_WAITING:

@@ -43,7 +43,7 @@ _LEAST_SPARE: Final = 128 << 10
 _INDEX_BYTES: Final = 64 << 10
 """Upper bound of the index of the log (``-shm``), which takes 32 KiB for each 16 MiB."""
 _PATIENCE_SECONDS: Final = 0.2
-"""How long to wait for locks of other connections."""
+"""Seconds to wait for a lock that another connection holds."""
 _TEND_SECONDS: Final = 0.25
 """Time limit of ``tend``, in seconds, so that new windows do not have to wait for it."""
 _RESERVE_EVERY: Final = 30
@@ -103,7 +103,7 @@ class Recording:
             self._close()
             raise
 
-    # ---- what is used
+    # ---- public methods
 
     @property
     def bytes(self) -> int:
@@ -150,7 +150,8 @@ class Recording:
             except sqlite3.OperationalError as error:
                 if not lacks_space(error) or not len(self._kept):
                     raise
-                # New windows are worth more than the detail of old ones.
+                # The device is full. Old windows are merged to make room, because new windows matter more
+                # than the detail of old ones.
                 self._short = True
                 self._make_room()
                 self._add(window)
@@ -208,7 +209,8 @@ class Recording:
         self._connection = connection = sqlite3.connect(
             self.path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
         )
-        # A stranger's schema can then call no functions, and SQLite checks cells before it uses them.
+        # With these, the schema of a file from a stranger cannot call functions, and SQLite checks B-tree
+        # cells before it uses them.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
             connection.execute(f"PRAGMA {pragma}")
         self._new = self._is_new()
@@ -285,7 +287,7 @@ class Recording:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             with contextlib.suppress(sqlite3.Error):
-                self._writer.forget()  # its cache has numbers of rows that were rolled back
+                self._writer.forget()  # its cache has rows that were rolled back
             raise
 
     # ---- windows
@@ -392,7 +394,7 @@ class Recording:
             too_large = pages * size > self._most_bytes - self._spare
             if not (empty > pages // 4 and empty * size > self._spare) and not (too_large and empty):
                 return
-            # The statement returns a row for each page that it frees.
+            # fetchall() is needed: the statement frees one page for each row that is fetched.
             self._db.execute(f"PRAGMA incremental_vacuum({max(self._spare // 8 // size, 1)})").fetchall()
 
     def _size_up(self) -> None:

@@ -1,7 +1,7 @@
 """Decides which windows of a recording are merged or dropped, by their age and by the size of the recording.
 
-As windows age, those of a second are merged to windows of ten seconds, and those to windows of a minute.
-Nothing is averaged: counts, histograms, splits, launches and charges add up.
+As windows age, windows of a second are merged to windows of ten seconds, and later these to windows of a
+minute. Nothing is averaged: counts, histograms, splits, launches and charges add up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stalltop.recordings.write.clock_watch import SET_SECONDS
 
 
 class Tier(NamedTuple):
-    """A level of detail: the length of its windows, and the recorded time that it holds."""
+    """A level of detail: the length of its windows, and the length of time for which they are kept."""
 
     length: int
     """Least length of its windows in seconds; 0: as they were read."""
@@ -102,7 +102,8 @@ class Kepts:
         return sum(self._seconds)
 
     def add(self, kept: KeptWindow, tier: int = 0) -> None:
-        """Add ``kept``, the newest window of its tier, which follows all that were added before."""
+        """Add ``kept`` as the newest window of ``tier``. Call this in the order in which windows were
+        recorded."""
         before = self._newest
         if before is not None:
             pause = min(max(kept.start - before.end, 0.0), LONGEST_PAUSE)
@@ -183,8 +184,8 @@ class Kepts:
 
 
 def put_together(windows: Sequence[Window]) -> Window:
-    """Return windows of one host that follow each other, merged. Keeps the last state of chains that ended
-    within them."""
+    """Return windows of one host that follow each other, merged. The result also has the last state of each
+    chain that ended within these windows."""
     if len(windows) == 1:
         return windows[0]
     merged = merge(windows)

@@ -26,8 +26,8 @@ from stalltop.recordings.file.values import Sql, checksum, stored_integer, store
 MOST_ROWS: Final = 200_000
 """Largest number of rows of a window in one table."""
 _KNOWN: Final = 1 << 16
-"""Largest number of rows of a shared table whose numbers are cached. A row that is no longer cached is
-written again."""
+"""Largest number of rows of a shared table whose numbers are cached. A row that is no longer in the cache is
+written a second time."""
 _KNOWN_TEXTS: Final = 512
 """Largest number of rows whose numbers are cached, for each table in ``_TEXTS``: its texts are long and
 change often."""
@@ -274,7 +274,8 @@ class _Numbers:
         self._hosts: dict[str, int] = {}
         self._host = self.host(window.host)
         self._tenants: dict[str, int] = {}
-        # Tenants get their numbers first, so that these do not depend on the order of records.
+        # Tenants get their numbers before anything else, so that the numbers do not depend on the order of
+        # records.
         for tenant in window.tenants.values():
             self._tenants[tenant.id] = self._tenant(tenant, True)
         self._described = list(self._tenants.values())
