@@ -141,7 +141,7 @@ def _add(window: Window, begin: float, logs: dict[RowKey, _Log], taken: set[str]
 def _new(key: RowKey, window: Window, taken: set[str]) -> _Log:
     if len(taken) > MOST_FILES:
         raise StalltopError(
-            f"an export as histogram logs has a file for each row, at most {MOST_FILES:,}",
+            f"there are too many rows: histogram logs have one file for each row, at most {MOST_FILES:,}",
             "export fewer rows: --container, --from, --until",
         )
     tenant = window.tenants.get(key.tenant, Tenant(key.tenant, ""))

@@ -143,7 +143,7 @@ def _offset(text: str) -> tuple[str, float]:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{value!r} is not a number of seconds") from None
     if not abs(seconds) <= _MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{value} seconds is not a clock offset of at most a year")
+        raise argparse.ArgumentTypeError(f"{value} seconds is out of range: a clock offset is at most a year")
     return host, seconds
 
 

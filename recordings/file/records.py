@@ -94,7 +94,7 @@ class Codec:
         if "figures" in found:
             figures = found.pop("figures")
             if len(figures) != len(found["links"]):
-                raise ValueError("chains.figures has another number of links than chain_texts.links")
+                raise ValueError("chains.figures and chain_texts.links have different numbers of links")
             found["links"] = tuple(
                 replace(link, share=share, ns_per_s=ns_per_s)
                 for link, (share, ns_per_s) in zip(found["links"], figures, strict=True)

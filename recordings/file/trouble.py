@@ -74,5 +74,5 @@ def put_aside(path: Path, why: str = "damaged") -> Path:
         with contextlib.suppress(FileNotFoundError):
             os.rename(f"{path}-wal", f"{aside}-wal")
     except OSError as error:
-        raise WriteError(f"it is {why} and cannot be put aside ({error.strerror})") from error
+        raise WriteError(f"it is {why} and cannot be renamed ({error.strerror})") from error
     return aside

@@ -142,7 +142,7 @@ class _Question:
         try:
             yield
         except (ValueError, TypeError, IndexError, OverflowError) as error:
-            raise damaged(self._path, f"what it counts cannot be read ({error})") from None
+            raise damaged(self._path, f"its counts cannot be read ({error})") from None
 
     def _told(self, error: sqlite3.Error | sqlite3.Warning) -> StalltopError:
         if "interrupted" in str(error):

@@ -150,7 +150,7 @@ class Decoder:
     def _row(self, table: str, number: Sql) -> tuple[Sql, ...]:
         """Return a row of a shared table as it is stored, without number and checksum."""
         if type(number) is not int:
-            raise ValueError(f"a number of a row of {table} is not an integer")
+            raise ValueError(f"a reference to a row of {table} is not an integer")
         found = self._connection.execute(_SHARED[table], (number,)).fetchone()
         if found is None:
             raise ValueError(f"row {number} of {table} is missing")

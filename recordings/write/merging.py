@@ -109,7 +109,9 @@ def merge_files(
         known = clocks(_recollections(files, called), given_ns)
         unknown = sorted(set(given_ns or {}) - set(known))
         if unknown:
-            raise UsageError(f"no file is of the host {unknown[0]}", f"hosts are: {', '.join(known)}")
+            raise UsageError(
+                f"--offset: no file is of the host {unknown[0]}", f"hosts are: {', '.join(known)}"
+            )
         merged = Merged(target, [MergedHost(name, clock) for name, clock in known.items()])
         parts = heapq.merge(
             *(_parts(number, file, called[number], known) for number, file in enumerate(files)),
@@ -141,7 +143,7 @@ class _Names:
         self._name = name
         present = set(file.moments.host_id.tolist())
         if name is not None and len(present) > 1:
-            raise UsageError(f"{file.path} is of several hosts: they cannot have one name")
+            raise UsageError(f"{file.path} has windows of several hosts, which cannot all get one name")
 
     def of(self, host_id: int) -> str:
         """Return the name of a host of the file."""
@@ -264,7 +266,7 @@ def _without_overlap(
         # A person saves only a few windows while a recorder runs. Many windows come from a second recorder.
         if count >= _SECOND_RECORDER and count * 4 > whole[file]:
             raise UsageError(
-                f"{paths[file]} has other windows of {name} at the same times as another file", _NAME
+                f"{paths[file]} and another file have different windows of {name} at the same times", _NAME
             )
 
 

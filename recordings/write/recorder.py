@@ -255,7 +255,7 @@ class Recorder:
         StalltopError."""
         self._close_file()
         if self._asides >= MOST_ASIDE:
-            raise WriteError(f"{error.reason}, as were {MOST_ASIDE} before it")
+            raise WriteError(f"{error.reason}, as were the {MOST_ASIDE} files before it")
         aside = put_aside(self._path, why)
         self._asides += 1
         self._tell(f"{error.reason}: it is now {aside}, and a new one is begun")

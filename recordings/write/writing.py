@@ -123,7 +123,7 @@ def sealed(values: Sequence[Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) 
 
 def _bytes_sum(payload: Sql) -> int:
     if not isinstance(payload, bytes):
-        raise ValueError("a histogram is not a payload")
+        raise ValueError("the payload of a histogram is not bytes")
     return zlib.crc32(payload)
 
 
