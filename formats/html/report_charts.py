@@ -208,8 +208,8 @@ def machine(course: Course, times: Axis, of: str) -> Html:
 def _machine_card(
     figure: _Figure, name: str, looks: Sequence[Any], stretches: Sequence[Stretch], times: Axis
 ) -> Html:
-    """Return a chart of one figure; nothing if it was never known. ``looks`` has the figures of the host or
-    device in each stretch; None for a stretch without them."""
+    """Return a chart of one figure; '' if the figure was never known. ``looks`` has the figures of the host
+    or device in each stretch; None for a stretch without them."""
     values = [None if look is None else figure.get(look) for look in looks]
     known = [value / figure.per for value in values if value is not None]
     if not known:

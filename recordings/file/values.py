@@ -1,4 +1,4 @@
-"""Converts values to those of SQLite and back. Checks every value that is read: files may come from
+"""Converts Python values to SQLite values and back. Checks every value that is read: files may come from
 strangers."""
 
 from __future__ import annotations

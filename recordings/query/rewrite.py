@@ -314,7 +314,8 @@ class _SelectRewriter:
 
 
 def _of_longest(rows: str, most: int) -> str:
-    """Return a query for those of ``rows`` whose longest call may be one of the ``most`` longest of all."""
+    """Return a query that selects from ``rows`` (a query) the rows whose longest call may be among the
+    ``most`` longest calls of all rows."""
     least = f"SELECT min(longest) FROM (SELECT longest FROM ({rows}) ORDER BY 1 DESC LIMIT {most})"
     return f"SELECT window_id, place FROM ({rows}) WHERE longest >= ({least})"
 

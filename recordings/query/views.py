@@ -38,15 +38,17 @@ OF_WINDOW: Final = tuple(name for name, _ in WINDOW)
 PER_CALL: Final = ("start_ns", "tid", "kept")
 """Columns of ``EVENT_COLUMNS`` that only single calls have. Sums do not have these columns."""
 SUMS: Final = {"duration_ns": "~total_ns", "bytes": "~bytes", "error": "~errors"}
-"""Columns of ``EVENT_COLUMNS`` whose sum is stored, and the column of the sum."""
+"""Columns of ``EVENT_COLUMNS`` whose sum is stored, each with the column of views of sums that has this
+sum."""
 LONGEST: Final = {"duration_ns": "~max_ns"}
-"""Columns of ``EVENT_COLUMNS`` whose maximum is stored, and the column of the maximum."""
+"""Columns of ``EVENT_COLUMNS`` whose maximum is stored, each with the column of views of sums that has this
+maximum."""
 NO_KERNEL: Final = -1
 """Number of the kernel ``UNKNOWN`` in ``~kernels``."""
 PLACE: Final = "~place"
 """Column of views whose rows are single rows of ``counts``: the place of that row in its window."""
 WEIGHT: Final = "~calls"
-"""Column of sums and of calls that are alike: how many calls the row stands for."""
+"""Column of views whose rows stand for several calls: the number of these calls."""
 
 EVENTS: Final = {
     "cuda_events": "each outermost call of the CUDA runtime and driver",

@@ -74,7 +74,8 @@ class _WindowPart(NamedTuple):
     """Sort key: ``start`` of the window, or the largest ``start`` of the windows before it in its file if the
     clock was set back."""
     seconds: float
-    """Of two windows with the same beginning, the shorter one comes first, as it has more detail."""
+    """Length of the window. If two windows begin at the same time, the shorter window is written first,
+    because it has more detail."""
     file: int
     place: int
     window_id: int

@@ -27,8 +27,8 @@ class RecordedSource:
     """Returns the windows of ``source``, and passes them to a recorder. Recording never delays reading."""
 
     def __init__(self, source: Source, path: Path | None = None, bounds: Bounds | None = None) -> None:
-        """``path`` and ``bounds`` are those of the recording; the default path is the file of this host in
-        the state directory."""
+        """``path`` is the file to record to, by default the file of this host in the state directory.
+        ``bounds`` are the limits of the recording."""
         self._source = source
         self._path = path
         self._bounds = bounds

@@ -25,7 +25,8 @@ class Tier(NamedTuple):
     length: int
     """Least length of its windows in seconds; 0: as they were read."""
     seconds: float
-    """Recorded time after which windows are merged to those of the next tier; infinite for the last tier."""
+    """Recorded time, in seconds, after which windows of this tier are merged to windows of the next tier;
+    infinite for the last tier."""
 
 
 TIERS: Final = (Tier(0, 3_600.0), Tier(10, 43_200.0), Tier(60, float("inf")))

@@ -1,4 +1,5 @@
-"""Deletes shared rows that no window refers to any more, such as those of processes of dropped windows."""
+"""Deletes shared rows that no window refers to any more, such as rows of processes that only dropped windows
+had."""
 
 from __future__ import annotations
 
