@@ -19,12 +19,14 @@ class Ahead(Generic[T]):
         self._make = make
         self._made: list[T] = []
         self._error: BaseException | None = None
-        # A daemon thread: if the program ends, the Linux kernel releases what the thread created there.
+        # A daemon thread: if stalltop ends first, the Linux kernel frees the BPF programs and maps that the
+        # thread loaded.
         self._thread = threading.Thread(target=self._run, name="ahead", daemon=True)
         self._thread.start()
 
     def take(self) -> T:
-        """Waits for the value and returns it, once only. Raises what creating it raised."""
+        """Waits for the value and returns it. Call this only once. Raises the exception that creating the
+        value raised."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -47,7 +49,8 @@ class Later:
         self._lock = threading.Lock()
 
     def read(self) -> Window:
-        """Returns the next window of the real source. Raises what creating or reading it raises."""
+        """Returns the next window of the real source. Raises the exceptions of creating and of reading the
+        real source."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("read after close")
@@ -56,7 +59,8 @@ class Later:
         return self._source.read()
 
     def close(self) -> None:
-        """Closes the real source if it was created; waits while it is being created."""
+        """Closes the real source if it was created. If another thread is creating it, waits for that
+        first."""
         with self._lock:
             self._closed = True
             source, self._source = self._source, None

@@ -36,11 +36,12 @@ COMMANDS = {
     "serve": "show the screen in a web page, to browsers on this host or elsewhere",
     "config": "print the path of the config file, print the settings, or validate the file",
 }
-"""Every command with its summary in the help; each is a module of that name in ``cli.commands``."""
+"""Every command with its summary in the help. Each command is the module of that name in ``cli.commands``."""
 
 NEW_OBJECTS = 50_000
-"""Growth in objects that starts a collection of cycles. With Python's own 700, collections that find next to
-nothing take an eighth of the time to import the screen."""
+"""Number of new objects after which Python's cyclic garbage collector runs (``gc.set_threshold``). With
+Python's default of 700, collections that free almost nothing take an eighth of the time that importing the
+screen takes."""
 
 
 class _Version(argparse.Action):
@@ -90,7 +91,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
-    """Replaces ``--at -2h`` by ``--at=-2h``: argparse takes arguments that begin with a minus for options."""
+    """Replaces ``--at -2h`` by ``--at=-2h``: argparse treats an argument that begins with a minus as an
+    option."""
     joined: list[str] = []
     for argument in arguments:
         option = joined[-1] if joined else ""
@@ -177,11 +179,12 @@ def _told(text: str, code: int) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Opens /dev/null for standard streams that are closed (``>&-``): later files would get their numbers."""
+    """Opens /dev/null for standard streams that are closed (``>&-``). Otherwise files that are opened later
+    would get the descriptors 0, 1 and 2."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
+            os.open(os.devnull, os.O_RDWR)  # open() returns the lowest free descriptor: ``number``
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115

@@ -22,15 +22,16 @@ from stalltop.model.window import Window
 SAVE_SECONDS = 180.0
 """Seconds between two writes of the baseline."""
 LEAVE_SECONDS = 0.15
-"""Maximum time that closing waits for the last write. If the disk is slower, what was learned since the write
-before is lost."""
+"""Seconds that ``close`` waits for the last write of the baseline. If the disk is slower, what this run
+learned since the previous write is lost."""
 
 
 def load(path: Path, say: Callable[[str], None]) -> tuple[Normals, bool]:
-    """Reads the baseline from ``path``; a new baseline if there is none or it cannot be read.
+    """Reads the baseline from ``path``; makes an empty baseline if there is no file or the file cannot be
+    read.
 
-    Returns the baseline, and True if it may be written to ``path`` later. ``say`` gets a line if something is
-    wrong.
+    Returns the baseline, and whether it may be written to ``path`` later. Calls ``say`` with a line if the
+    file is damaged or cannot be used.
     """
     try:
         plain = read_normals(path)
@@ -62,7 +63,8 @@ def load(path: Path, say: Callable[[str], None]) -> tuple[Normals, bool]:
 
 
 class BaselineKeeper:
-    """Yields the windows of ``source`` and writes its baseline to ``path`` regularly. Used by one thread."""
+    """A source that passes on the windows of ``source`` and writes the baseline to ``path`` every
+    ``SAVE_SECONDS``. For one thread only."""
 
     def __init__(
         self,
@@ -97,8 +99,8 @@ class BaselineKeeper:
             self._writing.join(LEAVE_SECONDS)
 
     def _save(self) -> None:
-        """Starts a write in a thread, so that a disk that hangs delays nothing; skips it if one is under
-        way."""
+        """Starts a thread that writes the baseline, so that a disk that hangs does not delay windows. Does
+        nothing if the baseline is empty or the previous write is still running."""
         self._saved_at = self._clock()
         if not len(self._normals) or (self._writing is not None and self._writing.is_alive()):
             return
@@ -110,5 +112,5 @@ class BaselineKeeper:
 
 
 def _write(path: Path, plain: dict[str, object]) -> None:
-    with contextlib.suppress(OSError, ValueError):  # the screen may be gone: the next run learns again
+    with contextlib.suppress(OSError, ValueError):  # the next run learns it again
         write_normals(path, plain)

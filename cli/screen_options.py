@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from stalltop.tui.screen_app import RunOptions
 
 LEAVE_SECONDS = 0.15
-"""Maximum time that leaving waits for the settings to be written. If the disk is slower, this run's changes
-are lost."""
+"""Seconds that stalltop waits at its end for the settings to be written. If the disk is slower, the settings
+that were changed in this run are lost."""
 
 
 def theme(text: str) -> str:
@@ -41,7 +41,8 @@ def length(text: str) -> float | None:
 
 
 def add_screen_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the screen. Those that are not given are absent from the parsed options."""
+    """Adds the options of the screen. Options that the user does not give are absent from the parsed
+    options."""
     group = parser.add_argument_group("screen (these and more settings can be in a file: docs/config.md)")
 
     def add(name: str, help_: str, **more: Any) -> None:
@@ -95,7 +96,7 @@ FLAGS = ("interval", "window", "ascii", "theme", "mouse", "low_bandwidth")
 
 def _write_within(seconds: float, values: Mapping[str, Any]) -> None:
     def write() -> None:
-        with contextlib.suppress(OSError):  # the screen is gone: the next run starts with the old settings
+        with contextlib.suppress(OSError):  # the user has left: the next run starts with the old settings
             save_left(left_path(), values)
 
     thread = threading.Thread(target=write, name="stalltop-left", daemon=True)

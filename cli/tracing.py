@@ -1,4 +1,4 @@
-"""Options of all commands that trace, and what these commands share."""
+"""Options of all commands that trace, and functions that these commands share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from stalltop.probes.tracer.kernel_side import KernelSide
 
 BEGIN_SECONDS = 1.0
-"""Maximum time that the screen's creation waits for tracing to begin."""
+"""Seconds that ``begun`` waits at most for the thread that loads the BPF programs, which delays the
+screen."""
 
 
 def number(kind: type[int] | type[float], least: float, most: float) -> type:
@@ -64,7 +65,7 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
     class NarratedProgress(Progress):
         def begin(self, text: str, usual_seconds: float = 0.0) -> None:
             super().begin(text, usual_seconds)
-            if usual_seconds and sys.stderr.isatty():  # only a person wonders what takes so long
+            if usual_seconds and sys.stderr.isatty():  # tells a person why nothing happens
                 say(f"{text} (about {max(usual_seconds, 1.0):.0f} s)")
 
     return MonitorOptions(attach=options.attach, slots=int(options.slots), progress=NarratedProgress())
@@ -73,8 +74,8 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
 def begun(options: argparse.Namespace, progress: Progress) -> MonitorOptions:
     """Starts to load the BPF programs in a thread; returns options for a monitor that uses the result.
 
-    Returns once the Linux kernel or the compiler is at work: until then both Python threads would compete for
-    the GIL.
+    Returns as soon as that thread waits for the Linux kernel or the compiler: until then, both threads run
+    Python code and would slow each other down (GIL).
     """
     from stalltop.cli.later import Ahead
 

@@ -14,7 +14,7 @@ from stalltop.widgets.strips import printable
 
 
 def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
-    """Returns the window of a file and its chains; those of a recording as they were at their worst.
+    """Returns a file as one window, and its chains. Each chain of a recording is as it was at its worst.
 
     Parts that cannot be read are reported on stderr. Raises UsageError if nothing can be read.
     """
@@ -43,8 +43,8 @@ def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
 
 
 def chains_of(window: Window) -> Sequence[Chain]:
-    """Returns the chains of ``window``: those found while it was traced, else those that its evidence
-    shows."""
+    """Returns the chains that were stored with ``window``. If there are none, diagnoses ``window`` now and
+    returns what is found."""
     from stalltop.diagnosis.engine import explain
 
     return window.chains or explain(window)

@@ -21,11 +21,11 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CourseFigures:
-    """Counts of one operation, container or host in one stretch of time."""
+    """Rate and durations of calls of one operation, container or host in one stretch of time."""
 
     calls_per_s: float
     p50_ns: int | None
-    """None if no call returned; so are the figures below."""
+    """This figure and the two below are None if no call returned."""
     p99_ns: int | None
     max_ns: int | None
 
@@ -79,7 +79,7 @@ def latest(episodes: Iterable[Episode], host: str) -> list[Episode]:
 def courses(windows: Iterable[Window], seconds: float) -> tuple[list[Course], Episodes]:
     """Return the course of every host, in stretches of ``seconds``, and the episodes of all chains.
 
-    Windows come in order of time.
+    ``windows`` must be in order of time.
     """
     found: dict[str, Course] = {}
     episodes = Episodes()

@@ -1,4 +1,5 @@
-"""Collects the chains of many windows: each once for each time it is open, with its worst state."""
+"""Collects the chains of many windows. Each period in which a chain is open is one episode, with the worst
+state of the chain."""
 
 from __future__ import annotations
 

@@ -36,9 +36,11 @@ SUFFIX: Final = ".hlog"
 MOST_FILES: Final = 10_000
 """Largest number of rows that an export may have: each gets a file."""
 _HELD: Final = 16 << 20
-"""Characters that are buffered before files are opened to append them, so that each file is opened seldom."""
+"""Number of characters that are buffered before they are appended to the files, so that files are opened
+seldom."""
 _PART: Final = 48
-"""Longest part of a file name, in characters. A part stands for one name of the row."""
+"""Largest number of characters that each name of a row (container, process …) contributes to the file
+name."""
 _RATIO: Final = 1e6
 """Nanoseconds in a millisecond, the unit of an interval's longest call."""
 
@@ -67,9 +69,10 @@ def ours(folder: Path) -> bool:
 def write(windows: Iterable[Window], span: tuple[float, float], folder: Path) -> None:
     """Write a log for every row of ``windows``, and the index, into an empty folder.
 
-    ``span`` is the time from the earliest beginning of a window to the latest end (Unix seconds). Logs begin
-    with it, since readers ignore intervals before the beginning of a log, and the clock may have been set
-    back. Raises StalltopError if there are too many rows, and OSError.
+    ``span`` is the time from the earliest beginning of a window to the latest end (Unix seconds). Every log
+    begins at the earliest of these times, because readers ignore intervals before the beginning of a log, and
+    because the first window is not the earliest if the clock was set back. Raises StalltopError if there are
+    too many rows, and OSError.
     """
     logs: dict[RowKey, _Log] = {}
     taken: set[str] = {INDEX}
@@ -105,8 +108,8 @@ def _flush(folder: Path, logs: dict[RowKey, _Log]) -> None:
 
 
 def _add(window: Window, begin: float, logs: dict[RowKey, _Log], taken: set[str]) -> int:
-    """Add the intervals of ``window``, whose times count from ``begin``. Returns their number of
-    characters."""
+    """Add an interval for each row of ``window``; times count from ``begin``. Returns the number of
+    characters added."""
     rows = window.rows
     empty = (np.diff(rows.histograms.start) == 0).tolist()
     counts = zip(
@@ -138,7 +141,7 @@ def _add(window: Window, begin: float, logs: dict[RowKey, _Log], taken: set[str]
 def _new(key: RowKey, window: Window, taken: set[str]) -> _Log:
     if len(taken) > MOST_FILES:
         raise StalltopError(
-            f"an export as histogram logs has a file for each row, at most {MOST_FILES:,}",
+            f"there are too many rows: histogram logs have one file for each row, at most {MOST_FILES:,}",
             "export fewer rows: --container, --from, --until",
         )
     tenant = window.tenants.get(key.tenant, Tenant(key.tenant, ""))

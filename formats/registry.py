@@ -1,4 +1,4 @@
-"""The table of all formats, for the key ``w``, for ``export`` and for their documents.
+"""The table of all formats. The key ``w``, the command ``export`` and the documents about them use it.
 
 Each format has one entry here and one module that writes it, which is imported when it is used.
 """
@@ -71,7 +71,7 @@ class Format:
     saved: str = ""
     """What ``w`` saves, in a few words."""
     saved_in_full: str = ""
-    """The same, for docs/saving.md."""
+    """What ``w`` saves, in full, for docs/saving.md."""
     save: Callable[[ScreenToSave], bytes] | None = None
     """Returns the content of the file of a screen. Raises StalltopError."""
     exported: str = ""
@@ -87,7 +87,7 @@ class Format:
     binary: bool = False
     """Whether the format is binary, so that it is never written to a terminal."""
     problem: Callable[[], str] = str
-    """Returns why ``save`` is not possible here, and what to install; '' if it is possible."""
+    """Returns why ``save`` is not possible on this host, and what to install; '' if it is possible."""
 
 
 def _save_window(shown: ScreenToSave) -> bytes:
@@ -222,8 +222,8 @@ FORMATS: Final = (
         label="HTML",
         saved="the report as one page for a browser, with bars",
         saved_in_full=(
-            "the same as one page for a browser, with bars of where time went; no script, nothing "
-            "that is loaded, and its own policy forbids both"
+            "the text report as one page for a browser, with bars of where time went; the page has no "
+            "script and loads nothing, and its own policy forbids both"
         ),
         save=_save_html,
         exported="one page with pictures",
@@ -254,7 +254,7 @@ FORMATS: Final = (
     Format(
         "parquet",
         ".parquet",
-        exported="the same table with typed columns",
+        exported="the table of `csv`, with typed columns",
         use="pandas, Polars, DuckDB, Spark",
         write=_write_parquet,
         binary=True,

@@ -16,7 +16,7 @@ _AT_ONCE: Final = 32
 
 @dataclass(slots=True)
 class _Stretch:
-    """The open stretch of one host."""
+    """The stretch of one host to which windows are being added."""
 
     number: int
     """The number of the stretch, counted from Unix time 0."""
@@ -31,8 +31,8 @@ class _Stretch:
 def stretches(windows: Iterable[Window], seconds: float) -> Iterator[Window]:
     """Yield ``windows`` merged by stretches of ``seconds``, which begin at multiples of ``seconds``.
 
-    Windows come in order of time; the middle of a window decides which stretch it belongs to. Every host has
-    its own stretches. Percentiles are exact, not averages: see ``model.merge.merging.merge``.
+    ``windows`` must be in order of time; the middle of a window decides which stretch it belongs to. Every
+    host has its own stretches. Percentiles are exact, not averages: see ``model.merge.merging.merge``.
     """
     open_ones: dict[str, _Stretch] = {}
     for window in windows:

@@ -1,1 +1,1 @@
-"""The screen's process for a browser (``stalltop serve``)."""
+"""The process that runs the screen of one browser (``stalltop serve``)."""

@@ -17,8 +17,8 @@ from dataclasses import replace
 from stalltop.serving.confine import confine
 
 AHEAD = 0.9
-"""The screen's interval as a fraction of the server's, so that the screen waits for each window, and not the
-window for the screen."""
+"""Interval of the screen as a fraction of the server's interval. The screen asks for each window a little
+before the server sends it, so that no window waits for the screen."""
 
 
 def parser() -> argparse.ArgumentParser:

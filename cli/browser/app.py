@@ -73,5 +73,5 @@ class BrowserApp(StalltopApp):
         self.main.files.saved(Saved(Path(message.name)))
 
     def action_suspend_process(self) -> None:
-        """Says that a browser has no shell to suspend to."""
+        """Tells the user that a screen in a browser cannot be suspended to a shell."""
         self.main.speech.say("in a browser there is no shell to go to", "label")

@@ -18,7 +18,8 @@ from stalltop.tui.terminal.textual_internals import ByteStream, PipeDriver
 STDIN = 0
 """File descriptor of the pipe from the server."""
 BEHIND_BYTES = 16 << 10
-"""Output that may wait in the pipe before the screen skips updates: about one full screen."""
+"""Largest number of bytes that may wait in the output pipe before the screen skips updates: about one full
+screen."""
 
 
 class BrowserDriver(PipeDriver):
@@ -28,7 +29,8 @@ class BrowserDriver(PipeDriver):
     def is_behind(self) -> bool:
         """True if the browser reads output more slowly than the screen writes it.
 
-        The screen then skips updates: writing to a full pipe would block, and keys with it.
+        The screen then skips updates: a write to a full pipe would block the screen, which could then handle
+        no keys.
         """
         waiting = array.array("i", [0])
         fcntl.ioctl(self.fileno, termios.FIONREAD, waiting)
@@ -47,7 +49,7 @@ class BrowserDriver(PipeDriver):
                         self.handle_meta(kind, content)
         except EOFError:
             self.app_and_loop[0].post_message(messages.ExitApp())
-        except Exception as error:  # without input the screen could not be ended
+        except Exception as error:  # without this thread, no key could end the screen
             self.app_and_loop[0].post_message(lost(error))
 
     def deliver_binary(

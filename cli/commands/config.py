@@ -28,7 +28,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints to stdout, or errors of the file to stderr; returns 2 if the file is invalid."""
+    """Prints the path or the settings to stdout, or the errors of the file to stderr; returns 0, or 2 if the
+    file is invalid."""
     path: Path = options.file or config_path()
     if options.what == "path":
         sys.stdout.write(f"{path}\n")

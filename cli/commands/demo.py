@@ -16,7 +16,7 @@ from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, 
 from stalltop.model.source import Source
 
 DEFAULT = "trio"
-"""Scenario if none is named."""
+"""The scenario that runs if the user names none."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     from stalltop.cli.later import Later
 
-    # The default file is not that of this host's recording, because the tenants may be simulated.
+    # The default file has the name ``demo``, not the name of this host, because the tenants may be simulated.
     source = recorded(Later(start), options, "demo")
     screen = run_options(options, demo=True, recorded=source, progress=progress)
     return shown(source, screen, at_once=options.record is not None)

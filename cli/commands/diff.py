@@ -28,7 +28,8 @@ from stalltop.model.window import Window
 from stalltop.widgets.strips import printable
 
 _DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
-"""Dimensions of a comparison: hosts and devices differ between runs."""
+"""Dimensions by which rows can be compared. Host and device are left out, because they differ between
+runs."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -65,8 +66,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what changed; returns 1 if a condition of ``--fail-if`` is met, or a file could not be read
-    completely."""
+    """Prints what changed; returns 1 if a condition of ``--fail-if`` is met, or if ``--fail-if`` is given and
+    a file could not be read completely; otherwise 0."""
     files = whole_file(options.then), whole_file(options.now)
     diff = compared(*files, options)
     if options.json:
@@ -101,7 +102,7 @@ def compared(
     by: tuple[Dimension, ...] = options.by or _fitting(*windows)
     found = compare(alike(windows[0]), alike(windows[1]), by)
     difference = found.difference
-    # Nested calls follow outermost ones. Time between calls is last: it is large, and not a call.
+    # Nested calls are listed after outermost calls. Host gaps come last: they are long, and are not calls.
     kind = 2 * difference.between + difference.nested
     order = np.lexsort((-difference.now.ns_per_s, -difference.weight, kind, ~difference.changed)).tolist()
     faults = compare_chains(
@@ -115,7 +116,8 @@ def compared(
 
 
 def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Chain]:
-    """Returns the chains about rows or tenants of ``part``, which is ``whole`` after a filter."""
+    """Returns those of ``chains`` that are about rows or tenants of ``part``, which is ``whole`` after a
+    filter."""
     if len(part.rows) == len(whole.rows):
         return chains
     rows, tenants = set(part.rows.keys), {key.tenant for key in part.rows.keys}
@@ -125,8 +127,8 @@ def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Cha
 
 
 def _fitting(then: Window, now: Window) -> tuple[Dimension, ...]:
-    """Returns the default dimensions: container and operation, or operation if both sides share no
-    container."""
+    """Returns the default dimensions: container and operation, or only operation if the two windows have no
+    container name in common."""
     names = tenant_names(then), tenant_names(now)
     if names[0] and names[1] and not names[0] & names[1]:
         say(

@@ -68,8 +68,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Exports the file; returns 1 if some windows could not be read: the others are exported, and stderr says
-    why."""
+    """Exports the file and returns 0. If some windows could not be read, exports the others, says why on
+    stderr, and returns 1."""
     from stalltop.recordings.read.reading import open_file
 
     made = EXPORTED[options.format]
@@ -162,15 +162,16 @@ def _filter(options: argparse.Namespace) -> Filter:
 
 
 def _term(name: str, typed: str) -> str:
-    """Returns a filter term that searches for ``typed`` in one name."""
+    """Returns a filter term for rows whose ``name`` (container or operation) contains ``typed``, or matches
+    ``typed`` if it is a /REGEX/. Raises UsageError if ``typed`` contains a quotation mark."""
     if '"' in typed:
         raise UsageError(f'--{name}: the text may not contain "', f"use --filter '{name}:/REGEX/' instead")
     return f"{name}:{typed}" if typed.startswith("/") else f'{name}:"{typed}"'
 
 
 def _span(recorded: Recorded, options: argparse.Namespace) -> tuple[float, float]:
-    """Returns the start and end of the wanted windows in Unix seconds. Raises UsageError if the end is
-    first."""
+    """Returns the start and end of the wanted windows in Unix seconds. Raises UsageError if ``--until`` is
+    not after ``--from``."""
     moments = recorded.moments
     if not len(moments):
         raise StalltopError(f"{options.file} has no windows")

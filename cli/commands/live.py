@@ -19,8 +19,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Shows the screen until the user leaves it. If this host cannot be traced, it says why and shows the
-    rest."""
+    """Shows the screen until the user leaves it. If this host cannot be traced, the screen says why and shows
+    tenants, devices and the host."""
     from stalltop.cli.later import Later
     from stalltop.model.progress import Progress
 

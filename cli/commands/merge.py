@@ -22,7 +22,7 @@ from stalltop.model.text.figures import moment, printable
 SCHEMA: Final = "stalltop.merge/1"
 """Name and version of what ``--json`` prints."""
 _MOST_SECONDS: Final = 86_400.0 * 365
-"""Larger clock offsets are rejected as mistakes."""
+"""Largest clock offset that ``--offset`` accepts: one year. A larger offset is most likely a typing error."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -143,7 +143,7 @@ def _offset(text: str) -> tuple[str, float]:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{value!r} is not a number of seconds") from None
     if not abs(seconds) <= _MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{value} seconds is not a clock offset of at most a year")
+        raise argparse.ArgumentTypeError(f"{value} seconds is out of range: a clock offset is at most a year")
     return host, seconds
 
 

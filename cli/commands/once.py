@@ -41,8 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Traces this host and prints the window; returns 3, after printing a window without calls, if it cannot
-    trace."""
+    """Traces this host, prints the window and returns 0. If this host cannot be traced, prints a window
+    without calls and returns 3."""
     from stalltop.probes.monitor import Monitor
 
     return traced(Monitor(monitor_options(options)), options, partial(print_window, as_json=options.json))
@@ -69,10 +69,11 @@ def traced(monitor: Monitor, options: argparse.Namespace, show: Callable[[Window
 
 
 def watch(source: Source, seconds: float) -> Window:
-    """Returns one window of ``seconds`` from ``source``, without calls counted before.
+    """Returns one window of the next ``seconds`` from ``source``. Calls that were counted before are not in
+    the window.
 
-    The source is read about once a second, as by the screen: this frees the BPF map entries of processes that
-    end meanwhile, and records their names.
+    The source is read about once a second, as the screen does: each read frees the BPF map entries of
+    processes that have ended, and records the names of these processes.
     """
     from stalltop.model.merge.sliding import Sliding
 

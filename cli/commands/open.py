@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from stalltop.recordings.past.in_file import InFile
 
 PRINTED_SECONDS = 10.0
-"""Default length of the window that is printed of a recording."""
+"""Default length, in seconds, of the window that is printed if FILE is a recording and stdout is not a
+terminal."""
 
 
 class SavedWindowSource:
@@ -108,7 +109,7 @@ def _print(kept: InFile, at: float, options: argparse.Namespace) -> None:
     """Prints the window that ended at ``at``, and says on stderr which part of the recording it is."""
     length: float | None = getattr(options, "window", PRINTED_SECONDS)
     window = kept.window_at(at, length)
-    assert window is not None, "only a caller that may cancel gets no window"
+    assert window is not None, "window_at returns None only if its caller can cancel"
     start, end = float(kept.stretch.start[0]), kept.end
     from stalltop.tui.main.status import length_text
 

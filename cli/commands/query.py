@@ -1,8 +1,8 @@
 """Query a saved window or a recording in SQL. The file is never written; time and memory of a query are
 limited.
 
-Rows of cuda_events, nccl_events and host_events are captured calls, but COUNT and SUM cover every call that
-was made. See docs/sql.md.
+The tables cuda_events, nccl_events and host_events have a row for every call that was made. Most rows are
+computed from stored counts; rows with kept = 1 are captured calls. See docs/sql.md.
 """
 
 from __future__ import annotations

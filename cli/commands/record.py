@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stalltop.tui.screen_app import RunOptions
 
 CLOSE_SECONDS = 20.0
-"""Maximum time that leaving waits for the disk."""
+"""Seconds that stalltop waits at its end for the disk to write the last windows."""
 INTERVAL = 1.0
 """Seconds between two windows."""
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -92,7 +92,7 @@ def add_bounds(parser: argparse._ActionsContainer) -> None:
 
 
 def bounds(options: argparse.Namespace) -> Bounds:
-    """Converts the options to the recorder's bounds."""
+    """Returns the limits of size and age that the options set for a recording."""
     from stalltop.recordings.write.bounds import Bounds
 
     return Bounds(int(options.max_size), float(options.max_age))
@@ -123,8 +123,8 @@ def recorded(source: Source, options: argparse.Namespace, name: str | None = Non
 def shown(recorded: RecordedSource, screen: RunOptions, *, at_once: bool) -> int:
     """Shows ``recorded`` until the user leaves, and returns the exit code.
 
-    Recording begins at the start if ``at_once``, else with a key. Raises StalltopError if it cannot begin at
-    once.
+    With ``at_once``, recording begins before the screen appears; otherwise the user begins it with the key R.
+    Raises StalltopError if recording should begin at once and cannot.
     """
     from stalltop.tui.app import run
 
@@ -161,14 +161,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Records; returns 1 if the file cannot be written. Raises TracingError if this host cannot be traced."""
+    """Records, and returns 0, or 1 if the newest windows could not be written. Raises TracingError if this
+    host cannot be traced."""
     from stalltop.files.places import recording_path
     from stalltop.recordings.write.recorder import Recorder
 
     host = _host(options)
     path = options.to or recording_path(host)
     missing = [folder for folder in path.parents if not folder.exists()]
-    # The file is opened before tracing begins, because most user errors are in its path.
+    # The file is opened before tracing begins, because most mistakes of users are in the path of the file.
     recorder = Recorder(path, bounds(options), tell=say)
     recorder.open(host)
     if missing and options.to:
@@ -195,7 +196,7 @@ def run(options: argparse.Namespace) -> int:
 def _record(source: Source, recorder: Recorder, seconds: float | None, ended: threading.Event) -> None:
     """Passes one window per second to ``recorder``, until ``ended`` is set or ``seconds`` are over.
 
-    The last window is read after that, so that it includes everything up to the end.
+    Reads one more window after that, so that the recording includes everything up to the end.
     """
     began = due = time.monotonic()
     last = False
@@ -210,7 +211,7 @@ def _record(source: Source, recorder: Recorder, seconds: float | None, ended: th
 
 
 def _told(recorder: Recorder, written: bool) -> int:
-    """Prints the summary; returns 1 if the newest windows could not be written."""
+    """Prints the summary; returns 0, or 1 if the newest windows could not be written."""
     say(
         recorder.summary
         if written
@@ -247,7 +248,8 @@ def _source(options: argparse.Namespace) -> Source:
 
 @contextmanager
 def requests() -> Iterator[threading.Event]:
-    """Yields an event that the first signal to end sets; a second signal raises KeyboardInterrupt."""
+    """Yields an event. The first signal that asks stalltop to end (``REQUESTS``) sets the event; a second
+    signal raises KeyboardInterrupt."""
     ended = threading.Event()
     before = {}
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 PORT = 8750
 CLOSE_SECONDS = 1.0
-"""Maximum time that leaving waits for the tracer to close; if it takes longer, it ends with the process."""
+"""Seconds that stalltop waits at its end for the tracer to close. A tracer that takes longer ends with the
+process."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -198,7 +199,8 @@ def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
 
 
 def refuse_what_is_open(address: str, tls: ssl.SSLContext | None, *, plain: bool) -> None:
-    """Raises UsageError if others could read the token and the data on the network."""
+    """Raises UsageError if other hosts can reach ``address`` and there is no TLS, so that others could read
+    the token and the data on the network. With ``plain`` (``--insecure-plain``) that is allowed."""
     from stalltop.serving.access import is_loopback
 
     if not is_loopback(address) and tls is None and not plain:
@@ -211,7 +213,8 @@ def refuse_what_is_open(address: str, tls: ssl.SSLContext | None, *, plain: bool
 
 
 def source_of(options: argparse.Namespace) -> Source:
-    """Returns the source of all browsers: this host or sample tenants. It is created at the first read."""
+    """Returns the source of windows that all browsers share: this host or sample tenants. Tracing begins at
+    the first read."""
     from stalltop.cli.later import Later
 
     def start() -> Source:

@@ -17,6 +17,6 @@ def figures_markdown() -> str:
 
 
 def _line(figure: DeviceFigure) -> str:
-    # Files and SQL have 1 where JSON has true.
+    # Descriptions say 1, as in files and SQL, where JSON has true.
     about = f"true: {figure.about[3:]}" if figure.about.startswith("1: ") else figure.about_in_window
     return f"| `{figure.name}` | {_TYPES[figure.kind]} | {about} |"

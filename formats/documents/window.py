@@ -182,7 +182,7 @@ def _culprits(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def chain_document(chain: Chain) -> dict[str, Any]:
-    """Return an element of ``chains``."""
+    """Return ``chain`` as an element of the list ``chains`` of the JSON object."""
     plain: dict[str, Any] = _finite(asdict(chain))
     plain["fix"] = plain.pop("fixes")
     plain["slower_percent"] = _finite(chain.slower_percent)

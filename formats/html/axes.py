@@ -16,7 +16,7 @@ _STEPS: Final = (
     *(3_600, 7_200, 10_800, 21_600, 43_200),
     *(86_400, 172_800, 604_800, 2_419_200),
 )
-"""Distances between two ticks of a time axis, in seconds."""
+"""Possible distances between two ticks of a time axis, in seconds."""
 _MINUTE: Final = 60
 _DAY: Final = 86_400
 _SECOND_NS: Final = 1e9
@@ -37,7 +37,7 @@ class Axis:
 
     ticks: tuple[AxisTick, ...]
     place: Callable[[float], float]
-    """Returns the position of a value. Values beyond an end are at this end."""
+    """Returns the position of a value. A value beyond an end of the axis has the position of that end."""
 
 
 def _bounded(at: float) -> float:
@@ -95,7 +95,7 @@ def duration_axis(lowest_ns: float, highest_ns: float) -> Axis:
 
 
 def _duration(ns: float) -> str:
-    """Return the label of a power of ten, without decimals."""
+    """Return the label of ``ns``, a power of ten, without decimals."""
     if ns > _SECOND_NS:
         return f"{ns / _SECOND_NS:.0f}s"
     return figures.duration(ns).strip().replace(".00", "").replace(".0", "")

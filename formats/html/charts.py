@@ -1,7 +1,7 @@
 """Charts as inline SVG without scripts. Their colours are those of the style sheet, light or dark.
 
-A chart has ``WIDTH`` x ``HEIGHT`` units, which the browser scales. Each has its content as a text, too, for
-screen readers.
+A chart has ``WIDTH`` x ``HEIGHT`` units, which the browser scales. Each chart also has its content as text,
+for screen readers.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _path(points: Sequence[ChartPoint], times: Axis, values: Axis, *, closed: bo
             end = None
             continue
         x, y = _x(times.place(point.start)), _y(values.place(point.value))
-        # Windows that follow each other have short pauses between them, which are no gaps.
+        # There are short pauses between windows that follow each other. They are not drawn as gaps.
         apart = end is None or point.start - end > max(point.end - point.start, 1e-3)
         if apart and closed and end is not None:
             parts.append(f"V{_y(0)}H{began}")

@@ -1,5 +1,5 @@
-"""A window as one HTML page: problems with their fixes, tables and remarks. Has the parts that reports use,
-too.
+"""A window as one HTML page: problems with their fixes, tables and remarks. Also has the functions that
+``report`` shares with it.
 
 The page is one file without scripts that loads nothing: its Content-Security-Policy forbids both.
 """
@@ -26,10 +26,11 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';
 MOST_ROWS: Final = 100
 """Rows after which a table ends. Only the table that the screen showed has all its rows."""
 _WIDE: Final = Style(width=100_000, colour=False, glyphs=UNICODE)
-"""Style of lines that the browser wraps."""
+"""Style for lines of text that are not wrapped here, because the browser wraps them."""
 _FEW: Final = "a row with few calls has rough ones."
 _LETTERS: Final = dict(zip(SPLITS, "Rqdmlgnpso", strict=True))
-"""Letter of each part of the time, as on the screen: not everybody can tell the colours apart."""
+"""The letter that stands in the bar for each part of the time, as on the screen: not everybody can tell the
+colours apart."""
 
 
 def html_page(window: Window, shown: Sheet | None = None) -> str:
@@ -69,7 +70,8 @@ def page_head(window: Window, when: Html, *lines: Html) -> Html:
 
 def host_lines(window: Window) -> list[Html]:
     """Return the figures of the host and its devices, a paragraph for each line."""
-    # Browsers show several blanks as one: a dot separates what two blanks separate in text.
+    # Text lines separate figures by two blanks, which a browser would show as one. So the page separates them
+    # by a dot.
     return [tag("p", re.sub(" {2,}", " · ", line.strip())) for line in host(window, _WIDE)]
 
 
@@ -87,7 +89,8 @@ def _wrong(window: Window) -> Html:
 
 
 def chain_section(title: str, chains: Iterable[Chain], content: Sequence[Html]) -> Html:
-    """Return the section of ``chains``. ``title`` is its title where one of them is a fault."""
+    """Return the section of ``chains``. ``title`` is the title if at least one of ``chains`` is a fault; if
+    all are information, the title is "Worth knowing"."""
     if not content:
         return section(title, tag("p", "Nothing that is known to be wrong.", class_="dim"))
     faults = any(chain.severity != "info" for chain in chains)
@@ -95,7 +98,7 @@ def chain_section(title: str, chains: Iterable[Chain], content: Sequence[Html]) 
 
 
 def chain_article(chain: Chain, window: Window) -> Html:
-    """Return all of a chain: its steps and its fixes. ``window`` has the names of its tenants."""
+    """Return a chain in full: figures, steps, unknowns and fixes. ``window`` has the names of its tenants."""
     course = ", ".join(chain_text.course(chain, UNICODE))
     title = tag("h3", tag("span", chain.severity, class_="severity"), chain.summary or chain.title)
     lines = [tag("p", f"{course}; {chain_text.about(chain, UNICODE)}", class_="dim")]
@@ -170,7 +173,7 @@ def _row(row: SheetRow, columns: Sequence[SheetColumn], *, split: bool) -> Html:
 
 
 def split_bar(row: SheetRow) -> Html:
-    """Return a bar of the parts of a row's time; nothing if they are not known."""
+    """Return a bar of the parts of a row's time; '' if the parts are not known."""
     found = parts(row)
     if not found:
         return Html()

@@ -48,7 +48,8 @@ _FEW_TICKS: Final = 4
 _MOST_BARS: Final = 30
 _CELLS: Final = 240
 _LAST_TICK: Final = 0.86
-"""Position of the last tick whose label, right of it, fits the page."""
+"""Ticks from this position on (0 to 1) are left out: a label stands to the right of its tick, and would not
+fit the page."""
 _AVERAGED: Final = (
     "those of a stretch of time are of all its calls: nothing is averaged. Lines have gaps where nothing was "
     "recorded or nothing returned."
@@ -63,12 +64,13 @@ def page(windows: Iterable[Window], start: float, end: float) -> str:
         raise ValueError("a report needs at least one window")
     wholes = [course.window(episodes) for course in found]
     whole = merge(wholes)
-    # Where the clock was set back, the first stretch is not the earliest.
+    # If the clock was set back, the first stretch is not the earliest.
     start = min(stretch.start for course in found for stretch in course.stretches)
     end = max(stretch.end for course in found for stretch in course.stretches)
     times = time_axis(start, end, _TICKS)
     moving = any(len(course.stretches) > 1 for course in found)
-    # A window also has chains that ended before it. A report of one window keeps them: they may explain it.
+    # A window also has chains that ended before it. A report of one window keeps these chains, because they
+    # may explain the window.
     told = [one for one in episodes.all() if not moving or one.end >= start]
     parts = [_head(whole, found, start, end, moving=moving), _summary(whole, found, told)]
     parts += [_wrong(told, wholes, episodes.lost_ms, times if moving else None, start, end)]

@@ -138,7 +138,8 @@ def _together(course: Course, times: Axis) -> list[Html]:
 
 
 def containers(course: Course, whole: Window, times: Axis, of: str) -> Html:
-    """Return charts of the durations of calls over time, of the containers with the most time in calls."""
+    """Return a chart of the durations of calls over time for each of the containers with the most time in
+    calls."""
     groups = pivot(whole, ("container",))
     cards = []
     for at in _most(groups):
@@ -153,15 +154,15 @@ def containers(course: Course, whole: Window, times: Axis, of: str) -> Html:
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure of a device or of the host, over time."""
+    """A figure of a GPU or of the host that has a chart over time."""
 
     title: str
     unit: str
     get: Callable[[Any], float | None]
     most: Callable[[Any], float | None]
-    """Returns the largest possible value; None if that is not known."""
+    """Returns the largest possible value from a sample of the host or GPU; None if it is not known."""
     per: float = 1.0
-    """Measured value that is 1 ``unit``."""
+    """Number by which the measured value is divided to get the value in ``unit``."""
 
 
 _GIB: Final = 2.0**30
@@ -207,8 +208,8 @@ def machine(course: Course, times: Axis, of: str) -> Html:
 def _machine_card(
     figure: _Figure, name: str, looks: Sequence[Any], stretches: Sequence[Stretch], times: Axis
 ) -> Html:
-    """Return a chart of one figure; nothing if it was never known. ``looks`` has the host or device of each
-    stretch."""
+    """Return a chart of one figure; '' if the figure was never known. ``looks`` has the figures of the host
+    or device in each stretch; None for a stretch without them."""
     values = [None if look is None else figure.get(look) for look in looks]
     known = [value / figure.per for value in values if value is not None]
     if not known:

@@ -1,4 +1,5 @@
-"""The style sheet of reports: that of every page, and styles of tiles, charts and bars over time."""
+"""The style sheet of reports: the style sheet of every page, with styles of tiles, charts and bars over
+time."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ _LIGHT: Final = dict(
         strict=True,
     )
 )
-"""Colour of each part of the time, on light and dark pages; the letters in it are dark on both."""
+"""Background colour of each part of the time in bars, on light and dark pages. The letters in a bar are dark
+on both."""
 
 _BASE: Final = """
 :root { color-scheme: light dark; --ground: #fafbfc; --text: #20262c; --dim: #5f6973; --line: #c9d0d6;

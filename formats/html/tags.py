@@ -12,7 +12,7 @@ _EMPTY: Final = ("br", "meta")
 
 
 class Html(str):
-    """Markup, which is not escaped again."""
+    """Text that is HTML markup already, so that ``tag`` and ``joined`` do not escape it."""
 
     __slots__ = ()
 

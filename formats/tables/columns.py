@@ -16,7 +16,8 @@ from stalltop.model.text.figures import printable
 from stalltop.model.window import SPLITS, Window
 
 Kind = Literal["text", "count", "number", "flag"]
-"""``count`` is an unsigned integer, ``flag`` is true or false. All kinds but text have None for not known."""
+"""``count`` is an unsigned integer, ``flag`` is true or false. A value of None means not known; text has ''
+instead."""
 _UNKNOWN: Final = Tenant(id="", name="")
 
 

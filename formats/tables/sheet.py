@@ -1,4 +1,5 @@
-"""Sheets: tables of groups of rows with their figures as they were measured, from which files are made."""
+"""Sheets: tables with a row for each group of operations and with unrounded figures. Text, HTML and CSV are
+made from them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from stalltop.model.window import SPLITS, Window
 _LARGEST: Final = len("runqueue 99% ")
 """Width in cells that one part of the time takes at most."""
 _LEAST_COLUMNS: Final = 4
-"""A printed table first drops columns down to this number, then the parts of the time."""
+"""If there is little room, a printed table first drops columns until this many are left, and then the parts
+of the time."""
 _OTHERS: Final[tuple[tuple[tuple[Dimension, ...], str], ...]] = (
     (("container",), "containers"),
     (("operation", "layer"), "operations"),
@@ -34,9 +36,11 @@ class SheetRow:
     names: tuple[str, ...]
     """A name for each dimension of the sheet."""
     own: int = 0
-    """Index in ``names`` of the row's own name; the others name the rows above it."""
+    """Index in ``names`` of the row's own name; the other names are those of the rows above it in the
+    tree."""
     inside: bool = False
-    """Whether all its calls were made inside other traced calls, whose time includes theirs."""
+    """Whether all calls of the row were made inside other traced calls. The time of those calls includes that
+    of the row."""
     calls_per_s: float | None = None
     p50_ns: int | None = None
     p95_ns: int | None = None
@@ -53,7 +57,8 @@ class SheetRow:
     calls: int | None = None
     """None if no call returned: the row has open calls only."""
     lost_ns_per_s: float | None = None
-    """Compared with another moment: time lost in each second to calls that take longer; negative if won."""
+    """In sheets that compare two moments: time lost per second because calls take longer than at the other
+    moment; negative if calls take less time."""
     calls_per_s_before: float | None = None
     p50_before_ns: int | None = None
     p99_before_ns: int | None = None
@@ -89,13 +94,13 @@ class SheetColumn:
     """A column of a sheet."""
 
     field: str
-    """The field of ``SheetRow``, which is also the head of raw figures."""
+    """The field of ``SheetRow``. Its name is also the head of the column in files with raw figures."""
     head: str
-    """The head of figures with units."""
+    """The head of the column in tables whose figures have units."""
     width: int
     """Width in cells."""
     keep: int
-    """Columns with higher numbers are dropped first where there is little room."""
+    """If there is little room, columns with higher numbers are dropped first."""
     shown: Callable[[float | None, Glyphs], str]
     """Returns the figure with its unit."""
     compares: bool = False
@@ -142,7 +147,8 @@ COLUMNS: Final = (
 
 
 def columns_of(table: Sheet) -> list[SheetColumn]:
-    """Return the columns of ``table``. Columns that compare are among them only if the table compares."""
+    """Return the columns of ``table``. Columns that need two moments (``compares``) are included only if
+    ``table`` compares two moments."""
     return [column for column in COLUMNS if table.compared_with is not None or not column.compares]
 
 
@@ -226,7 +232,7 @@ def sheet_lines(table: Sheet, style: Style) -> list[str]:
     most = 2 if any(row.split_ns for row in table.rows) else 0
 
     def room() -> int:
-        """Return the cells left for the names, each with a blank behind it."""
+        """Return the number of cells left for the names and for a blank behind each name."""
         return style.width - sum(column.width + 1 for column in shown) + 1 - _LARGEST * most
 
     wanted = min(sum(names) + len(names), style.width * 2 // 5)

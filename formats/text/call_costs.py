@@ -13,8 +13,9 @@ from stalltop.model.text.glyphs import UNICODE, Glyphs
 
 _HEAD: Final = "  MEDIAN     P99     MAX  CALLS FAILED  ASKED      FUNCTION"
 _ABOUT: Final = (
-    "Each call of NVML, over all GPUs, the dearest first. What takes more than 5 ms is asked every 10 s only,"
-    " what takes more than 50 ms each minute; what a board does not support is asked again after a minute."
+    "NVML's functions, over all GPUs, the slowest first. A function that takes more than 5 ms is called only"
+    " every 10 s, one that takes more than 50 ms every minute. A function that a board does not support is"
+    " called again after a minute."
 )
 
 
@@ -41,4 +42,4 @@ def text(costs: Sequence[CallCost], *, width: int = 80, glyphs: Glyphs = UNICODE
 def _asked(cost: CallCost) -> str:
     if cost.every_seconds is None:
         return "as needed"
-    return f"every {cost.every_seconds:.0f}s" if cost.every_seconds else "each look"
+    return f"every {cost.every_seconds:.0f}s" if cost.every_seconds else "per sample"

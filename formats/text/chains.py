@@ -20,7 +20,7 @@ _COLOURS: Final[dict[Severity, str]] = {
 }
 _RATE_WIDTH: Final = figures.DURATION_WIDTH + 2
 _NARROW: Final = 72
-"""In fewer cells than this, figures follow the text of a step and do not precede the tree."""
+"""In fewer cells than this, the figures of a step stand behind its text, not in front of the tree."""
 _DEEPEST: Final = 8
 """Deeper steps of a tree are not indented further."""
 
@@ -48,7 +48,7 @@ def headline(chain: Chain, style: Style) -> list[str]:
 
 
 def course(chain: Chain, glyphs: Glyphs) -> list[str]:
-    """Return the lost time of a chain, its beginning, and its end if it has ended."""
+    """Return the lost time of a chain, its beginning, and its end if it has ended, each as a text."""
     parts = [rate(chain.lost_ms_per_s * 1e6, glyphs).strip()] if chain.lost_ms_per_s > 0 else []
     parts.append(f"since {figures.clock(chain.since)}")
     return parts if chain.open else [*parts, f"ended {figures.clock(chain.seen)}"]
@@ -78,7 +78,7 @@ def branches(links: Sequence[Link], at: int, glyphs: Glyphs) -> tuple[str, str]:
     """Return what a tree draws before the first line of link ``at``, and before its further lines."""
 
     def followed(depth: int) -> bool:
-        """Return whether the same link has a later child at ``depth``."""
+        """Return whether another link at ``depth`` follows before any link at a smaller depth."""
         later = next((link for link in links[at + 1 :] if link.depth <= depth), None)
         return later is not None and later.depth == depth
 
@@ -116,7 +116,7 @@ def step(link: Link, chain: Chain, window: Window) -> str:
 
 
 def explained(chain: Chain, window: Window, style: Style) -> list[str]:
-    """Return all of ``chain`` as lines: headline, figures, steps, factors, unknowns and fixes."""
+    """Return ``chain`` in full as lines: headline, figures, steps, factors, unknowns and fixes."""
     lines = headline(chain, style)
     lines += style.folded("  ", about(chain, style.glyphs))
     lines += tree(chain, window, style, "  ")
@@ -142,8 +142,8 @@ def about(chain: Chain, glyphs: Glyphs) -> str:
 
 
 def slowest(chain: Chain, unlearned: str, glyphs: Glyphs) -> str:
-    """Return the p99 of a chain, with the p99 of the baseline and the difference if that is less, or with
-    ``unlearned`` if there is no baseline; '' without a p99."""
+    """Return the p99 of a chain as text; '' if the chain has none. If the p99 is above that of the baseline,
+    the text also has the p99 of the baseline and the difference; without a baseline, it has ``unlearned``."""
     if chain.p99_ns is None:
         return ""
     now = figures.duration(chain.p99_ns, glyphs).strip()

@@ -23,7 +23,7 @@ MOST_ROWS: Final = 20
 _LABEL: Final = (16, 40)
 """Least and largest width of each name of a row, in cells."""
 _ENDLESS: Final = 1 << 16
-"""Width of a line that is not limited, in cells."""
+"""Width in cells that stands for lines of unlimited width."""
 _STATES: Final[dict[State, tuple[str, str]]] = {
     "new": ("NEW", RED),
     "worse": ("WORSE", YELLOW),
@@ -39,7 +39,7 @@ class _DiffColumn:
     head: str
     width: int
     keep: int
-    """Columns with higher numbers are dropped first where there is little room."""
+    """If there is little room, columns with higher numbers are dropped first."""
     cell: Callable[[Difference, int, Glyphs], str]
 
 
@@ -54,7 +54,8 @@ def _percentile(column: str, which: str) -> Callable[[Difference, int, Glyphs], 
 
 
 def _ratio(percent: float) -> Callable[[Difference, int, Glyphs], str]:
-    """Return a cell with the ratio of a percentile, with a question mark if it is not significant."""
+    """Return a function that makes the cell with the ratio of a percentile (B to A), with a question mark if
+    the change is not significant."""
 
     def cell(found: Difference, row: int, glyphs: Glyphs) -> str:
         ratio = float(found.ratio(percent)[row])
@@ -129,7 +130,7 @@ def _table(diff: Diff, style: Style, all_rows: bool) -> list[str]:
     found = diff.compared.difference
     shown = [i for i in diff.order if all_rows or found.changed[i]]
     if not shown:
-        return style.folded("", f"No row has surely changed, of {len(diff.order)}.")
+        return style.folded("", f"None of {len(diff.order)} rows has surely changed.")
     names = [_names(diff, i) for i in shown]
     columns, widths = _layout([diff.by, *names], style)
     titles = [style.fit(name, width) for name, width in zip(diff.by, widths, strict=True)]
@@ -149,14 +150,15 @@ def _table(diff: Diff, style: Style, all_rows: bool) -> list[str]:
         style.paint(line, DIM)
         for line in style.folded(
             "",
-            "lost/s: time a second lost to calls that take longer in B; ?: may be chance, n is too small",
+            "lost/s: time a second lost to calls that take longer in B; ?: may be chance, too few calls",
         )
     ]
     return lines
 
 
 def _bad(found: Difference, row: int) -> bool:
-    """Return whether a row is not new and has at least 10 % of the lost time."""
+    """Return whether a row is shown in red: it is in both windows, and at least 10 % of the lost time is
+    its."""
     return bool(found.lost_ns_per_s[row] > 0 and found.share[row] >= 0.1 and not found.new[row])
 
 

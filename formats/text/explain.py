@@ -28,7 +28,8 @@ _ONE: Final = {
 
 
 def explain_document(window: Window, chains: Sequence[Chain]) -> dict[str, Any]:
-    """Return ``chains`` of ``window``, and how much was looked at, as dicts, lists, strings and numbers."""
+    """Return ``chains`` of ``window``, and how many calls, processes and so on were examined, as dicts,
+    lists, strings and numbers."""
     whole = document.document(window)
     seen = _seen(window)
     return {

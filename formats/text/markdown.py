@@ -29,20 +29,21 @@ MOST_ROWS: Final = 20
 MOST_CHAINS: Final = 10
 """Most problems of each host: an issue has at most 64 KiB."""
 _BAR: Final = "\\|"
-"""A bar inside a cell."""
+"""How a vertical bar is written inside a cell."""
 _BACKTICKS: Final = re.compile("`+")
 
 
 def screen(window: Window, shown: Sheet, glyphs: Glyphs) -> str:
-    """Return ``window`` with the table that the screen shows. With ``ASCII`` glyphs the text is ASCII."""
+    """Return the document of ``window``, with the table that the screen shows. With ``ASCII`` glyphs the text
+    is ASCII."""
     return _document(window, [window], shown, Style(WIDTH, False, glyphs))
 
 
 def export(windows: Iterable[Window], start: float, end: float) -> str:
-    """Return ``windows`` as one, with the last state of each problem.
+    """Return one document for all ``windows`` together, with the last state of each problem.
 
-    They come in order of time and lie between ``start`` and ``end`` (Unix seconds). Raises ValueError if
-    there are none.
+    ``windows`` must be in order of time and lie between ``start`` and ``end`` (Unix seconds). Raises
+    ValueError if there are none.
     """
     found, episodes = courses(windows, max(end - start, 1e-3))
     if not found:
@@ -52,7 +53,8 @@ def export(windows: Iterable[Window], start: float, end: float) -> str:
 
 
 def _document(whole: Window, hosts: Sequence[Window], shown: Sheet | None, style: Style) -> str:
-    """Return ``whole``, which is the sum of ``hosts``; their chains name tenants of their own host."""
+    """Return the Markdown document for ``whole``, the merged window of ``hosts``. Chains are written for each
+    host, because their tenant ids are valid only on that host."""
     parts = [f"## stalltop {_code(whole.host)}"]
     parts.append(_block([*facts(whole, style), f"began {moment(whole.start)}"]))
     for host in hosts:
@@ -97,7 +99,7 @@ def _more(rows: int) -> list[str]:
 
 
 def _fence(text: str, least: int) -> str:
-    """Return backticks that end no earlier than ``text``: more than it has in a row."""
+    """Return a fence for ``text``: at least ``least`` backticks, and more than ``text`` has in a row."""
     return "`" * max([least, *(len(found) + 1 for found in _BACKTICKS.findall(text))])
 
 

@@ -15,8 +15,8 @@ _NOT_KNOWN: Final = "who uses it is not known"
 
 
 def told(part: Sharing, window: Window, glyphs: Glyphs = UNICODE) -> str:
-    """Return a line such as ``1:2 3g.40gb, 3.00GiB of 40.0GiB: nobody``, without figures that are not known;
-    '' for an instance with users of which only the number is known."""
+    """Return a line such as ``1:2 3g.40gb, 3.00GiB of 40.0GiB: nobody``, without figures that are not known.
+    Returns '' for an instance that has users if only its label is known."""
     said = printable(f"{part.label} {part.profile}".rstrip())
     for device in window.devices.devices:
         for instance in device.instances:

@@ -17,7 +17,8 @@ MOST_GIVEN: Final = 20
 
 
 def sharing_lines(window: Window, style: Style) -> list[list[str]]:
-    """Return a title with its lines for each device that is worth it (``sharing_text.worth_telling``)."""
+    """Return a title with its lines for each device whose sharing should be told
+    (``sharing_text.worth_telling``)."""
     devices = sharings(window)
     told = [_device(one, window, style) for one in devices if sharing_text.worth_telling(one, window)]
     others = _unplaced(devices, window, style)

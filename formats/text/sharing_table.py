@@ -21,13 +21,13 @@ COLUMNS: Final[Mapping[str, int]] = {
     "active": 6,
 }
 """Heads of the columns and their widths in cells. ``waited/s`` is the time per second that threads of the
-tenant wait for the device; ``active`` is the share of the time in which it gave the device work or waited
-for it."""
+tenant wait for the device; ``active`` is the share of the time in which the tenant gave the device work or
+waited for it."""
 _FIRST_TO_GO: Final = ("copied/s", "calls/s", "memory", "active")
-"""Columns that are dropped, in this order, where there is little room."""
+"""Columns that are dropped, in this order, if there is little room."""
 _NAME: Final = (14, 32)
 """Least and largest width of a tenant's name, in cells."""
-TRACED: Final = "*: as it was allocated while it was traced; the driver does not tell it"
+TRACED: Final = "*: sum of the allocations that were traced; the driver does not report the memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,8 @@ def notes(one: Sharer, sharing: Sharing, window: Window, glyphs: Glyphs = UNICOD
         least = "" if one.overlaps_sure else "at least "
         said.append((f"of that, {least}together with {others}", False))
     elif sharing.shared and any(user.active_ns for user in sharing.sharers):
-        # Every tenant has this line, so that lines below do not move on the screen.
+        # Every tenant gets this line, also without overlaps, so that the lines below it do not move on the
+        # screen.
         said.append((_alone(one), False))
     if one.untraced and not one.at_work:
         said.append((f"what it does here is not traced: {one.untraced}", True))

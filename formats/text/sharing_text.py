@@ -38,15 +38,16 @@ _NOT_KNOWN: Final[Mapping[Why, str]] = {
     "device": "not known: it makes calls, on which GPU was not measured",
 }
 IDLE_SECONDS: Final = 10.0
-"""A tenant without calls in a window of this length does not use its device; shorter windows may lie between
-two steps of its program."""
+"""Least length, in seconds, of a window from which stalltop concludes that a tenant without calls does not
+use its device. A shorter window may lie between two steps of the tenant's program."""
 MOST_NAMED: Final = 3
 """Largest number of tenants that a sentence names."""
 
 
 def short(device: Device) -> str:
     """Return how many tenants the driver lists on a device and how they share it, as a cell: ``4 by MPS``,
-    ``2 in turns``, ``1 tenant``; ``2 processes`` if tenants of processes are not known; '' if nothing is."""
+    ``2 in turns``, ``1 tenant``; ``2 processes`` if the tenants of the processes are not known; '' if neither
+    is known."""
     way, users = way_of(device), users_of(device)
     if way in ("time-sliced", "mps", "vgpu") and unnamed(device):
         return _many(unnamed(device), "process", "es")
@@ -167,7 +168,7 @@ def worth_telling(sharing: Sharing, window: Window) -> bool:
 
 
 def help_text(sharing: Sharing) -> str:
-    """Return advice that separates the tenants of a shared device; '' if it is not shared."""
+    """Return advice on how to separate the tenants of a shared device; '' if the device is not shared."""
     if not sharing.shared:
         return ""
     apart = "MIG instances, or a device each," if sharing.divisible else "A device each"
@@ -211,7 +212,7 @@ def _percent(value: float, glyphs: Glyphs) -> str:
 
 
 def _whole(percent: float) -> str:
-    """Return whole percent, and ``<1%`` for less than 1 that is not 0."""
+    """Return ``percent`` as text without decimals; ``<1%`` for a value between 0 and 1."""
     return "<1%" if 0 < percent < 1 else f"{percent:.0f}%"
 
 

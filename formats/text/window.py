@@ -34,7 +34,7 @@ class _WindowColumn:
     head: str
     width: int
     keep: int
-    """Columns with higher numbers are dropped first where there is little room."""
+    """If there is little room, columns with higher numbers are dropped first."""
     cell: Callable[[Groups, int, Glyphs], str]
 
 
@@ -56,8 +56,8 @@ SHORT = dict(
 )
 """Short names of the parts of a call's time."""
 _LABEL_WIDTH = (16, 22, 40)
-"""Widths of the label in cells: the least; what it needs before ``bytes/s`` is shown beside the parts of the
-time; the largest."""
+"""Widths of the label in cells: the smallest; the width below which a longer label makes ``bytes/s`` give
+way, if parts of the time are shown; the largest."""
 
 
 def _percentile(groups: Groups, row: int, column: int, glyphs: Glyphs) -> str:
@@ -179,7 +179,7 @@ def _table(window: Window, by: Dimension, style: Style) -> list[str]:
     columns, label_width = _layout(groups, by, style)
     head = style.fit(by, label_width) + "".join(" " + _aligned(column.head, column) for column in columns)
     lines = [style.paint(head.rstrip(), BOLD)]
-    # The time between calls comes last, and has its line however many operations there are.
+    # The row of the time between calls comes last, and is shown even if other rows are left out.
     order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1].tolist()
     last = int(groups.between.sum())
     for row in (*order[: len(order) - last][: MOST_ROWS - last], *order[len(order) - last :]):
@@ -205,7 +205,7 @@ def _aligned(text: str, column: _WindowColumn) -> str:
 
 
 def _layout(groups: Groups, by: str, style: Style) -> tuple[Sequence[_WindowColumn], int]:
-    """The columns that fit, and the width left to the label."""
+    """Return the columns that fit, and the width that is left for the label."""
     least, enough, most = _LABEL_WIDTH
     longest = max((cell_len(label[0]) + 2 for label in groups.labels), default=0)
 
@@ -265,7 +265,8 @@ def _culprits(window: Window, style: Style) -> list[str]:
     """Return the processes that are charged with the most time of other tenants."""
     sums: Counter[tuple[str, int, str, str, str, int, str]] = Counter()
     for charge in window.evidence.charges:
-        # Time that a process, its tenant or an interrupt (PID 0) took has no culprit to list.
+        # Time that was taken by the process itself, by its own tenant or by an interrupt (PID 0) is not
+        # listed.
         own = charge.culprit_tenant and charge.culprit_tenant == charge.tenant
         if charge.culprit_pid not in (charge.pid, 0) and not own:
             culprit = charge.culprit_tenant, charge.culprit_pid, charge.culprit_process
@@ -297,7 +298,8 @@ def _open_call(window: Window, call: OpenCall, style: Style) -> str:
 
 
 def _missing(window: Window, style: Style, *, untraced: bool) -> list[str]:
-    """Return what is not traced, or not known, with its processes: one entry for all that are alike."""
+    """Return what is not traced (without ``untraced``: what is not known) and in which processes. Gaps with
+    the same subject, reason and remedy have one entry."""
     alike: dict[tuple[str, str, str], list[Missing]] = {}
     for gap in (gap for gap in window.coverage.missing if gap.untraced is untraced):
         alike.setdefault((gap.what, gap.reason, gap.remedy), []).append(gap)

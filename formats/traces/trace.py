@@ -30,7 +30,8 @@ MOST_BYTES: Final = 512 << 20
 LEAST_GAP_SECONDS: Final = 0.5
 """Shortest pause between two windows that counts as a gap."""
 _SAME_CALL_NS: Final = 50_000_000
-"""Two windows show the same open call if its beginnings differ by less than this."""
+"""Open calls of a thread in two windows are the same call if their beginnings, computed from their ages,
+differ by less than this, in ns."""
 _LEAST_SLICE_NS: Final = 1_000
 _WRONG: Final = "what is wrong"
 _BLAMED: Final = "takes from others"
@@ -67,7 +68,7 @@ def pieces(windows: Iterable[Window], span: tuple[float, float]) -> Iterator[byt
 
 @dataclass(slots=True)
 class _Open:
-    """An open call, as the last window showed it; times are Unix ns."""
+    """An open call, as the last window that had it showed it. Times are Unix ns."""
 
     began_ns: int
     seen_ns: int
@@ -90,7 +91,8 @@ class _Trace:
         self._open: dict[tuple[str, OpenCall], _Open] = {}
 
     def parts(self, windows: Iterable[Window]) -> Iterator[list[Event]]:
-        """Yield the events of each window, then those of calls that are still open and of chains."""
+        """Yield the events of each window, then the events of calls that are still open, then those of
+        chains."""
         for window in windows:
             self.simulated = self.simulated or window.simulated
             self._episodes.add(window)
@@ -110,7 +112,8 @@ class _Trace:
     # ---- counters
 
     def _gap(self, window: Window) -> list[Event]:
-        """If nothing was recorded before ``window``, return a slice for the gap and zero for all counters."""
+        """If there is a pause before ``window``, return a slice for the pause, and zero for all counters;
+        otherwise []."""
         start, end = _ns(window.start), self._ends.get(window.host)
         self._ends[window.host] = max(start + _ns(window.seconds), end or 0)
         if end is None or start - end <= _ns(max(LEAST_GAP_SECONDS, window.seconds / 2)):
@@ -129,7 +132,7 @@ class _Trace:
     def _count(
         self, values: dict[tuple[int, str, str], float], key: tuple[int, str, str], value: float, at_ns: int
     ) -> list[Event]:
-        """Return an event with a counter's new value; nothing if the value stays the same."""
+        """Return an event with a counter's new value; [] if the value stays the same."""
         if values.get(key) == value or (not value and key not in values):
             return []
         values[key] = value
@@ -138,7 +141,7 @@ class _Trace:
 
     def _counters(self, window: Window) -> list[Event]:
         values = self._values.setdefault(window.host, {})
-        self._tracks.host(window.host)  # made first, so that it stands above its containers
+        self._tracks.host(window.host)  # makes the host's track first, so that it stands above its containers
         now = {**self._of_calls(window), **self._of_host(window)}
         start = _ns(window.start)
         events: list[Event] = []
@@ -190,7 +193,7 @@ class _Trace:
         self._container(window, tenant)
         return self._tracks.process(window.host, tenant, name, pid, process)
 
-    # ---- calls and moments
+    # ---- calls and instant events
 
     def _moments(self, window: Window) -> list[Event]:
         events = [self._kept(window, call) for call in window.calls.kept]
@@ -255,14 +258,14 @@ class _Trace:
         )
 
     def _open_calls(self, window: Window) -> list[Event]:
-        """Return slices of calls that were open in the window before and are not now. Calls that returned and
-        were captured have a slice already."""
+        """Return slices of calls that were open in the previous window and are not open in ``window``. Calls
+        that returned and were captured already have a slice."""
         now: dict[tuple[str, OpenCall], _Open] = {}
         end = _ns(window.start) + _ns(window.seconds)
         for call in window.open_calls:
             if call.age_ns < OPEN_CALL_NS and not call.ended:
-                continue  # short calls are no hang
-            # The call without its age identifies it as long as it is open.
+                continue  # only calls that are open for long are shown
+            # All fields of a call but age and ``ended`` stay the same while it is open, so they identify it.
             key = window.host, _same(call)
             began = end - call.age_ns
             before = self._open.get(key)

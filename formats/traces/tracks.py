@@ -13,11 +13,12 @@ from typing import Any, Final
 from stalltop.model.text.figures import printable
 
 LEAST_MADE_UP: Final = 5_000_000
-"""Numbers from here on are those of hosts, containers and further lines: Linux has no PID above 2^22."""
+"""Numbers from here on are for hosts, containers and further lines of slices: a PID on Linux is at most
+2^22."""
 _REMEMBERED: Final = 64
-"""A new slice is compared with this many earlier slices of its line."""
+"""Number of last slices of a line with which a new slice is compared."""
 _OF_CONTAINER: Final = 1_000
-"""Sort indices that are reserved for a container and its processes."""
+"""Number of sort indices that are reserved for each container and its processes."""
 
 Event = dict[str, Any]
 
@@ -31,8 +32,8 @@ class SliceLine:
         """The latest end of all slices."""
 
     def takes(self, start_ns: int, end_ns: int, *, within: bool) -> bool:
-        """Add the slice and return True if it overlaps no other; with ``within`` it may be nested in
-        others."""
+        """Add the slice and return True if it overlaps no other slice of the line, else return False. With
+        ``within``, the slice may also be nested in others or contain them."""
         for start, end in self._slices if start_ns < self._end else ():
             apart = end_ns <= start or end <= start_ns
             nested = (start <= start_ns and end_ns <= end) or (start_ns <= start and end <= end_ns)
@@ -70,8 +71,8 @@ class Tracks:
         return self._process(key, f"{process} {pid}" + (f" ({name})" if name else ""), pid)
 
     def line(self, track: int, tid: int, name: str, start_ns: int, end_ns: int, *, within: bool) -> int:
-        """Add a slice to the first line of thread ``tid`` that it fits, or to a new line beside them.
-        Returns the number of the line."""
+        """Add a slice to the first line of thread ``tid`` that has room for it, or to a new line beside these
+        lines. Returns the number of the line."""
         lines = self._lines.setdefault((track, tid, name), [])
         for number, line in lines:
             if line.takes(start_ns, end_ns, within=within):
@@ -88,7 +89,7 @@ class Tracks:
         number = self._numbers.get(key)
         if number is not None:
             return number
-        # A PID may be used again, and by processes of several hosts.
+        # A PID may be reused, and processes of several hosts may have the same PID.
         number = pid if 0 < pid < LEAST_MADE_UP and pid not in self._taken else self._new()
         self._taken.add(number)
         self._numbers[key] = number

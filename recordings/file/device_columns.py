@@ -1,4 +1,4 @@
-"""Makes the columns of the tables of GPUs from ``DEVICE_FIGURES``."""
+"""Makes the columns of the tables ``gpus`` and ``devices`` from ``DEVICE_FIGURES``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _TYPES: Final = {"float": REAL, "int": INTEGER, "bool": INTEGER}
 
 
 def device_figures(*, of_board: bool) -> Iterator[SqlColumn]:
-    """Yield a column for each figure that is constant for a board, or, without ``of_board``, for each other
-    figure."""
+    """Yield a column for each figure of a GPU: with ``of_board`` for figures that never change for a board,
+    otherwise for all others."""
     for one in DEVICE_FIGURES:
         if one.of_board == of_board:
             yield column(one.name, _TYPES[one.kind], one.about_in_window, null=True)

@@ -21,19 +21,21 @@ HEAD_BYTES: Final = 100
 """Length of SQLite's header."""
 _SQLITE: Final = b"SQLite format 3\0"
 _MODES: Final = slice(18, 20)
-"""Bytes of SQLite's header with the versions that writing and reading need: both 2 with a write-ahead log."""
+"""Bytes of SQLite's header with the write version and the read version of the file format. Both are 2 if the
+file uses a write-ahead log."""
 _WITH_LOG: Final = b"\2\2"
 _MOST_VALUE_BYTES: Final = 16 << 20
-"""Longest text or payload that is read."""
+"""Longest text or payload that is read, in bytes."""
 _MOST_SECONDS: Final = 60.0
-"""Time limit of one read: a small file can be made such that SQLite never ends."""
+"""Time limit of one read, in seconds. Even a small file, if made with malice, can keep SQLite busy for
+ever."""
 _STEPS: Final = 100_000
 """Instructions of SQLite's virtual machine between two checks of the time limit: about a millisecond."""
 _REMEDY: Final = "the key w saves windows; their names end in .stalltop"
 
 
 class UnreadableFileError(UsageError):
-    """A file, or a window in it, is damaged."""
+    """A file of stalltop is damaged, or a window in such a file."""
 
 
 class Opened:
@@ -53,7 +55,7 @@ class Opened:
         if len(head) < HEAD_BYTES:
             raise _refused(path, "its end is missing")
         if not self._live:
-            # Checked before SQLite opens the file, which may be another program's.
+            # Checked before SQLite opens the file: the file may belong to another program.
             _check_version(path, *struct.unpack_from(">i", head, 68), *struct.unpack_from(">i", head, 60))
         with self.reading("it"):
             self.connection = self._connected()
@@ -70,8 +72,8 @@ class Opened:
 
     @contextlib.contextmanager
     def reading(self, what: str | Callable[[], str]) -> Iterator[None]:
-        """Raise errors of the file as UnreadableFileError, and limit the time. ``what`` is the name of the
-        part that is read, or a function that returns it."""
+        """Raise errors that reading the file causes in the block as UnreadableFileError, and limit the time
+        of the block. ``what`` is the name of the part that is read, or a function that returns it."""
         self._until = time.monotonic() + _MOST_SECONDS
         try:
             yield
@@ -80,8 +82,8 @@ class Opened:
             raise UnreadableFileError(f"{self.path} is damaged: {name} cannot be read ({error})") from None
 
     def again(self) -> bool:
-        """Open the file again if a recorder has begun to write it since, so that its write-ahead log is read,
-        too. Returns whether it was opened again."""
+        """Open the file again if a recorder has begun to write it since it was opened, so that its
+        write-ahead log is read, too. Returns whether it was opened again."""
         if self._live or self.connection.in_transaction or _log_bytes(self.path) is None:
             return False
         with contextlib.suppress(UsageError):  # the file may have been removed
@@ -93,10 +95,10 @@ class Opened:
         return True
 
     def expect_unchanged(self) -> None:
-        """Raise StalltopError if the file was opened as one that nobody writes, and has been written
+        """Raise StalltopError if no program was writing the file when it was opened, but one has written it
         since."""
         state = _state(self.path)
-        # If another file has the name by now, the open file itself is unchanged.
+        # If another file has the name by now, the file that is open was not written.
         if not self._live and state[:1] == self._state[:1] and state != self._state:
             raise StalltopError(f"{self.path} was written while it was read", "try again")
 
@@ -108,18 +110,20 @@ class Opened:
         if self._live:
             with contextlib.suppress(sqlite3.OperationalError):
                 return self._prepared(uri)
-            # The index of the log is missing, and this user may not create it.
+            # The index of the log (``-shm``) is missing, and this user may not create it.
             if _log_bytes(self.path):
                 self.warnings.append(f"{self.path}-wal cannot be read: the newest windows are missing")
         return self._prepared(f"{uri}&immutable=1")
 
     def _prepared(self, uri: str) -> sqlite3.Connection:
-        """Return a connection with limits of size and time, on which a stranger's schema can run nothing."""
+        """Return a connection with limits of size and time. The schema of a file from a stranger cannot run
+        code on it."""
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.set_progress_handler(lambda: int(time.monotonic() > self._until), _STEPS)
-        # A stranger's schema can then call no functions, and SQLite checks cells before it uses them.
+        # With these, the schema of a file from a stranger cannot call functions, and SQLite checks B-tree
+        # cells before it uses them.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
         try:
@@ -146,20 +150,21 @@ def _head(path: Path) -> bytes:
 
 
 def is_closed(head: bytes) -> bool:
-    """Return whether ``head`` is that of a closed file of stalltop, all of which is in the file itself. A log
-    beside it is then one of a former file of this name."""
+    """Return whether ``head`` is the beginning of a file of stalltop that was closed properly, so that the
+    file itself has all its data. A write-ahead log beside such a file belongs to a former file of the same
+    name."""
     ours = head[68:72] == schema.APPLICATION_ID.to_bytes(4, "big")
     return ours and head[_MODES] != _WITH_LOG
 
 
 def _is_written(path: Path, head: bytes) -> bool:
-    """Return whether a recorder writes the file or did not close it: it then has a log, which may be
-    empty."""
+    """Return whether a recorder is writing the file, or ended without closing it. The file then has a
+    write-ahead log beside it, which may be empty."""
     return head[_MODES] == _WITH_LOG and _log_bytes(path) is not None
 
 
 def _log_bytes(path: Path) -> int | None:
-    """Return the size of the log beside the file; None if there is none."""
+    """Return the size of the write-ahead log beside the file, in bytes; None if there is no log."""
     try:
         return os.stat(f"{path}-wal").st_size
     except OSError:
@@ -167,8 +172,8 @@ def _log_bytes(path: Path) -> int | None:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Return inode, size and time of change of the file, which tell whether it was written; () if there is
-    none."""
+    """Return inode, size and modification time of the file, which show whether it was written; () if there is
+    no file."""
     try:
         found = os.stat(path)
     except OSError:

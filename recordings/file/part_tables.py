@@ -17,15 +17,19 @@ from stalltop.recordings.file.shared_tables import PROCESS_FIELDS, SERIES_FIELDS
 from stalltop.recordings.file.table import BLOB, INTEGER, REAL, TEXT, part
 from stalltop.recordings.file.table import column as _c
 
-_SERIES: Final = _c("series_id", INTEGER, "what it is of", *SERIES_FIELDS, refers="series")
-_PROCESS: Final = _c("process_id", INTEGER, "its owner", *PROCESS_FIELDS, refers="processes")
-_TENANT: Final = _c("tenant_id", INTEGER, "its owner", "tenant", refers="tenants")
-_KERNEL: Final = _c("kernel_id", INTEGER, "which kernel", "kernel", refers="kernels")
+_SERIES: Final = _c(
+    "series_id", INTEGER, "operation of a process to which the row belongs", *SERIES_FIELDS, refers="series"
+)
+_PROCESS: Final = _c(
+    "process_id", INTEGER, "the process to which the row belongs", *PROCESS_FIELDS, refers="processes"
+)
+_TENANT: Final = _c("tenant_id", INTEGER, "the tenant to which the row belongs", "tenant", refers="tenants")
+_KERNEL: Final = _c("kernel_id", INTEGER, "the CUDA kernel", "kernel", refers="kernels")
 
 COUNTS: Final = part(
     "counts",
     "What each series counted.",
-    _c("series_id", INTEGER, "what is counted", refers="series"),
+    _c("series_id", INTEGER, "operation of a process to which the row belongs", refers="series"),
     _c("calls", INTEGER, "calls that returned"),
     _c("errors", INTEGER, "calls that returned an error"),
     _c("bytes", INTEGER, "bytes moved, allocated or sent by them"),
@@ -65,7 +69,14 @@ RECORDS: Final = (
         _c("series_id", INTEGER, "who lost the time", *SERIES_FIELDS, refers="series"),
         _c("kind", TEXT, "runqueue: the culprit had the CPU; otherwise it gave the wake-up"),
         _c(
-            *("culprit_id", INTEGER, "who caused that", "culprit_tenant", "culprit_pid", "culprit_process"),
+            *(
+                "culprit_id",
+                INTEGER,
+                "the process that caused the lost time",
+                "culprit_tenant",
+                "culprit_pid",
+                "culprit_process",
+            ),
             refers="processes",
         ),
         _c("ns", INTEGER, "time, ns"),
@@ -76,7 +87,7 @@ RECORDS: Final = (
         "block_io",
         "Requests of one process to one block device.",
         _PROCESS,
-        _c("device", TEXT, "the kernel's name, such as `nvme0n1`"),
+        _c("device", TEXT, "the Linux kernel's name of the device, such as `nvme0n1`"),
         _c("write", INTEGER, "1: writes"),
         _c("requests", INTEGER, "number"),
         _c("bytes", INTEGER, "bytes"),
@@ -98,7 +109,7 @@ RECORDS: Final = (
         _c("oom_kills", INTEGER, "processes killed for lack of memory"),
         _c("refaults", INTEGER, "file pages read again soon after they were dropped"),
         _c("limit_hits", INTEGER, "allocations that reached a memory limit"),
-        _c("limit_kills", INTEGER, "those of oom_kills that such a limit caused"),
+        _c("limit_kills", INTEGER, "processes in oom_kills that were killed because of a memory limit"),
         _c("forks", INTEGER, "processes started"),
         _c("execs", INTEGER, "programs started by exec"),
         _c("exits", INTEGER, "processes ended"),
@@ -113,12 +124,12 @@ RECORDS: Final = (
         _c("cpu_ns", INTEGER, "CPU time"),
         _c("minor_faults", INTEGER, "page faults without I/O"),
         _c("major_faults", INTEGER, "page faults with I/O"),
-        _c("retransmits_v4", INTEGER, "TCP segments sent again"),
-        _c("retransmits_v6", INTEGER, "the same, over IPv6"),
-        _c("allocations", INTEGER, "of device memory"),
-        _c("frees", INTEGER, "of device memory"),
-        _c("allocated_bytes", INTEGER, "of device memory"),
-        _c("freed_bytes", INTEGER, "of device memory"),
+        _c("retransmits_v4", INTEGER, "TCP segments sent again over IPv4"),
+        _c("retransmits_v6", INTEGER, "TCP segments sent again over IPv6"),
+        _c("allocations", INTEGER, "allocations of device memory"),
+        _c("frees", INTEGER, "frees of device memory"),
+        _c("allocated_bytes", INTEGER, "device memory allocated"),
+        _c("freed_bytes", INTEGER, "device memory freed"),
         _c(
             "link",
             INTEGER,
@@ -127,12 +138,12 @@ RECORDS: Final = (
         ),
         _c("threads", INTEGER, "number"),
         _c("allowed_cpus", INTEGER, "number of CPUs on which its main thread may run; 0 if unknown"),
-        _c("allowed", TEXT, "these CPUs, as the kernel lists them"),
+        _c("allowed", TEXT, "list of the allowed CPUs, as the Linux kernel writes it"),
         _c("nice", INTEGER, "its nice value"),
         _c("rss_bytes", INTEGER, "resident memory"),
         _c("swap_bytes", INTEGER, "swapped-out memory"),
         _c("held_bytes", INTEGER, "device memory allocated and not freed while it was traced", null=True),
-        _c("held", INTEGER, "number of these allocations"),
+        _c("held", INTEGER, "number of the allocations in held_bytes"),
         _c("parent_pid", INTEGER, "process id of its parent"),
         kind=ProcessUse,
     ),
@@ -146,8 +157,12 @@ RECORDS: Final = (
         _c("local_ranks", INTEGER, "ranks that are traced on this host"),
         _c("collectives", INTEGER, "collectives that it entered"),
         _c("joined", INTEGER, "collectives that were compared with other local ranks"),
-        _c("late_ns", INTEGER, "how long after the first local rank it entered, summed over these"),
-        _c("last", INTEGER, "in how many of these it was the last"),
+        _c(
+            "late_ns",
+            INTEGER,
+            "how long after the first local rank it entered, summed over the collectives in joined",
+        ),
+        _c("last", INTEGER, "in how many of the collectives in joined it was the last to enter"),
         _c("behind", INTEGER, "collectives that another local rank has entered and this one has not"),
         _c("since_entry_ns", INTEGER, "age of its last entry"),
         _c("entered", INTEGER, "collectives entered since the communicator was created"),
@@ -167,7 +182,7 @@ RECORDS: Final = (
         "The time in which a tenant gave a GPU work or waited for it.",
         _c("device", TEXT, f"{WHICH}; empty where that is not known"),
         _TENANT,
-        _c("active_ns", INTEGER, "this time, to about a millisecond"),
+        _c("active_ns", INTEGER, "that time in ns, exact to about a millisecond"),
         kind=DeviceActivity,
     ),
     part(
@@ -176,7 +191,7 @@ RECORDS: Final = (
         _c("device", TEXT, f"{WHICH}; empty where that is not known"),
         _TENANT,
         _c("other_id", INTEGER, "the other tenant", "other", refers="tenants"),
-        _c("ns", INTEGER, "this time, to about a millisecond"),
+        _c("ns", INTEGER, "that time in ns, exact to about a millisecond"),
         kind=DeviceOverlap,
     ),
     part(
@@ -297,4 +312,4 @@ RECORDS: Final = (
         kind=Chain,
     ),
 )
-"""Tables whose rows are records of a window."""
+"""Tables that store one record of a window (an object of class ``kind``) in each row."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 FIRST_BYTES: Final = 4096
-"""How many bytes at the beginning of a file are looked at."""
+"""Number of bytes at the beginning of a file that are searched."""
 _STARTS: Final = (
     (b"\x89png\r\n\x1a\n", "a picture (PNG)"),
     (b"<svg", "a picture (SVG)"),
@@ -18,13 +18,13 @@ _STARTS: Final = (
     (b"\x1f\x8b", "compressed by gzip"),
     (b"\x7felf", "a program (ELF)"),
 )
-"""First bytes in lower case, and the kind of such a file."""
+"""First bytes of a file in lower case, and the kind of file that begins with them."""
 _NAMES: Final = (
     (b'"stalltop.window/1"', "what stalltop once --json prints"),
     (b'"stalltop.explain/1"', "what stalltop explain --json prints"),
     (b'"stalltop normals"', "what stalltop has learned to be normal"),
 )
-"""Names of formats near the beginning of JSON, and the kind of such a file."""
+"""Names of formats that stand near the beginning of JSON files, and the kind of file that has such a name."""
 _CSV_HEADS: Final = (b",calls_per_s,p50_ns,", b"window_start_s,window_seconds,")
 
 

@@ -12,8 +12,8 @@ from stalltop.recordings.file.schema import SHARED, SqlColumn, SqlTable
 from stalltop.recordings.file.values import Sql, reading, storing
 
 NAMED: Final = ("tenants", "processes", "series", "kernels")
-"""Shared tables whose rows a record names by a few of its fields; a row of another shared table stands for
-all fields that are columns of it."""
+"""Shared tables to whose rows a record refers by a few of its fields, such as tenant, PID and process. A row
+of any other shared table holds all fields of the record that are columns of the table."""
 _SHARED: Final = {table.name: table for table in SHARED}
 
 
@@ -21,15 +21,16 @@ class Referring(Protocol):
     """Returns the numbers of rows in shared tables."""
 
     def number(self, table: str, values: tuple[Any, ...]) -> int:
-        """Return the number of the row with these values: fields of the record for a table in ``NAMED``, else
-        the values of all columns."""
+        """Return the number of the row with these values. For a table in ``NAMED``, the values are fields of
+        the record; for another table, they are the values of all columns."""
 
 
 class Resolving(Protocol):
     """Returns the rows of shared tables by number."""
 
     def values(self, table: str, number: Sql) -> Sequence[Any]:
-        """Return the values that ``Referring.number`` got. Raises ValueError if there is no such row."""
+        """Return the values of the row ``number``: the same values that ``Referring.number`` was given.
+        Raises ValueError if there is no such row."""
 
 
 def _link_texts(chain: Any) -> list[dict[str, Any]]:
@@ -52,8 +53,8 @@ _OTHERWISE: Final[Mapping[tuple[str, str], tuple[Callable[[Any], Any], Any]]] = 
     ("chain_texts", "links"): (_link_texts, tuple[Link, ...]),
     ("chains", "figures"): (_link_figures, tuple[tuple[float | None, float | None], ...]),
 }
-"""By table and column: for columns that are not fields of the record, a function that computes the value,
-and its type."""
+"""Columns that are not fields of the record, by table and column: a function that computes the value from the
+record, and the type of the value."""
 
 
 class Codec:
@@ -80,19 +81,20 @@ class Codec:
 
     def fields(self, row: Sequence[Sql], rows: Resolving) -> dict[str, Any]:
         """Return the fields of the record in ``row``, which has the values of ``self.columns``. Raises
-        ValueError."""
+        ValueError if a value is wrong."""
         found: dict[str, Any] = {}
         for read, value in zip(self._read, row, strict=True):
             read(found, value, rows)
         return found
 
     def record(self, row: Sequence[Sql], rows: Resolving) -> Any:
-        """Return the record in ``row``, which has the values of ``self.columns``. Raises ValueError."""
+        """Return the record in ``row``, which has the values of ``self.columns``. Raises ValueError if a
+        value is wrong."""
         found = self.fields(row, rows)
         if "figures" in found:
             figures = found.pop("figures")
             if len(figures) != len(found["links"]):
-                raise ValueError("chains.figures has another number of links than chain_texts.links")
+                raise ValueError("chains.figures and chain_texts.links have different numbers of links")
             found["links"] = tuple(
                 replace(link, share=share, ns_per_s=ns_per_s)
                 for link, (share, ns_per_s) in zip(found["links"], figures, strict=True)

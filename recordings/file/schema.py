@@ -2,7 +2,7 @@
 
 A file is a SQLite database. Rows that many windows share (names, series, coverage) are stored once, in the
 tables of ``SHARED``, and are referred to by number. Rows of one window are stored in the tables of ``PARTS``,
-under the number of the window and in their order in it.
+with the number of the window and their place in the window.
 
 SQLite's integers are signed: a count of 2^63 or more, which no counter reaches in practice, is stored as the
 count minus 2^64. NaN and infinity are stored as NULL.
@@ -36,17 +36,18 @@ __all__ = [
 ]
 
 APPLICATION_ID: Final = 0x53544C54
-"""``STLT``, which identifies a file: at byte 68, big endian."""
+"""The letters ``STLT`` as a big-endian number at byte 68 (SQLite's application id), which identify a file of
+stalltop."""
 VERSION: Final = 1
 """Version of the format: the ``user_version`` at byte 60 of the file. Tables and columns may be added to a
 version until it is released; files that were saved before are then refused, and ``scripts/renew_window.py``
-rewrites that of the tests. docs/file-format.md says how files of released versions are migrated."""
+rewrites the file that the tests use. docs/file-format.md says how files of released versions are migrated."""
 
 
 ABOUT: Final = SqlTable(
     "about",
     "What the file is: `kind` is `window` (one that was saved) or `recording`.",
-    (_c("name", TEXT, "of the property"), _c("value", TEXT, "of the property")),
+    (_c("name", TEXT, "name of the property"), _c("value", TEXT, "value of the property")),
     key=("name",),
 )
 
@@ -78,7 +79,7 @@ WINDOWS: Final = SqlTable(
             null=True,
         ),
         _c("worst", INTEGER, "severity of the worst open chain: 0 critical to 4 info; 5: none was open"),
-        _c("began", INTEGER, "the same for chains that began in this window"),
+        _c("began", INTEGER, "severity of the worst chain that began in this window, 0 to 5 as in worst"),
         CHECKSUM,
     ),
     key=("window_id",),

@@ -21,7 +21,7 @@ WHICH: Final = (
     "number of the GPU on its host, or `0:3` for MIG device 3 of GPU 0; its UUID if another device has that"
     " number at the end of the window"
 )
-"""Description of columns with the label of a device."""
+"""The description of every column that has the label of a device."""
 
 SHARED: Final = (
     shared(
@@ -33,8 +33,8 @@ SHARED: Final = (
     ),
     shared(
         "tenants",
-        "Containers, pods, jobs, units: the owners of calls. If a description changes (a name that became"
-        " known later), it has a row for each description.",
+        "Containers, pods, jobs, units: the owners of calls. If the description of a tenant changes (a name"
+        " that became known later), the tenant has a row for each description.",
         _c("host_id", INTEGER, "the host it is on", refers="hosts"),
         _c("id", TEXT, "stable key, such as `docker:4f1c…`; empty for the host itself"),
         _c("described", INTEGER, "0: only its id is known"),
@@ -160,10 +160,10 @@ SHARED: Final = (
         kind=Chain,
     ),
 )
-"""Tables whose rows windows refer to. Rows never change."""
+"""Tables to whose rows windows refer by number. Rows never change."""
 
 
 def fields_of(name: str) -> tuple[str, ...]:
-    """Return the fields of a record that a row of the shared table ``name`` stands for."""
+    """Return the fields of a record that are stored in a row of the shared table ``name``."""
     (table,) = (table for table in SHARED if table.name == name)
     return tuple(field for column in table.columns[1:-1] for field in column.names)

@@ -18,13 +18,14 @@ class SqlColumn:
     null: bool = False
     """Whether the value may be NULL, which stands for not measured or not known."""
     refers: str = ""
-    """The shared table whose row the value is the number of; '' for other values."""
+    """The shared table if the value is the number of one of its rows; '' if the value refers to no row."""
     fields: tuple[str, ...] = ()
-    """Fields of the record that the column stands for; empty for the field of the column's name."""
+    """Fields of the record that are stored in the column; empty if that is only the field with the column's
+    name."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Fields of the record that the column stands for."""
+        """Fields of the record that are stored in the column."""
         return self.fields or (self.name,)
 
 
@@ -36,9 +37,9 @@ class SqlTable:
     about: str
     columns: tuple[SqlColumn, ...]
     kind: type | None = None
-    """The class of the records that rows stand for; None if there is none."""
+    """The class of the records that are stored as rows; None if rows are not records of one class."""
     key: tuple[str, ...] = ()
-    """Columns of the primary key; one for tables in ``SHARED``."""
+    """Columns of the primary key. Tables in ``SHARED`` have one such column."""
     names: tuple[str, ...] = field(init=False)
     """Names of all columns, in order."""
 
@@ -65,7 +66,7 @@ class SqlTable:
 def column(
     name: str, type_: str, about: str, *fields: str, null: bool = False, refers: str = ""
 ) -> SqlColumn:
-    """Return a column, whose ``fields`` may follow the description."""
+    """Return a column. The arguments after the description are its ``fields``."""
     return SqlColumn(name, type_, about, null, refers, fields)
 
 
@@ -73,17 +74,19 @@ CHECKSUM: Final = column("checksum", INTEGER, "CRC-32 of the row")
 
 
 def shared(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:
-    """Return a table of ``SHARED``: ``columns`` between the number of the row and its checksum."""
+    """Return a table of ``SHARED``: it has the number of the row, then ``columns``, then the checksum of the
+    row."""
     number = column(f"{name.removesuffix('s') if name not in _IDS else _IDS[name]}_id", INTEGER, "its number")
     return SqlTable(name, about, (number, *columns, CHECKSUM), kind, (number.name,))
 
 
 _IDS: Final = {"processes": "process", "series": "series", "coverage": "coverage", "limits": "limits"}
-"""For tables whose key is not their name without s: the key without ``_id``."""
+"""Names of keys, without ``_id``, of tables whose key is not the table's name without its final s."""
 
 
 def part(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:
-    """Return a table of ``PARTS``: ``columns`` after the number of the window and the place in it."""
+    """Return a table of ``PARTS``: it has the number of the window, the place of the row in the window, then
+    ``columns``."""
     window = column("window_id", INTEGER, "the window", refers="windows")
     place = column("place", INTEGER, "from 0: its place in the window")
     return SqlTable(name, about, (window, place, *columns), kind, ("window_id", "place"))

@@ -1,4 +1,4 @@
-"""Errors of files that are written: translates those of SQLite, and renames damaged files."""
+"""Translates SQLite's errors about files that are being written, and renames damaged files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _REASONS: Final = {
     "SQLITE_BUSY": "another program is changing it",
     "SQLITE_CANTOPEN": "it cannot be opened",
 }
-"""Reason of a WriteError, by SQLite's name of the error without its second part."""
+"""The reason that a WriteError states, by SQLite's name of the error as ``_name`` returns it."""
 _DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
-"""Errors of a damaged file. SQLITE_ERROR means that a table is missing or another one."""
+"""SQLite's errors that mean that the file is damaged. SQLITE_ERROR means that a table is missing or has other
+columns."""
 
 
 class WriteError(StalltopError):
@@ -46,12 +47,13 @@ def told(path: Path) -> Iterator[None]:
 
 
 def lacks_space(error: sqlite3.Error) -> bool:
-    """Return whether the device has no space left."""
+    """Return whether ``error`` means that the device has no space left."""
     return _name(error) == _NO_SPACE
 
 
 def is_undecodable(error: sqlite3.Error) -> bool:
-    """Return whether a text that was read is not UTF-8: an error of Python's, without a name of SQLite."""
+    """Return whether ``error`` means that a text in the file is not UTF-8. Python's sqlite3 module raises
+    this error itself, so it has no SQLite name."""
     return isinstance(error, sqlite3.OperationalError) and not _name(error)
 
 
@@ -72,5 +74,5 @@ def put_aside(path: Path, why: str = "damaged") -> Path:
         with contextlib.suppress(FileNotFoundError):
             os.rename(f"{path}-wal", f"{aside}-wal")
     except OSError as error:
-        raise WriteError(f"it is {why} and cannot be put aside ({error.strerror})") from error
+        raise WriteError(f"it is {why} and cannot be renamed ({error.strerror})") from error
     return aside

@@ -1,4 +1,4 @@
-"""Converts values to those of SQLite and back. Checks every value that is read: files may come from
+"""Converts Python values to SQLite values and back. Checks every value that is read: files may come from
 strangers."""
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _no_constant(name: str) -> float:
 
 
 def _bare(hint: Any) -> tuple[Any, bool]:
-    """Return ``hint`` without None, and whether it allows None."""
+    """Return the type ``hint`` without None, and whether ``hint`` allows None."""
     if hint != Signed and get_origin(hint) in (Union, types.UnionType):
         parts = [part for part in get_args(hint) if part is not type(None)]
         return parts[0], len(parts) < len(get_args(hint))
@@ -104,8 +104,8 @@ def _storing(hint: Any) -> Callable[[Any], Sql]:
 
 
 def reading(hint: Any, where: str) -> Callable[[Any], Any]:
-    """Return a function that reads a field of type ``hint``. It raises ValueError for a wrong value, and
-    names ``where``."""
+    """Return a function that reads a field of type ``hint``. For a wrong value, the function raises
+    ValueError with ``where`` in the message."""
     bare, optional = _bare(hint)
     read = _reading(bare, where)
     return (lambda value: None if value is None else read(value)) if optional else read
@@ -129,13 +129,14 @@ def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
         return lambda value: _read_counts(read_json(value, where), where)
     if hint == tuple[tuple[int, int], ...]:
         return lambda value: _read_pairs(read_json(value, where), where)
-    # Such values change seldom from window to window; the results are immutable, so that windows may share
-    # them.
+    # Values of these types seldom change from window to window, so the last results are cached. Results are
+    # immutable, so that windows can share them.
     return functools.lru_cache(32)(lambda value: plain.value(hint, read_json(value, where), where))
 
 
 def _read_counts(value: object, where: str) -> tuple[int, ...]:
-    """Return a list of counts. Raises ValueError. Checks all at once, since lists are long."""
+    """Return a list of counts as a tuple. Raises ValueError if an element is not a count. Checks the list as
+    a whole, not each element, because lists are long."""
     if not isinstance(value, list) or set(map(type, value)) - {int}:
         raise ValueError(f"{where} is not a list of counts")
     if value and not 0 <= min(value) <= max(value) < _ALL:
@@ -158,10 +159,10 @@ def read_flag(value: object, where: str) -> bool:
 
 
 def checksum(rows: Iterable[Sequence[Sql]], before: int = 0) -> int:
-    """Return the CRC-32 of ``rows`` as JSON, continued from ``before``. Raises ValueError if a row has
-    bytes."""
+    """Return the CRC-32 of ``rows`` as JSON. ``before`` is the checksum of the rows that precede them. Raises
+    ValueError if a row has bytes."""
     try:
         text = json.dumps(list(rows), separators=(",", ":"))
     except TypeError:
-        raise ValueError("a row has bytes, which no column of it may have") from None
+        raise ValueError("a row has bytes in a column that must not have bytes") from None
     return zlib.crc32(text.encode("ascii"), before)

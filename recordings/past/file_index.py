@@ -58,7 +58,9 @@ class Index:
 
 
 def _moments(start: Floats, end: Floats, host: Ints) -> Ints:
-    """Return the number of the moment of each window, from 0. Windows are sorted by their ends."""
+    """Return for each window the number of its moment, from 0. The arrays describe windows in the order of
+    their ends. A moment has at most one window of each host; windows belong to one moment if they end at most
+    half a window after the first of them."""
     if len(np.unique(host)) == 1:
         return np.arange(len(end))
     found = np.zeros(len(end), np.int64)

@@ -23,7 +23,7 @@ from stalltop.recordings.read.reading import WindowGoneError
 _AT_ONCE = 32
 _TRIES = 3
 _PATIENCE_SECONDS = 0.1
-"""How often a thread that waits for a sum checks whether the sum is still wanted."""
+"""Seconds between two checks of a thread that waits for a sum whether the sum is still wanted."""
 DAMAGED = "this stretch of the recording is damaged"
 
 
@@ -48,8 +48,8 @@ class InFile:
         return cls(recording, index, trouble=trouble)
 
     def with_parts(self, *, fetch: bool = False, stale: Stale = never) -> InFile:
-        """Return this past with the windows before its end as ``parts``: those in memory, or with ``fetch``
-        all that a page draws, which takes up to seconds."""
+        """Return this past with ``parts``: the last windows that are in memory. With ``fetch``, ``parts`` has
+        all windows that a page draws; reading them takes up to seconds."""
         parts = self.before(self.end, stale) if fetch else None
         parts = self.at_hand(self.end) if parts is None else parts
         return InFile(self._recording, self._index, parts, trouble=self._trouble)
@@ -65,7 +65,7 @@ class InFile:
 
     @property
     def stretch(self) -> WindowTimes:
-        """Times of all moments; the lost time of damaged ones is NaN."""
+        """Times of all moments. The lost time of a moment with a damaged window is NaN."""
         damaged = self._recording.damaged
         times = self._index.times
         if not damaged:
@@ -76,12 +76,12 @@ class InFile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings about the file, and about windows that could not be read when they were asked for."""
+        """Warnings about the file, and about windows that could not be read so far."""
         damaged = self._recording.damaged
         which = np.flatnonzero(np.isin(self._index.window_id, list(damaged)))
         warnings = self._recording.warnings
         if self._trouble:
-            warnings += (f"what is written to it now cannot be read: {self._trouble}",)
+            warnings += (f"new windows of the recording cannot be read: {self._trouble}",)
         if not len(which):
             return warnings
         start, end = (
@@ -95,8 +95,8 @@ class InFile:
     # ---- windows
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
-        """See ``Past``. If all windows of the stretch are damaged, returns a window without rows that says
-        so."""
+        """See ``Past``. If all windows of that time are damaged, returns a window without rows whose coverage
+        says so."""
         kept = self
         for _ in range(_TRIES):
             try:
@@ -126,8 +126,8 @@ class InFile:
         return self._leading(self._upto(at))
 
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
-        """See ``Past``. Reads the newest windows first; those that were read stay in memory for the next
-        call."""
+        """See ``Past``. Reads the newest windows first. If ``stale`` stops the call, the windows read so far
+        stay in memory for the next call."""
         last = self._upto(at)
         for window_id in reversed(self._ids(last)):
             self._recording.give_way(stale)
@@ -138,8 +138,9 @@ class InFile:
         return self._leading(last, make=stale)
 
     def _upto(self, at: float) -> int:
-        """Return the last moment whose middle is at ``at`` or before. It ended by then, or its windows have
-        been merged since and it holds ``at`` in its later half."""
+        """Return the number of the last moment whose middle is at ``at`` or before; 0 if there is none. Such
+        a moment usually ended by ``at``. If its windows have been merged, it may end later, and then ``at``
+        lies in its second half."""
         times = self._index.times
         return max(int(np.searchsorted((times.start + times.end) / 2, at, "right")) - 1, 0)
 
@@ -150,7 +151,7 @@ class InFile:
 
     def _leading(self, last: int, make: Stale | None = None) -> tuple[Packed, ...]:
         """Return the windows up to the moment ``last`` that are in memory. With ``make``, windows of several
-        hosts are merged first, until ``make`` returns that they are not wanted."""
+        hosts are merged if they are not yet, as long as ``make`` returns False."""
         get = self._recording.at_hand
         if not self._several:
             return tuple(part for part in map(get, self._ids(last)) if part is not None)
@@ -169,7 +170,7 @@ class InFile:
 
     def _of(self, host: int, last: int, length: float) -> list[int]:
         """Return the numbers of the windows of ``host`` for a window of ``length`` seconds that ends with the
-        moment ``last``; none if the host has no window near then."""
+        moment ``last``; [] if the host has no window near that moment."""
         index = self._index
         which = np.flatnonzero(index.host == host)
         which = which[: int(np.searchsorted(index.moment[which], last, "right"))]
@@ -200,8 +201,8 @@ class InFile:
         return replace(Sliding(length, parts).window, normals=self._recording.normals(ids[-1]))
 
     def _whole_at(self, last: int, stale: Stale) -> Window | None:
-        """Return the sum of all windows up to the moment ``last``. The sum up to the newest moment is kept:
-        a call that was stopped continues from there."""
+        """Return the sum of all windows up to the moment ``last``. The sum up to the newest moment stays in
+        memory. If a call is stopped by ``stale``, the next call continues from the sum so far."""
         recording = self._recording
         if last < int(self._index.moment[-1]):
             return self._added({}, last, stale)
@@ -220,7 +221,7 @@ class InFile:
             new = np.flatnonzero(
                 (index.host == host) & (index.moment <= last) & (index.end > whole.upto + NEAR)
             )
-            # Unpacked at once, the windows of a day would take gigabytes.
+            # A few windows at a time: unpacked all at once, the windows of a day would take gigabytes.
             for first in range(0, len(new), _AT_ONCE):
                 some = new[first : first + _AT_ONCE]
                 parts = self._parts(index.window_id[some].tolist(), stale, keep=False)

@@ -1,6 +1,7 @@
 """The past for the screen: times and severity of all windows, and the sum of any stretch of them.
 
-Live, the past is in memory (this module); that of an opened recording is in its file (``in_file``).
+On the live screen, the past is in memory (this module). The past of an opened recording is in its file
+(``in_file``).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from stalltop.model.window_times import WindowTimes
 NEAR = 1e-3
 """Times that differ by less than this, in seconds, are the same moment."""
 HOLE_SECONDS = 5.0
-"""Longest pause between two windows that follow each other. Windows on both sides of a longer pause are never
-merged."""
+"""Longest pause, in seconds, between two windows that follow each other. Windows on both sides of a longer
+pause are never merged."""
 _AT_ONCE = 32
 
 Stale = Callable[[], bool]
-"""Returns whether a result is no longer wanted."""
+"""A function that returns whether the caller no longer wants the result."""
 
 
 def never() -> bool:
@@ -36,7 +37,8 @@ def never() -> bool:
 
 
 class Past(Protocol):
-    """The past at one moment. It never changes: a second later, there is another ``Past``."""
+    """All windows up to one moment. An object never changes: when a window is added, a new ``Past`` replaces
+    it."""
 
     @property
     def end(self) -> float:
@@ -50,7 +52,7 @@ class Past(Protocol):
 
     @property
     def parts(self) -> Sequence[Packed]:
-        """The windows up to the newest that are in memory, oldest first."""
+        """The windows that are in memory, up to the newest one; oldest first."""
         ...
 
     @property
@@ -59,23 +61,24 @@ class Past(Protocol):
         ...
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
-        """Return the window of ``length`` seconds (None: of all windows up to then) that ended at ``at``
-        (Unix seconds).
+        """Return the window of ``length`` seconds that ended at ``at`` (Unix seconds). A ``length`` of None
+        stands for all windows up to ``at``.
 
         Takes up to seconds. Returns None if ``stale`` returns True meanwhile.
         """
         ...
 
     def at_hand(self, at: float) -> Sequence[Packed] | None:
-        """Return the windows up to the one that ended at ``at`` that are in memory; None if ``parts`` has
-        all of them."""
+        """Return the windows that are in memory, up to the one that ended at ``at``; None if ``parts`` has
+        all windows."""
         ...
 
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
         """Return the windows up to the one that ended at ``at``, and read those that are not in memory.
 
-        Takes up to seconds. Returns None if ``parts`` has all of them, or if ``stale`` returns True
-        meanwhile."""
+        Takes up to seconds. Returns None if ``parts`` has all windows, or if ``stale`` returns True
+        meanwhile.
+        """
         ...
 
 
@@ -95,7 +98,7 @@ class InMemory:
 
     @cached_property
     def stretch(self) -> WindowTimes:
-        """See ``Past``. Computed when it is first asked for, which is not every second."""
+        """See ``Past``. Computed at the first access, because most objects are never asked for it."""
         windows, peaks = [part.window for part in self.parts], [part.peak for part in self.parts]
         return WindowTimes(
             start=np.array([window.start for window in windows], np.float64),
@@ -117,8 +120,9 @@ class InMemory:
 
 
 def upto(parts: Sequence[Packed], at: float) -> Sequence[Packed]:
-    """Return those of ``parts`` whose middle is at ``at`` (Unix seconds) or before, but at least one. The
-    last one ended by then, or it has been merged since and holds ``at`` in its later half."""
+    """Return those of ``parts`` whose middle is at ``at`` (Unix seconds) or before, but at least the first
+    one. The last window returned usually ended by ``at``. If it is a merged window, it may end later, and
+    then ``at`` lies in its second half."""
     found = bisect_right(parts, at, key=lambda part: part.window.start + part.window.seconds / 2)
     return parts[: max(found, 1)]
 
@@ -135,8 +139,8 @@ def unbroken(parts: Sequence[Packed]) -> Sequence[Packed]:
 def window_at(
     parts: Sequence[Packed], at: float, length: float | None, stale: Stale = never
 ) -> Window | None:
-    """Return the window of ``length`` seconds (None: of all ``parts`` up to then) that ended at ``at`` (Unix
-    seconds). ``parts`` are oldest first.
+    """Return the window of ``length`` seconds that ended at ``at`` (Unix seconds). A ``length`` of None
+    stands for all ``parts`` up to ``at``. ``parts`` are oldest first.
 
     Returns None if ``stale`` returns True meanwhile. Raises ValueError if there are no ``parts``.
     """
@@ -144,7 +148,7 @@ def window_at(
     if length is not None:
         return Sliding(length, unbroken(latest(before, length))).window
     whole = Sliding(None)
-    # Unpacked at once, the windows of a day would take gigabytes.
+    # A few windows at a time: unpacked all at once, the windows of a day would take gigabytes.
     for first in range(0, len(before), _AT_ONCE):
         if stale():
             return None

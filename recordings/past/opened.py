@@ -1,6 +1,6 @@
 """An opened recording: keeps its times in memory, reads windows on demand, and caches them.
 
-Two threads use it: one follows the file, the other makes the screen's content.
+Two threads use an opened recording: one follows the file, the other makes the content of the screen.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from stalltop.recordings.read.reading import WindowGoneError, WindowList
 _YIELD_SECONDS = 0.005
 
 BEFORE = 120
-"""How many windows before a moment are read: as many as any page draws."""
+"""Number of windows before a moment that are read: the largest number that any page of the screen draws."""
 Normals = Mapping[RowKey, tuple[int, int]]
 """The type of ``Window.normals``."""
 
 
 class RecordedFile(Protocol):
-    """The part of ``recordings.read.reading.Recorded`` that is used here."""
+    """The methods of ``recordings.read.reading.Recorded`` that this module uses."""
 
     @property
     def moments(self) -> WindowList:
@@ -70,7 +70,7 @@ class OpenedRecording:
         self._normals: Normals = {}
         """The baseline that was read last: most windows share it."""
         self._fleets: OrderedDict[tuple[int, ...], Packed] = OrderedDict()
-        """Merged windows of several hosts, by the numbers of their parts."""
+        """Merged windows of several hosts, by the numbers of the windows from which each was merged."""
         self._bytes = 0
         self._keys: dict[RowKey, RowKey] = {}
         self._damaged: dict[int, str] = {}
@@ -83,7 +83,7 @@ class OpenedRecording:
         self.adding = threading.Lock()
         """Protects ``wholes``."""
         self._hurried = 0
-        """Number of blocks of ``hurry`` that run; reading ahead waits for them."""
+        """Number of ``hurry`` blocks that are running. Reading ahead (``give_way``) waits until it is 0."""
 
     def look(self) -> tuple[Index, str]:
         """Return the index of the file, and ''. If the file can no longer be read, return the index that
@@ -105,7 +105,8 @@ class OpenedRecording:
             return self._index, self._trouble
 
     def packed(self, window_id: int, *, keep: bool = True) -> Packed | None:
-        """Return a packed window; None if it is damaged. ``keep`` puts it into the cache.
+        """Return a packed window; None if it is damaged or the recording is closed. ``keep`` puts the window
+        into the cache.
 
         Raises WindowGoneError if the file no longer has it, because it was merged with others.
         """
@@ -130,7 +131,8 @@ class OpenedRecording:
 
     @contextmanager
     def hurry(self) -> Iterator[None]:
-        """Mark the block as urgent: somebody waits for it."""
+        """Mark the block as urgent, because the screen waits for its result: ``give_way`` waits until the
+        block ends."""
         with self._lock:
             self._hurried += 1
         try:
@@ -140,7 +142,7 @@ class OpenedRecording:
                 self._hurried -= 1
 
     def give_way(self, stale: Stale) -> None:
-        """Wait until no urgent block runs, or ``stale`` returns True."""
+        """Wait until no urgent block (``hurry``) runs, or ``stale`` returns True."""
         while self._hurried and not stale():
             time.sleep(_YIELD_SECONDS)
 
@@ -150,13 +152,13 @@ class OpenedRecording:
         return None if known is None else known[0]
 
     def normals(self, window_id: int) -> Normals:
-        """Return the baseline at the end of a window in the cache; empty if it is not there."""
+        """Return the baseline at the end of a window; empty if the window is not in the cache."""
         known = self._read.get(window_id)
         return {} if known is None else known[1]
 
     def together(self, parts: Mapping[int, Packed], *, make: bool) -> Packed | None:
-        """Return the windows of one moment, given by their numbers, merged. Without ``make``, returns None if
-        they have not been merged yet."""
+        """Return the windows of one moment, merged. ``parts`` has these windows by their numbers. Without
+        ``make``, returns None if they have not been merged yet."""
         key = tuple(parts)
         known = self._fleets.get(key)
         if known is None and make:

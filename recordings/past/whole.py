@@ -19,7 +19,8 @@ class Whole:
         self._sum = Sliding(None)
         self._empty = True
         self.upto = -np.inf
-        """Unix time in seconds. Windows that ended by then have been added, or cannot be read."""
+        """Unix time in seconds. All windows that ended by this time have been added, except for those that
+        cannot be read."""
 
     def add(self, parts: Sequence[Packed], upto: float) -> None:
         """Add ``parts``: all readable windows that ended after ``self.upto`` and not after ``upto``."""

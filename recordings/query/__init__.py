@@ -1,1 +1,2 @@
-"""Answers SQL queries on a file. Views of single calls have a row for each call, though files store sums."""
+"""Answers SQL queries on a file. Views of single calls have a row for each call, although files store most
+calls only as sums."""

@@ -18,7 +18,8 @@ _VIEWS = {view.name: frozenset(view.names) for view in views.VIEWS}
 _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
 
 _AT_ONCE: Final = 1000
-"""Rows that are fetched at a time. Errors within the first ones are raised before any row is returned."""
+"""Number of rows that are fetched at a time. An error while the first portion is fetched is raised by
+``answer``, before any row is returned."""
 
 _LESS: Final = "ask for less, with WHERE or without ORDER BY"
 
@@ -29,19 +30,19 @@ class Answer:
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
-    """Rows, computed as they are read. Reading may raise StalltopError, such as QueryTimeoutError."""
+    """The rows of the result, computed while the caller reads them. Reading may raise StalltopError, such as
+    QueryTimeoutError."""
     warnings: tuple[str, ...] = ()
     """Warnings about damage, simulated figures and losses, one line each."""
 
 
 def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0) -> Answer:
-    """What ``sql`` finds in ``recorded``, which can be asked once. ``check``: compare all windows with their
-    checksums first, and not only as many as there is time for. ``least``: the first ``rewrite.Form`` of calls
-    to try; the answer is the same.
+    """Return what ``sql`` finds in ``recorded``. Call this once for each ``recorded``. With ``check``, all
+    windows are compared with their checksums first; otherwise only as many as there is time for. ``least`` is
+    the first ``rewrite.Form`` that is tried; the answer does not depend on it.
 
-    Raises UsageError where it is no query or asks for what is not there, and StalltopError where it takes
-    more than
-    ``seconds`` or more memory than it may.
+    Raises UsageError if ``sql`` is not a query or names something that does not exist, and StalltopError if
+    the query takes more than ``seconds`` or more memory than allowed.
     """
     warnings = checking.damages(recorded, None if check else checking.SECONDS) + checking.missing(recorded)
     return _Question(recorded, sql, seconds, least).answer(warnings)
@@ -57,10 +58,10 @@ class _Question:
         self._refused: list[str] = []
 
     def answer(self, warnings: tuple[str, ...]) -> Answer:
-        """Return the answer; see ``answer``."""
+        """Return the answer with ``warnings``; see the function ``answer`` of this module."""
         try:
             guard.confine(self._connection, self._patience)
-            self._connection.execute("BEGIN")  # all statements see the file at one moment
+            self._connection.execute("BEGIN")  # all statements see one state of the file
             self._refused = functions.add(self._connection)
             with self._damage_told():
                 making.make(self._connection)
@@ -112,7 +113,8 @@ class _Question:
         return self._connection.execute(sql)
 
     def _columns(self, cursor: sqlite3.Cursor) -> tuple[str, ...]:
-        """Return the names of the results of the query as it was typed."""
+        """Return the names of the columns of the result. Rewriting may change names, so they are taken from
+        the query as the user typed it."""
         try:
             typed = self._connection.execute(f"SELECT * FROM (\n{self._sql}\n) LIMIT 0").description
         except sqlite3.Error:
@@ -140,7 +142,7 @@ class _Question:
         try:
             yield
         except (ValueError, TypeError, IndexError, OverflowError) as error:
-            raise damaged(self._path, f"what it counts cannot be read ({error})") from None
+            raise damaged(self._path, f"its counts cannot be read ({error})") from None
 
     def _told(self, error: sqlite3.Error | sqlite3.Warning) -> StalltopError:
         if "interrupted" in str(error):
@@ -148,7 +150,7 @@ class _Question:
                 return StalltopError("the query needs more room on the disk than it may have", _LESS)
             if self._patience.over:
                 return self._patience.error()
-            # It came within the progress handler, whose exceptions SQLite does not pass on.
+            # Ctrl-C was pressed while the progress handler ran: SQLite does not pass on its exceptions.
             raise KeyboardInterrupt
         return told(error, self._sql, self._refused, self._path)
 

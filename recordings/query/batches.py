@@ -19,9 +19,10 @@ from stalltop.recordings.query.guard import Patience
 from stalltop.recordings.query.rewrite import Need
 
 MOST_APART: Final = 20_000
-"""Above this number of rows, a query that does not distinguish windows gets sums over all windows."""
+"""If a query that does not distinguish windows needs more rows of ``counts`` than this, the rows are summed
+over all windows."""
 _AT_ONCE: Final = 8192
-"""Rows of a batch."""
+"""Number of rows of a batch."""
 
 
 class Head(NamedTuple):
@@ -119,7 +120,8 @@ def _batch(connection: sqlite3.Connection, need: Need, found: Sequence[Sequence[
 
 
 class _Whole:
-    """Sums of rows over all windows, by series. Captured calls are in the sums, too, and not listed."""
+    """Sums of rows over all windows, by series. The sums include captured calls, which are not listed
+    separately."""
 
     def __init__(self) -> None:
         self._heads: dict[int, Head] = {}

@@ -13,9 +13,10 @@ from stalltop.model.window import UNCOUNTED
 from stalltop.recordings.read.reading import Recorded, UnreadableFileError, WindowGoneError
 
 SECONDS: Final = 1.5
-"""Time for checking windows before a query is answered: enough for some hundreds."""
+"""Seconds for checking windows before a query is answered: enough for some hundred windows."""
 _FIRST: Final = 0.1
-"""After this share of the time, checking stops if all windows would take longer."""
+"""Share of the time limit after which checking stops, if the windows checked so far show that checking all
+would take longer than the limit."""
 _MOST_TOLD: Final = 5
 """Largest number of damaged windows that are named."""
 
@@ -23,8 +24,8 @@ _MOST_TOLD: Final = 5
 def damages(recorded: Recorded, seconds: float | None) -> tuple[str, ...]:
     """Return warnings about damage, and about windows that were not checked for lack of time, one line each.
 
-    Checks the newest windows first. ``seconds`` limits the time, None does not. If all windows would take
-    longer, only a part of the time is used.
+    Checks the newest windows first. ``seconds`` limits the time; None sets no limit. If checking all windows
+    would take longer, checking stops early, after the share ``_FIRST`` of ``seconds``.
     """
     numbers = recorded.moments.window_id.tolist()[::-1]
     found: list[str] = []
@@ -57,7 +58,7 @@ def missing(recorded: Recorded) -> tuple[str, ...]:
             f"SELECT total(max(count, 0)) FROM losses WHERE name IN ({names})"
         )
         [(simulated,)] = recorded.connection.execute("SELECT total(simulated <> 0) > 0 FROM windows")
-    except sqlite3.Error:  # the check or the query reports it
+    except sqlite3.Error:  # the check of windows or the query itself reports the error
         return ()
     found = ["SIMULATED: these figures are made up"] if simulated else []
     if lost:

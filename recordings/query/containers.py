@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _SHORT: Final = 12
-"""Digits of a container's id that runtimes show."""
+"""Number of digits of a container id that container runtimes show, for example in ``docker ps``."""
 
 
 @dataclass(slots=True)
@@ -71,8 +71,8 @@ def make(connection: sqlite3.Connection) -> None:
 
 
 def _numbers(told: Sequence[_Told]) -> list[int]:
-    """Return the number of each tenant: its cgroup id if that is known and unique, else a number below
-    zero."""
+    """Return the number of each tenant: its cgroup id if this id is known and unique, else a negative
+    number."""
     often = Counter(one.cgroup_id for one in told)
     return [one.cgroup_id if one.cgroup_id > 0 and often[one.cgroup_id] == 1 else -one.number for one in told]
 

@@ -20,8 +20,8 @@ _LISTED_WITH_GPU: Final = (
     "WHERE NOT EXISTS (SELECT 1 FROM json_each(n.instances) i, json_each(i.value, '$.processes') p"
     " WHERE json_extract(p.value, '$.pid') = json_extract(j.value, '$.pid'))",
 )
-"""Label, source and condition of the processes that the driver lists with a GPU, without those that it also
-lists with one of its MIG devices."""
+"""SQL (device label, FROM, WHERE) for the processes that the driver lists for a GPU, without processes that
+the driver also lists for a MIG device of this GPU."""
 _LISTED_WITH_INSTANCE: Final = (
     _MIG_LABEL_SQL,
     "CROSS JOIN json_each(n.instances) i CROSS JOIN json_each(i.value, '$.processes') j",
@@ -33,7 +33,7 @@ DEVICE_VIEWS: Final = (
     SqlView(
         "activity",
         "the time in which a container gave a GPU work or waited for it",
-        (*WINDOW, WHO[0], *WHERE, ("active_ns", "this time, to about a millisecond")),
+        (*WINDOW, WHO[0], *WHERE, ("active_ns", "that time in ns, exact to about a millisecond")),
         f"SELECT {WINDOW_SQL}, t.cgroup_id, {_DEVICE_SQL}, n.active_ns FROM main.activity n"
         f' CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id LEFT {IN_WINDOW}',
     ),
@@ -45,7 +45,7 @@ DEVICE_VIEWS: Final = (
             WHO[0],
             ("other_cgroup_id", "the other container: a row of containers"),
             *WHERE,
-            ("overlap_ns", "this time, to about a millisecond"),
+            ("overlap_ns", "that time in ns, exact to about a millisecond"),
         ),
         " UNION ALL ".join(
             f"SELECT {WINDOW_SQL}, {one}.cgroup_id, {other}.cgroup_id AS other_cgroup_id, {_DEVICE_SQL},"

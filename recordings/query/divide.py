@@ -1,8 +1,9 @@
 """Divides the calls of a row among its CUDA kernels, and takes captured calls out.
 
-A row's histogram has fine counters, its kernels have buckets of 32 counters each (``model.cuda_kernels``).
-Within a bucket, kernels get counters in the order of their mean durations. So each kernel has exactly its
-calls, and all kernels together have the row's histogram.
+The histogram of a row has fine counters. For each CUDA kernel of the row, only coarse buckets are stored,
+each as wide as 32 counters (``model.cuda_kernels``). Within a bucket, the CUDA kernel with the shortest mean
+duration gets the calls of the lowest counters, the next CUDA kernel the calls after those, and so on. So each
+CUDA kernel keeps exactly its number of calls, and all together have the histogram of the row.
 """
 
 from __future__ import annotations
@@ -61,15 +62,16 @@ class Single(NamedTuple):
 
 
 class Divided(NamedTuple):
-    """All calls of the rows: captured calls, and all others as records of calls that are alike."""
+    """All calls of the rows: captured calls one by one, and all others as records that each stand for several
+    calls with the same values."""
 
     row: I64
     kernel: I64
     alike: Alike
     kept: I64
-    """Indices of the captured calls that were found in the counts of their row."""
+    """Indices of the captured calls that were found in, and subtracted from, the counts of their row."""
     kept_kernel: I64
-    """The kernel of each of these captured calls."""
+    """The CUDA kernel of each call in ``kept``."""
 
 
 def divide(
@@ -78,8 +80,8 @@ def divide(
     parts: Sequence[KernelPart],
     singles: Sequence[Single],
 ) -> Divided:
-    """Return the calls of ``rows``, each counted once. ``parts`` are counts of kernels, ``singles`` captured
-    calls."""
+    """Return the calls of ``rows``, each counted once. ``parts`` are the counts of CUDA kernels, ``singles``
+    the captured calls."""
     unit_row, unit_kernel, units = _units(rows, parts)
     cell = histograms.row_of_entry() * COUNTERS + histograms.index
     count = histograms.count.astype(np.int64)
@@ -93,8 +95,8 @@ def divide(
 
 
 def _units(rows: Sequence[SeriesCounts], parts: Sequence[KernelPart]) -> tuple[I64, I64, Units]:
-    """Return row, kernel and counts of each unit: unit i is row i without its parts; a unit for each part
-    follows."""
+    """Return the row, the CUDA kernel and the counts of each unit. Unit i is row i without the calls of its
+    ``parts``, so its CUDA kernel is not known. After these, there is one unit for each of ``parts``."""
     whole = np.array(rows, np.int64).reshape(-1, len(SeriesCounts._fields))
     part = np.array([(p.row, p.kernel, p.calls, p.errors, p.total_ns, p.max_ns) for p in parts], np.int64)
     part = part.reshape(-1, 6)
@@ -105,14 +107,14 @@ def _units(rows: Sequence[SeriesCounts], parts: Sequence[KernelPart]) -> tuple[I
         np.subtract.at(column, part[:, 0], part[:, taken])
         np.maximum(column, 0, out=column)
     has_parts = known_longest >= 0
-    # The longest launch of the row is one of an unknown kernel only if it is longer than those of known
-    # kernels.
+    # The longest launch of a row is certainly of an unknown CUDA kernel only if it is longer than the longest
+    # launch of every known one.
     exact = ~has_parts | (longest > known_longest)
     total[calls == 0] = 0
     units = Units(
         np.concatenate((calls, part[:, 2])),
         np.concatenate((errors, part[:, 3])),
-        np.concatenate((bytes_, np.zeros(len(parts), np.int64))),  # launches move none
+        np.concatenate((bytes_, np.zeros(len(parts), np.int64))),  # launches move no bytes
         np.concatenate((total, part[:, 4])),
         np.concatenate((longest, part[:, 5])),
         np.concatenate((exact.astype(np.int64), np.ones(len(parts), np.int64))),
@@ -125,8 +127,9 @@ def _units(rows: Sequence[SeriesCounts], parts: Sequence[KernelPart]) -> tuple[I
 def _shares(
     unit_row: I64, units: Units, cell: I64, count: I64, parts: Sequence[KernelPart], rows: int
 ) -> tuple[I64, I64, I64, I64]:
-    """Return how many calls each unit has in each bucket, sorted by unit * BUCKETS + bucket, and the
-    counters, with calls added that only buckets have."""
+    """Return four arrays: keys (unit * BUCKETS + bucket, ascending) with the number of calls for each; and
+    cells (row * COUNTERS + counter) with the number of calls for each. If the CUDA kernels of a row have more
+    calls in a bucket than the counters of the row, the missing calls are added to a cell."""
     place, inverse = np.unique(cell // _COUNTERS, return_inverse=True)  # row * BUCKETS + bucket
     in_row = np.zeros(len(place), np.int64)
     np.add.at(in_row, inverse, count)
@@ -143,7 +146,7 @@ def _shares(
     np.add.at(taken, where, of_parts[:, 2])
     have = _looked_up(place, in_row, known)
     short = taken > have
-    if short.any():  # read at slightly different times, or damaged: the buckets count
+    if short.any():  # read at slightly different times, or damaged: trust the buckets
         cell = np.concatenate((cell, known[short] * _COUNTERS + _COUNTERS - 1))
         count = np.concatenate((count, (taken - have)[short]))
         cell, inverse = np.unique(cell, return_inverse=True)
@@ -165,8 +168,8 @@ def _without_singles(
     shares: tuple[I64, I64],
     singles: Sequence[Single],
 ) -> tuple[I64, I64]:
-    """Take captured calls out of the counts. Returns the indices of those that were found, and their
-    units."""
+    """Subtract captured calls from the counts, in place. Returns the indices in ``singles`` of the calls that
+    were found in the counts, and the unit of each."""
     if not singles:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     unit_of = {
@@ -199,12 +202,12 @@ def _take(units: Units, unit: int, single: Single) -> None:
     units.errors[unit] = max(units.errors[unit] - single.error, 0)
     units.bytes[unit] = max(units.bytes[unit] - single.bytes, 0)
     if single.duration_ns >= units.max_ns[unit]:
-        units.exact[unit] = 0  # only the histogram limits the longest of the other calls
+        units.exact[unit] = 0  # the longest remaining call is known by the histogram only
 
 
 def _steps(unit_row: I64, units: Units, cells: tuple[I64, I64], shares: tuple[I64, I64]) -> Steps:
-    """Return the steps of all units: counters and shares of units, laid along the same line and cut at the
-    ends of both."""
+    """Return the steps of all units. The calls of each row, by rising duration, form one line. The line is
+    cut wherever the counter or the unit changes, and each piece is a step."""
     (cell, count), (share, share_count) = cells, shares
     unit, bucket = np.divmod(share, BUCKETS)
     mean = units.total_ns / np.maximum(units.calls, 1)
@@ -234,6 +237,7 @@ def _places(sorted_: I64, wanted: I64) -> I64:
 
 
 def _looked_up(sorted_: I64, values: I64, wanted: I64) -> I64:
-    """Return the value of each of ``wanted``; 0 for those that are not in ``sorted_``."""
+    """Return for each of ``wanted`` the element of ``values`` at its index in ``sorted_``; 0 if it is not in
+    ``sorted_``."""
     at = _places(sorted_, wanted)
     return np.where(at >= 0, values[at] if len(values) else 0, 0)

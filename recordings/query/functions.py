@@ -13,7 +13,7 @@ from stalltop.model.histograms import payload as hdr_payload
 from stalltop.model.histograms.histograms import Histograms
 
 _AT_ONCE = 4096
-"""Histograms that are collected before they are added up."""
+"""Number of histograms that are collected before they are added up."""
 
 
 NAMES = ("p", "hmerge")
@@ -21,8 +21,8 @@ NAMES = ("p", "hmerge")
 
 
 def add(connection: sqlite3.Connection) -> list[str]:
-    """Add the functions to ``connection``. Returns a list to which they append the reason of each error,
-    which SQLite does not pass on."""
+    """Add the functions to ``connection``. Returns a list to which the functions append the reason of each
+    error, because SQLite does not pass the reason on."""
     refused: list[str] = []
 
     class Merged(_Merged):
@@ -54,16 +54,18 @@ def _told(refused: list[str]) -> Iterator[None]:
 
 
 def _percentile(payload: object, percent: object, longest: object = None) -> int | None:
-    """Return the percentile in ns: the highest duration of its counter, but at most ``longest``. Returns None
-    (NULL) if the histogram is NULL or empty."""
+    """Return the percentile in ns: the upper bound of the histogram's counter that contains the percentile,
+    but at most ``longest``. Returns None (NULL) if the histogram is NULL or empty."""
     if payload is None or percent is None:
         return None
     if not isinstance(payload, bytes):
-        raise ValueError("p(histogram, 99): the first argument is not a histogram")
+        raise ValueError("p(histogram, percent): the first argument is not a histogram")
     if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
-        raise ValueError("p(histogram, 99): the second argument is not a number from 0 to 100")
+        raise ValueError(
+            "p(histogram, percent): percent must be a number from 0 to 100, for example p(histogram, 99)"
+        )
     if longest is not None and (isinstance(longest, bool) or not isinstance(longest, (int, float))):
-        raise ValueError("p(histogram, 99, max_ns): the third argument is not a number")
+        raise ValueError("p(histogram, percent, max_ns): max_ns must be a number")
     histogram = hdr_payload.histograms([payload])
     if not len(histogram.index):
         return None

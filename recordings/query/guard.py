@@ -33,7 +33,8 @@ class QueryTimeoutError(StalltopError):
 
 
 class Patience:
-    """The limits of time and disk space of a query. Time in which the caller uses rows does not count."""
+    """The limits of time and disk space of a query. Time that the caller spends on rows it has received does
+    not count."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -43,7 +43,8 @@ _FILL: Final = (
 
 
 def make(connection: sqlite3.Connection) -> None:
-    """Make the views. Those of single calls have their columns, but no rows."""
+    """Make the views. The views of single calls have columns, but no rows yet: ``alike.unfold`` replaces
+    them."""
     for statement in _STATEMENTS:
         connection.execute(statement)
     containers.make(connection)

@@ -1,4 +1,5 @@
-"""Translates errors of SQLite about a query for a person, with similar names that exist."""
+"""Translates SQLite's errors about a query into messages for a person; for an unknown name, the message has
+similar names that exist."""
 
 from __future__ import annotations
 
@@ -48,14 +49,14 @@ def damaged(path: Path, why: str) -> StalltopError:
 def told(
     error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str], path: Path
 ) -> StalltopError:
-    """Return the error to report for ``error``, which ``sql`` caused in the file ``path``. ``refused`` has
-    the errors of ``functions``."""
+    """Return the error to report for ``error``, which ``sql`` caused in the file ``path``. ``refused`` is the
+    list that ``functions.add`` returned."""
     text = str(error)
     if refused:
         return UsageError(refused[0], "the column histogram of operations holds histograms")
     begins = _first_word(sql)
     if _STATEMENTS.fullmatch(begins):
-        return UsageError("that does more than read", _READ_ONLY)
+        return UsageError("the statement does more than read", _READ_ONLY)
     if begins == "explain":
         return UsageError("EXPLAIN is not supported: SQLite runs a rewritten query", _READ_ONLY)
     kind, _, name = text.partition(": ")
@@ -68,7 +69,7 @@ def told(
         known = [*functions.NAMES, *_BUILT_IN]
         return UsageError(f"there is no function {_shown(name)}", _like(name, known, "functions", known))
     if "not authorized" in text or "prohibited" in text or "readonly" in text or "cannot modify" in text:
-        return UsageError("that does more than read", _READ_ONLY)
+        return UsageError("the statement does more than read", _READ_ONLY)
     if "one statement" in text:
         return UsageError("only one statement at a time", _READ_ONLY)
     if "bindings" in text:

@@ -58,8 +58,9 @@ class QueryNames:
         return found
 
     def owner(self, column: exp.Column) -> tuple[exp.Select, str] | None:
-        """Return the SELECT and the alias of the source of ``column``; None if it names a result or nothing.
-        Raises AmbiguousNameError."""
+        """Return the SELECT and the alias of the source of ``column``; None if ``column`` refers to an alias
+        of the select list or is in no source. Raises AmbiguousNameError if the columns of a source are not
+        known."""
         if _names_result(column):
             return None
         select = column.find_ancestor(exp.Select)
@@ -91,7 +92,8 @@ class QueryNames:
 
 
 def _names_result(column: exp.Column) -> bool:
-    """Return whether ``column`` is a term of ORDER BY that names a result, which has precedence there."""
+    """Return whether ``column`` is an ORDER BY term that refers to an alias of the select list. In ORDER BY,
+    an alias takes precedence over a table column of the same name."""
     if column.table or not isinstance(column.parent, exp.Ordered):
         return False
     order = column.parent.parent

@@ -16,7 +16,7 @@ from stalltop.model.text.figures import fit, printable
 from stalltop.model.text.glyphs import Glyphs
 
 _MEASURED: Final = 500
-"""The first rows of a table, which determine the widths of columns."""
+"""Number of rows at the beginning of a table that determine the widths of columns."""
 _NARROWEST: Final = 8
 """Least width to which a column of text is cut, in cells."""
 _BETWEEN: Final = "  "
@@ -53,7 +53,8 @@ class _CountedRows:
 
 
 def _json(out: TextIO, columns: Sequence[str], rows: Rows, *, lines: bool) -> None:
-    """Write an object for each row: as lines, or without ``lines`` as a list."""
+    """Write a JSON object for each row: with ``lines`` one object per line, otherwise one JSON list of
+    objects."""
     before = ("[\n", ",\n") if not lines else ("", "\n")
     at = -1
     for at, row in enumerate(rows):
@@ -124,7 +125,8 @@ def _real(value: float) -> str:
 
 
 def _narrowed(widths: list[int], right: Sequence[bool], width: int) -> list[int]:
-    """Return ``widths`` with columns of text cut, the widest first, until all fit ``width``."""
+    """Return ``widths`` with columns of text made narrower, the widest first, until all columns fit ``width``
+    or no column of text can be cut further."""
     widths = list(widths)
     over = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - width
     while over > 0:

@@ -1,12 +1,12 @@
 """Rewrites queries over single calls so that they read stored sums wherever the answer is the same.
 
 Each view of single calls (``views.EVENTS``) has three forms. A row of ``SUMS`` has the counts of one series
-and one CUDA kernel in one window: a weight, sums and a maximum. A row of ``ALIKE`` stands for calls with
-the same values and has a weight. A row of ``SINGLE`` is a call. Sums are few, single calls may be very many.
+and one CUDA kernel in one window: a weight, sums and a maximum. A row of ``ALIKE`` stands for calls with the
+same values and has a weight. A row of ``SINGLE`` is a call. Sums are few, single calls may be very many.
 
 A SELECT that only counts and adds up gives the same answer from rows with weights if its aggregates use the
-weights: ``COUNT(*)`` becomes the sum of the weights, ``AVG(x)`` the weighted mean. A SELECT for which that
-is not certain gets the next form.
+weights: ``COUNT(*)`` becomes the sum of the weights, ``AVG(x)`` the weighted mean. If it is not certain that
+the answer is the same, the SELECT is rewritten for the next form.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from stalltop.recordings.query.names import AmbiguousNameError, Columns, QueryNa
 from stalltop.recordings.query.sums import sums_of
 from stalltop.recordings.query.weighing import AGGREGATES, Weighing, is_aggregate, is_real
 
-logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # this module handles what sqlglot cannot parse
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # this module handles parse errors itself
 
 _OF_WINDOW = (*views.OF_WINDOW, *views.PER_CALL)
-"""Columns that sums over all windows do not have."""
+"""Columns that do not exist in sums over all windows."""
 
 _TYPE = re.compile(r"\bas\s+(?:int|integer|bigint|real|double|float|text|varchar|char|blob)\b")
 _MOD = re.compile(r"\bmod\s*\(")
@@ -45,7 +45,7 @@ class Form(IntEnum):
 
 @dataclass(slots=True)
 class Need:
-    """What one SELECT reads in the place of a view of single calls."""
+    """The view that one SELECT reads in place of a view of single calls."""
 
     events: str
     """The view of single calls."""
@@ -61,7 +61,8 @@ class Need:
     rows: str = ""
     """A query for the rows of counts that the SELECT needs, as (window_id, place); '' for all."""
     most: int | None = None
-    """The largest weight that the SELECT needs, because of its LIMIT; None if there is no limit."""
+    """The largest weight that makes a difference: with a LIMIT of n, the SELECT uses at most n of several
+    equal calls. None if there is no limit."""
 
 
 @dataclass(slots=True)
@@ -96,7 +97,8 @@ def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool
 
 def _is_written_alike(tree: exp.Expr, sql: str) -> bool:
     """Return whether the SQL that sqlglot writes for ``tree`` means the same to SQLite as ``sql``. sqlglot
-    changes some types of casts, and writes the function mod, which returns a real number, as the operator."""
+    changes some types of casts. It also writes the function mod() as the operator %, although mod() returns a
+    real number."""
     small = sql.lower()
     casts = sum(1 for _ in tree.find_all(exp.Cast))
     return len(_TYPE.findall(small)) >= casts and not (_MOD.search(small) and tree.find(exp.Mod))
@@ -117,8 +119,8 @@ class _SelectRewriter:
         self._names = names
 
     def rewritten(self, number: int, least: Form, maxima: bool) -> list[Need]:
-        """Rename the views of single calls in the SELECT, with numbers from ``number`` on, and return what it
-        needs."""
+        """Replace each view of single calls in the SELECT by the name of another view, and return these views
+        with the form that each needs. ``number`` is the first number that is free for new names."""
         needs: list[Need] = []
         events = [
             (alias, source)
@@ -163,19 +165,19 @@ class _SelectRewriter:
             one.replace(exp.Literal.number(1))
 
     def _shared(self) -> set[str]:
-        """Return the columns that USING names."""
+        """Return the columns in the USING clauses of the SELECT's joins."""
         joins = self._select.args.get("joins") or ()
         return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
 
     def _refuse(self, table: exp.Table, mine: list[exp.Column]) -> None:
-        """Raise AmbiguousNameError if the SELECT needs all single calls."""
+        """Raise AmbiguousNameError if the SELECT can be answered from single calls only."""
         if not self._shared().isdisjoint((*views.PER_CALL, *views.SUMS)):
             raise AmbiguousNameError
         for column in mine:
             aggregate = column.find_ancestor(exp.Select, *AGGREGATES)
             while aggregate is not None and not isinstance(aggregate, exp.Select):
                 if is_aggregate(aggregate) and aggregate.find_ancestor(exp.Select) is not self._select:
-                    raise AmbiguousNameError  # an aggregate of an inner query may be this one's
+                    raise AmbiguousNameError  # SQLite may compute it in this SELECT
                 aggregate = aggregate.find_ancestor(exp.Select, *AGGREGATES)
         for join in self._select.args.get("joins") or ():
             side = str(join.args.get("side") or "").upper()
@@ -184,8 +186,8 @@ class _SelectRewriter:
                 raise AmbiguousNameError
 
     def _weigh(self, alias: str, mine: list[exp.Column], least: Form, maxima: bool) -> tuple[Form, bool]:
-        """Weigh all aggregates in the first form that allows it. Return that form, and whether an aggregate
-        uses the longest call of each sum."""
+        """Rewrite all aggregates for the first form that allows it (see ``Weighing``). Return that form, and
+        whether an aggregate uses the longest call of each sum."""
         aggregates = self._aggregates()
         counts = bool(aggregates) or self._select.args.get("group") is not None
         some = any(True for _ in self._own(exp.Window))  # a window function must see single calls
@@ -205,7 +207,8 @@ class _SelectRewriter:
         return Form.SINGLE, False
 
     def _limit(self) -> int | None:
-        """Return how many rows of this part can matter; None: any number."""
+        """Return LIMIT plus OFFSET, the largest number of calls that the SELECT can use; None if it has no
+        LIMIT or uses all calls (DISTINCT, aggregates, window functions)."""
         if self._select.args.get("distinct") or any(True for _ in self._own(exp.Window)):
             return None
         if self._aggregates() or self._select.args.get("group"):
@@ -222,8 +225,8 @@ class _SelectRewriter:
         return most
 
     def _narrow(self, need: Need, alias: str, table: exp.Table) -> list[exp.Expr]:
-        """Let ``need`` read only the rows of counts that can matter. Return the conditions that it
-        applies."""
+        """Set ``need.rows`` to a query for the rows of ``counts`` that can affect the result. Return the
+        conditions of WHERE that this query applies; [] if there are none."""
         start, joins = self._select.args.get("from_"), self._select.args.get("joins") or []
         if start is None:
             return []
@@ -285,7 +288,8 @@ class _SelectRewriter:
         return all(owner == (self._select, alias) for owner in owners)
 
     def _may_go_first(self, condition: exp.Expr, alias: str) -> bool:
-        """Return whether ``condition`` can be evaluated on sums without kernels, before this SELECT."""
+        """Return whether ``condition`` can be evaluated before this SELECT, on sums that do not distinguish
+        CUDA kernels."""
         if condition.find(exp.Query) is not None:
             return False
         for column in condition.find_all(exp.Column):
@@ -297,7 +301,7 @@ class _SelectRewriter:
         return True
 
     def _own(self, *kinds: type[exp.Func | exp.Star | exp.Window]) -> Iterator[exp.Expr]:
-        """Yield the nodes of these kinds in this SELECT, without those of subqueries."""
+        """Yield the nodes of the given ``kinds`` in this SELECT, without nodes in its subqueries."""
         return (
             node for node in self._select.find_all(*kinds) if node.find_ancestor(exp.Select) is self._select
         )
@@ -310,18 +314,20 @@ class _SelectRewriter:
 
 
 def _of_longest(rows: str, most: int) -> str:
-    """Return a query for those of ``rows`` whose longest call may be one of the ``most`` longest of all."""
+    """Return a query that selects from ``rows`` (a query) the rows whose longest call may be among the
+    ``most`` longest calls of all rows."""
     least = f"SELECT min(longest) FROM (SELECT longest FROM ({rows}) ORDER BY 1 DESC LIMIT {most})"
     return f"SELECT window_id, place FROM ({rows}) WHERE longest >= ({least})"
 
 
 def _whole(aggregate: exp.Expr) -> exp.Expr:
-    """Return the FILTER of an aggregate with it, or the aggregate if it has none."""
+    """Return the FILTER node around ``aggregate``, or ``aggregate`` itself if it has no FILTER."""
     return aggregate.parent if isinstance(aggregate.parent, exp.Filter) else aggregate
 
 
 def _rename(table: exp.Table, name: str) -> None:
-    """Let ``table`` name another table, with the former name as its alias."""
+    """Replace the name of ``table`` by ``name`` in the temporary schema. The former name becomes its alias,
+    unless it has one."""
     if not table.alias:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
     table.set("db", exp.to_identifier("temp"))

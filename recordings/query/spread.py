@@ -38,39 +38,43 @@ class Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """``count`` calls of ``unit`` took ``lowest_ns`` to ``highest_ns``. Sorted by unit and duration."""
+    """Arrays that say how many calls (``count``) of which ``unit`` took ``lowest_ns`` to ``highest_ns``.
+    Sorted by unit and duration."""
 
     unit: I64
     lowest_ns: I64
     highest_ns: I64
     count: I64
     surely_above_ns: I64
-    """With ``surely_below_ns``, wider bounds for units whose total time contradicts the narrow ones."""
+    """Lower bound that holds even if the total time of the unit contradicts ``lowest_ns`` and ``highest_ns``;
+    ``surely_below_ns`` is the upper bound that belongs to it."""
     surely_below_ns: I64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alike:
-    """``weight`` calls of ``unit`` with the same values."""
+    """Arrays of records; each stands for ``weight`` calls of ``unit`` with the same values."""
 
     unit: I64
     duration_ns: I64
     bytes: I64
     errors: I64
-    """1 where each of them is an error, else 0."""
+    """1 if these calls returned an error, else 0."""
     weight: I64
 
 
 def spread(units: Units, steps: Steps) -> Alike:
-    """The calls of ``units``, whose durations lie in ``steps``.
+    """Return the calls of ``units``, with durations within ``steps``.
 
-    Which calls failed or moved how many bytes is not counted by duration: the errors are taken to be the
-    shortest ones, and bytes to be spread evenly, with what is left over on the longest ones.
+    The file does not store which calls failed, or how many bytes each call moved. The shortest calls are
+    taken to be those that failed. Bytes are spread evenly; the remainder of the division goes to the longest
+    calls, one byte each.
     """
     steps = _complete(units, steps)
     known = units.exact
     last = np.flatnonzero(np.diff(steps.unit, append=-1))  # the longest calls of each unit with calls
-    # The longest call has its own duration: the others share the rest.
+    # The duration of the longest call is known (``max_ns``). The other calls share the rest of the total
+    # time.
     others = steps.count.copy()
     others[last] -= known[steps.unit[last]]
     calls = np.maximum(units.calls - known, 0)
@@ -84,7 +88,7 @@ def spread(units: Units, steps: Steps) -> Alike:
     ]
     value, room = _values(steps.unit, bounds, others, calls, rest)
     left = rest - _sums(steps.unit, value * others, len(units))
-    # Rounding leaves nanoseconds over. They go, one each, to the shortest calls whose bounds allow it.
+    # Rounding leaves nanoseconds over. The shortest calls whose bounds allow it get one of them each.
     wide = np.where(room | (left < 0)[steps.unit], others, 0)
     more, extra = np.divmod(left, np.maximum(_sums(steps.unit, wide, len(units)), 1))
     value += np.where(wide > 0, more[steps.unit], 0)
@@ -120,7 +124,8 @@ def spread(units: Units, steps: Steps) -> Alike:
 def _within(low: I64, high: I64, longest: I64, last: NDArray[np.intp]) -> tuple[I64, I64]:
     """Return the bounds of each step, limited to ``longest``."""
     high = high.copy()
-    # The highest counter has no upper bound: only the total time limits its calls.
+    # The highest counter of a histogram has no upper bound. Durations of its calls are limited by ``longest``
+    # only.
     high[last] = np.where(high[last] >= HIGHEST_NS, np.maximum(high[last], longest[last]), high[last])
     np.minimum(high, longest, out=high)
     return np.minimum(low, high), high
@@ -134,14 +139,15 @@ def _values(
     All steps of a unit use the same fraction of the way from their lowest to their highest duration, within
     the first bounds that allow the total time.
     """
-    # If no bounds do, the counts contradict each other, as in a damaged file: all calls get the mean.
+    # If no bounds allow the total time, the counts contradict each other, as in a damaged file: all calls get
+    # the mean.
     value = (np.maximum(rest, 0) // np.maximum(calls, 1))[unit]
     room = np.ones(len(unit), np.bool_)
     for low, high in reversed(bounds):
         least, most = _sums(unit, low * count, len(calls)), _sums(unit, high * count, len(calls))
         fits = ((least <= rest) & (rest <= most))[unit]
         way = (rest - least) / np.maximum(most - least, 1)
-        # The result of units that do not fit is not used.
+        # For units that do not fit, ``step`` has no meaning and is not used.
         step = np.floor(np.clip(way, 0.0, 1.0)[unit] * (high - low)).astype(np.int64)
         value = np.where(fits, np.minimum(low + step, high), value)
         room = np.where(fits, value < high, room)
@@ -149,8 +155,8 @@ def _values(
 
 
 def _complete(units: Units, steps: Steps) -> Steps:
-    """Return ``steps`` with as many calls in each unit as ``units`` says, which is right if the two
-    differ."""
+    """Return ``steps`` with as many calls in each unit as ``units`` has. If the two numbers differ, that of
+    ``units`` is right."""
     missing = units.calls - _sums(steps.unit, steps.count, len(units))
     if not missing.any() and (steps.count > 0).all():
         return steps

@@ -1,4 +1,4 @@
-"""Makes views of stored sums, which stand for views of single calls: each row stands for several calls.
+"""Makes views of stored sums, which replace views of single calls: each row stands for several calls.
 
 A row has the calls of one series in one window, or in all windows if the query does not distinguish windows.
 If the query asks for CUDA kernels, each kernel has a row of its own.
@@ -18,7 +18,8 @@ def sums_of(events: str, *, kernels: bool, windows: bool) -> str:
 
 
 def make(connection: sqlite3.Connection, events: str, *, kernels: bool, windows: bool) -> bool:
-    """Make the view ``sums_of`` if it is not there. Returns whether the longest call of each row is known."""
+    """Make the view that ``sums_of`` names, if it does not exist yet. Returns whether the longest call of
+    each row is known."""
     kernels = kernels and events == "cuda_events"
     tables = ("main.counts", "main.kernel_counts", 'temp."~rest"')
     if not windows:
@@ -50,7 +51,7 @@ def make(connection: sqlite3.Connection, events: str, *, kernels: bool, windows:
 
 
 def _add_up(connection: sqlite3.Connection, *, kernels: bool) -> None:
-    """Add up the counts of all windows by series, and those of CUDA kernels."""
+    """Add up the counts of all windows by series; with ``kernels``, also the counts of CUDA kernels."""
     if not _is_there(connection, "~all"):
         connection.execute(
             'CREATE TEMP TABLE "~all" AS SELECT series_id, sum(calls) AS calls, sum(errors) AS errors,'

@@ -10,8 +10,8 @@ _COLUMN_WIDTH = max(len(name) for view in VIEWS for name in view.names) + 2
 
 
 def _same(view: SqlView) -> bool:
-    """Return whether the columns of ``view`` are those of the first view of single calls, and are not
-    repeated."""
+    """Return whether ``view`` is a view of single calls, but not the first one. All these views have the same
+    columns, which are listed only for the first."""
     return view.name in EVENTS and view.name != next(iter(EVENTS))
 
 
@@ -30,7 +30,7 @@ def tables_markdown() -> str:
     """Return all tables with their columns as Markdown."""
     lines = ["| table | a row is | columns |", "|---|---|---|"]
     for view in VIEWS:
-        columns = "the same" if _same(view) else ", ".join(f"`{name}`" for name in view.names)
+        columns = "those of `cuda_events`" if _same(view) else ", ".join(f"`{name}`" for name in view.names)
         lines.append(f"| `{view.name}` | {view.about} | {columns} |")
     return "\n".join(lines)
 

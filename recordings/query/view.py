@@ -8,14 +8,14 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class SqlView:
-    """A view, or a table that looks like one."""
+    """A view that queries can read, or a temporary table that is listed among the views."""
 
     name: str
     about: str
     columns: tuple[tuple[str, str], ...]
     """(name, description) of each column."""
     select: str = ""
-    """The SELECT of the view; '' for views and tables that are made otherwise."""
+    """The SELECT of the view; '' for a view or table that other code makes."""
 
     @property
     def names(self) -> tuple[str, ...]:

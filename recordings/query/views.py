@@ -1,7 +1,7 @@
 """The views that queries see, as data: their SQL, and their descriptions for ``--tables`` and the documents.
 
-Views are in the temporary schema, where they hide tables of the file with the same name; ``main.NAME``
-names those. Names that begin with ``~`` are internal.
+Views are in the temporary schema, where they hide tables of the file with the same name. A query can reach
+such a table as ``main.NAME``. Names that begin with ``~`` are internal.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ EVENT_COLUMNS: Final = (
 OF_WINDOW: Final = tuple(name for name, _ in WINDOW)
 """Columns of ``EVENT_COLUMNS`` that identify the window."""
 PER_CALL: Final = ("start_ns", "tid", "kept")
-"""Columns of ``EVENT_COLUMNS`` that only single calls have: sums have none."""
+"""Columns of ``EVENT_COLUMNS`` that only single calls have. Sums do not have these columns."""
 SUMS: Final = {"duration_ns": "~total_ns", "bytes": "~bytes", "error": "~errors"}
-"""Columns of ``EVENT_COLUMNS`` whose sum is stored, and the column of the sum."""
+"""Columns of ``EVENT_COLUMNS`` whose sum is stored, each with the column of views of sums that has this
+sum."""
 LONGEST: Final = {"duration_ns": "~max_ns"}
-"""Columns of ``EVENT_COLUMNS`` whose maximum is stored, and the column of the maximum."""
+"""Columns of ``EVENT_COLUMNS`` whose maximum is stored, each with the column of views of sums that has this
+maximum."""
 NO_KERNEL: Final = -1
 """Number of the kernel ``UNKNOWN`` in ``~kernels``."""
 PLACE: Final = "~place"
-"""Column of sums: place of the row of ``counts``, for sums that are one such row."""
+"""Column of views whose rows are single rows of ``counts``: the place of that row in its window."""
 WEIGHT: Final = "~calls"
-"""Column of sums and of calls that are alike: how many calls the row stands for."""
+"""Column of views whose rows stand for several calls: the number of these calls."""
 
 EVENTS: Final = {
     "cuda_events": "each outermost call of the CUDA runtime and driver",
@@ -260,9 +262,12 @@ VIEWS: Final = (
     _plain(
         *("process_use", "what a process used", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
         *("cpu_ns: CPU time", "minor_faults: page faults without I/O", "major_faults: page faults with I/O"),
-        *("retransmits_v4: TCP segments sent again", "retransmits_v6: the same, over IPv6"),
-        *("allocations: of device memory", "frees: of device memory"),
-        *("allocated_bytes: of device memory", "freed_bytes: of device memory", "threads: number"),
+        *(
+            "retransmits_v4: TCP segments sent again over IPv4",
+            "retransmits_v6: TCP segments sent again over IPv6",
+        ),
+        *("allocations: allocations of device memory", "frees: frees of device memory"),
+        *("allocated_bytes: device memory allocated", "freed_bytes: device memory freed", "threads: number"),
         *(
             "rss_bytes: resident memory",
             "swap_bytes: swapped-out memory",
@@ -272,10 +277,10 @@ VIEWS: Final = (
     _plain(
         *("ranks", "members of NCCL communicators", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
         *("communicator: hash of its id", "rank: rank of the process", "ranks: ranks in the communicator"),
-        *("collectives: entered", "joined: compared with other local ranks"),
-        *("late_ns: how long after the first local rank it entered, summed over joined",),
+        *("collectives: collectives entered", "joined: collectives compared with other local ranks"),
+        *("late_ns: how long after the first local rank it entered, summed over the collectives in joined",),
         *(
-            "last: in how many of these it was the last",
+            "last: in how many of the collectives in joined it was the last to enter",
             "behind: collectives that another local rank has entered and this one has not",
         ),
     ),

@@ -1,8 +1,8 @@
 """Rewrites aggregates over single calls as aggregates over rows that each stand for several calls.
 
-A row of sums has a weight (its number of calls), the sums of some columns, and the maximum of some. A
-condition on a single call, such as on its duration, cannot be evaluated on it. A row of calls that are
-alike has a weight, and all columns have their values.
+A row of sums has a weight (its number of calls), the sums of some columns, and the maximum of others. A
+condition on a single call, such as on its duration, cannot be evaluated on such a row. A row of calls that
+are alike has a weight, and all columns have their values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AGGREGATES: Final = (exp.AggFunc, exp.Anonymous)
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Return whether ``node`` is an aggregate of SQLite or of ``functions``."""
+    """Return whether ``node`` calls an aggregate function of SQLite or of the module ``functions``."""
     if isinstance(node, exp.AggFunc):
         return True
     return isinstance(node, exp.Anonymous) and str(node.this).lower() in _AGGREGATES
@@ -65,8 +65,8 @@ class Weighing:
         )
 
     def weighed(self, node: exp.Expr) -> exp.Expr | None:
-        """Return the expression that replaces the aggregate ``node`` with its FILTER; None if there is
-        none."""
+        """Return the expression that replaces the aggregate ``node`` and its FILTER; None if rows that stand
+        for several calls do not determine the result."""
         condition = None
         if isinstance(node.parent, exp.Filter):
             condition = node.parent.expression
@@ -108,7 +108,7 @@ class Weighing:
         if counted is None or isinstance(counted, exp.Star):
             weight: exp.Expr = self._weight()
         elif self._sum(counted) is None:
-            return None  # whether it is NULL may depend on the single call
+            return None  # whether ``counted`` is NULL may differ between calls of a row
         else:
             weight = self._weight_where_known(counted)
         return exp.Coalesce(this=aggregate("SUM", weight), expressions=[exp.Literal.number(0)])
@@ -170,8 +170,8 @@ class Weighing:
         return self._branches(node, self._maximum)
 
     def _branches(self, node: exp.Expr, of: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr | None:
-        """Apply ``of`` to each result of a CASE or IIF; None if a condition may differ between calls of a
-        row."""
+        """Return ``node``, a CASE or IIF, with ``of`` applied to each of its results. Returns None if a
+        condition may differ between calls of a row, if ``of`` returns None, or for another ``node``."""
         if isinstance(node, exp.Case):
             ifs, subject = node.args["ifs"], node.this
         elif isinstance(node, exp.If):
@@ -191,7 +191,8 @@ class Weighing:
         return exp.Case(this=subject.copy() if subject is not None else None, ifs=branches, default=last)
 
     def _weight_where_known(self, node: exp.Expr) -> exp.Expr:
-        """Return an expression for the weight of a row if ``node`` is not NULL, else for NULL."""
+        """Return an expression whose value is the weight of a row if ``node`` is not NULL, and NULL
+        otherwise."""
         if isinstance(node, exp.Literal) or (isinstance(node, exp.Column) and not self.is_known(node)):
             return self._weight()
         # Columns of which only the sum is known are never NULL: any number can replace them.

@@ -49,7 +49,7 @@ _EVIDENCE: Final = {
     "activity": "activity",
     "overlaps": "overlaps",
 }
-"""Lists of ``Evidence`` and their tables."""
+"""The fields of ``Evidence`` that are lists of records, and the table of each."""
 _TENANT: Final = {
     name: reading(hint, f"tenants.{name}")
     for name, hint in get_type_hints(Tenant, include_extras=True).items()
@@ -82,18 +82,20 @@ class Decoder:
         return self._window(dict(zip(schema.WINDOWS.names[1:-1], values, strict=True)), parts)
 
     def check(self, number: int) -> None:
-        """Compare a window with its checksum, which is faster than ``window``, and raise the same errors.
-        Does not check shared rows: see ``check_shared``."""
+        """Compare a window with its checksum, which is faster than ``window``. Raises the errors of
+        ``window``. Does not check shared rows: see ``check_shared``."""
         self._checked(number)
 
     def check_shared(self) -> None:
-        """Compare all shared rows with their checksums. Raises ValueError and sqlite3.Error."""
+        """Compare all shared rows with their checksums. Raises ValueError if a row is damaged, and
+        sqlite3.Error if the file cannot be read."""
         for table, select in _SHARED.items():
             for row in self._connection.execute(select.partition(" WHERE ")[0]):
                 self._check_row(table, row)
 
     def _check_row(self, table: str, row: Sequence[Sql]) -> None:
-        """Compare a shared row, given with number and checksum, with its checksum. Raises ValueError."""
+        """Compare a shared row with its checksum. ``row`` begins with its number and ends with its checksum.
+        Raises ValueError if the row is damaged."""
         if checksum([row[:-1]]) != row[-1]:
             raise ValueError(f"row {row[0]!r} of {table} is damaged")
 
@@ -113,8 +115,8 @@ class Decoder:
         return values, parts
 
     def peak(self, number: int) -> Peak:
-        """Return the peak of a window, or of those that it was merged from. Raises the errors of
-        ``window``."""
+        """Return the peak of a window; for a merged window, the peak of the windows from which it was merged.
+        Raises the errors of ``window``."""
         found = self._connection.execute(_PEAK, (number,)).fetchone()
         if found is None:
             raise KeyError(number)
@@ -148,7 +150,7 @@ class Decoder:
     def _row(self, table: str, number: Sql) -> tuple[Sql, ...]:
         """Return a row of a shared table as it is stored, without number and checksum."""
         if type(number) is not int:
-            raise ValueError(f"a number of a row of {table} is not an integer")
+            raise ValueError(f"a reference to a row of {table} is not an integer")
         found = self._connection.execute(_SHARED[table], (number,)).fetchone()
         if found is None:
             raise ValueError(f"row {number} of {table} is missing")
@@ -240,7 +242,7 @@ class Decoder:
         )
         if len(set(keys)) == n:
             return rows
-        # Keys are equal if names differ in unprintable characters only.
+        # Two rows can have equal keys: reading removes unprintable characters from names.
         return merge_rows([rows.take(np.arange(1)), rows.take(np.arange(1, n))])
 
 

@@ -43,7 +43,7 @@ def check_chains(chains: Iterable[Chain]) -> None:
 def check_kernels(kernels: Iterable[KernelCount]) -> None:
     """Check the buckets of CUDA kernels."""
     if any(bucket >= BUCKETS for kernel in kernels for bucket, _ in kernel.buckets):
-        raise ValueError("kernels: there is no such bucket")
+        raise ValueError("kernels: the number of a bucket is too large")
 
 
 def check_calls(kept: Iterable[KeptCall]) -> None:
@@ -52,4 +52,4 @@ def check_calls(kept: Iterable[KeptCall]) -> None:
         if not 0 <= call.start_ns <= LATEST * 1e9:
             raise ValueError("calls.kept: a start is out of range")
         if call.split_ns is not None and len(call.split_ns) != len(SPLITS):
-            raise ValueError("calls.kept: a split has another number of parts")
+            raise ValueError("calls.kept: a split has a wrong number of parts")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MOST_WINDOWS: Final = 1_000_000
-"""Largest number of windows of a file: nearly two years of minutes."""
+"""Largest number of windows of a file: one window per minute for nearly two years."""
 _LIST: Final = (
     "SELECT window_id, host_id, start, seconds, level, coalesce(lost_ms_per_s, 0.0), worst, began, checksum"
     f" FROM windows WHERE window_id > ? ORDER BY window_id LIMIT {_MOST_WINDOWS + 1}"
@@ -22,7 +22,7 @@ _KNOWN: Final = "SELECT count(*), total(checksum) FROM windows WHERE window_id <
 class WindowList:
     """The windows of a file, oldest first: element i of every array belongs to window i.
 
-    Windows are in the order in which they were recorded: ``start`` falls where the clock was set back.
+    Windows are in the order in which they were recorded, so ``start`` decreases where the clock was set back.
     """
 
     window_id: NDArray[np.int64]
@@ -53,15 +53,16 @@ _COLUMNS: Final = tuple(field.name for field in fields(WindowList))
 
 
 class Listing:
-    """Reads the list of windows; after the first time, only new windows."""
+    """Reads the list of windows. If only new windows were added since the last read, reads only these."""
 
     def __init__(self) -> None:
         self._known: WindowList | None = None
         self._total = 0.0
-        """Sum of the checksums of the known windows, which changes if windows are merged. Exact as a float,
-        since there are fewer than two million windows."""
+        """Sum of the checksums of the known windows, which changes if windows are merged. A float holds it
+        exactly: two million checksums of 32 bits add up to less than 2^53."""
         self.anew = False
-        """Whether known windows were gone, so that the last read was of the whole list."""
+        """Whether the last read was of the whole list: the first read, or a read after known windows were
+        merged or dropped."""
 
     def read(self, connection: sqlite3.Connection) -> WindowList:
         """Return the list as it is now; call it within a transaction. Raises ValueError for wrong values."""
@@ -81,7 +82,7 @@ class Listing:
 
 
 def _after(connection: sqlite3.Connection, window_id: int) -> tuple[WindowList, float]:
-    """Return the windows with greater numbers, and the sum of their checksums."""
+    """Return the windows with numbers above ``window_id``, and the sum of their checksums."""
     rows = connection.execute(_LIST, (window_id,)).fetchall()
     if len(rows) > _MOST_WINDOWS:
         raise ValueError(f"the file has more than {_MOST_WINDOWS:,} windows")

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _AT_ONCE: Final = 64
-"""Windows that are collected before they are merged."""
+"""Number of windows that are collected before they are merged."""
 _MOST_WARNINGS: Final = 100
 
 
@@ -48,7 +48,8 @@ class RecordedHost(NamedTuple):
     host_id: int
     name: str
     clock_offset_ns: int | None
-    """Its clock minus that of the file's first host; None if it was not estimated."""
+    """The clock of this host minus the clock of the file's first host; None if the offset was not
+    estimated."""
     clock_error_ns: int | None
 
 
@@ -107,7 +108,8 @@ class Recorded:
             with self._opened.reading("its list of windows"), self._snapshot():
                 self._moments = self._listing.read(self.connection)
             if self._listing.anew:
-                # Shared rows that only these windows used may be gone, too: the cache starts anew.
+                # Windows were merged or dropped. Shared rows that only these windows used may be gone, too,
+                # so the cache of shared rows starts anew.
                 self._decoder = Decoder(self.connection)
         return self._moments
 
@@ -134,7 +136,8 @@ class Recorded:
             raise WindowGoneError(f"window {window_id} is no longer in {self.path}") from None
 
     def check(self, window_id: int) -> None:
-        """Compare a window with its checksum, which is faster than ``window``, and raise the same errors."""
+        """Compare a window with its checksum, which is faster than ``window``. Raises the errors of
+        ``window``."""
         try:
             with self._opened.reading(lambda: self._named(window_id)), self._snapshot():
                 self._decoder.check(int(window_id))
@@ -156,7 +159,7 @@ class Recorded:
         truncate its log.
         """
         with self._snapshot():
-            self._moments = None  # as they are in this snapshot
+            self._moments = None  # the list is read again, in this snapshot
             for window_id in self._chosen(start, end, host):
                 try:
                     yield self.window(window_id)
@@ -173,7 +176,7 @@ class Recorded:
         return found
 
     def between(self, start: float, end: float, host: str | None = None) -> list[Window]:
-        """Return ``windows`` as a list."""
+        """Return the windows that ``windows`` yields, as a list."""
         return list(self.windows(start, end, host))
 
     def whole(
@@ -201,7 +204,8 @@ class Recorded:
         )
 
     def _named(self, window_id: int) -> str:
-        """Return a description of a window, by its time, for messages."""
+        """Return a description of a window by its time, for messages; by its number if its time is not
+        valid."""
         moments = self.moments
         for at in np.flatnonzero(moments.window_id == window_id):
             if 0 <= moments.start[at] <= LATEST:
@@ -215,13 +219,14 @@ class Recorded:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Read the same state of the file in the whole block, although a recorder may merge windows
-        meanwhile. Its log grows as long, so that a block should take minutes, not days.
+        meanwhile. The recorder's log grows until the block ends, so a block should take minutes, not days.
 
         Raises StalltopError at the end if a recorder has opened the closed file again meanwhile: reads may
-        then have seen two states of it."""
+        then have seen two states of it.
+        """
         with self._snapshot():
             with self._opened.reading("it"):
-                self._opened.pragma("schema_version")  # the first read begins the snapshot
+                self._opened.pragma("schema_version")  # SQLite takes the snapshot at the first read
             self._moments = None
             yield
             self._opened.expect_unchanged()

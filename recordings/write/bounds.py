@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 DEFAULT_BYTES: Final = 1 << 30
-"""Default limit of the size: 1 GiB, which holds a week of 100 rows a second."""
+"""Default limit of the size: 1 GiB, which holds about a week of a host with 100 rows in each second."""
 DEFAULT_SECONDS: Final = 14 * 86_400.0
 """Default limit of the age: 14 days."""
 LEAST_BYTES: Final = 4 << 20
-"""Smallest limit of the size, which holds some minutes."""
+"""Smallest limit of the size that is accepted: 4 MiB, which holds some minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Bounds:
     bytes: int = DEFAULT_BYTES
     """Largest size on disk, with the files that SQLite keeps beside it."""
     seconds: float = DEFAULT_SECONDS
-    """Largest age of the oldest window."""
+    """Largest age of the oldest window, in seconds."""
 
     def __post_init__(self) -> None:
         if self.bytes < LEAST_BYTES or self.seconds <= 0:

@@ -10,12 +10,13 @@ from typing import Final, NamedTuple
 from stalltop.model.evidence import Event
 
 SET_SECONDS: Final = 0.5
-"""Least difference between clocks that means that the clock was set. Gradual correction (adjtime) changes
-it by at most 0.5 ms per second."""
+"""Least change in the difference between CLOCK_REALTIME and CLOCK_BOOTTIME, in seconds, that means that the
+clock was set. Gradual correction (adjtime) changes the difference by at most 0.5 ms per second."""
 ASLEEP_SECONDS: Final = 1.0
-"""Least time in which a suspended host did not run."""
+"""Shortest suspension of the host that is reported, in seconds."""
 _AT_ONCE: Final = 0.02
-"""Longest time, in seconds, within which the three clocks must be read."""
+"""Longest time, in seconds, that reading the three clocks may take; if it takes longer, they are read
+again."""
 _TRIES: Final = 10
 
 

@@ -46,9 +46,11 @@ class Hold:
                 raise UsageError(f"{path} is no regular file")
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(self._descriptor).st_nlink > 1:
-                # SQLite finds the log by the name of the file: under another name, it is missed.
+                # SQLite finds the log by the name of the file. A reader that opens the file by its other name
+                # would miss the log.
                 raise UsageError(
-                    f"{path} has another name, too (a hard link)", "remove one of them, or copy it"
+                    f"{path} has another name, too (a hard link)",
+                    "remove one of the two names, or copy the file",
                 )
         except BlockingIOError:
             owner = self._owner()

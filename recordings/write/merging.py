@@ -30,13 +30,16 @@ from stalltop.recordings.write.writing import Writer, create
 
 _AT_ONCE: Final = 256
 """Windows that are written in one transaction."""
-_NAME: Final = "give one of two machines another name: --host-name FILE=NAME; else leave the file out"
+_NAME: Final = "give one of the two machines another name with --host-name FILE=NAME, or leave its file out"
 _TOUCHING: Final = 0.05
-"""Seconds by which windows of one host may overlap, since clocks are corrected gradually."""
+"""Largest overlap of two windows of one host, in seconds, that is ignored: gradual corrections of the clock
+cause small overlaps."""
 _SECOND_RECORDER: Final = 10
-"""So many windows at the same times as those of another file mean that two recorders wrote them."""
+"""If at least this many windows of a file overlap windows of another file with the same host name, and they
+are no copies, two recorders wrote the two files at the same time, most likely on two machines."""
 _LOOKED_AT: Final = 8
-"""Windows of a file and host that are compared with those of another file at the same times."""
+"""Largest number of windows of a file and host that are compared with windows of another file at the same
+times, to recognise files of two machines."""
 
 
 @dataclass
@@ -47,10 +50,10 @@ class MergedHost:
     clock: Clock
     windows: int = 0
     start: float = 0.0
-    """Unix time in seconds on the first host's clock, as ``end``."""
+    """``start`` and ``end`` are Unix seconds on the first host's clock."""
     end: float = 0.0
     left_out: int = 0
-    """Windows that were left out because others of this host cover their time."""
+    """Number of windows that were left out because other windows of this host cover their time."""
 
 
 @dataclass
@@ -59,7 +62,7 @@ class Merged:
 
     path: Path
     hosts: list[MergedHost] = field(default_factory=list)
-    """Hosts; the times of the file are those of the first one's clock."""
+    """All hosts. The times in the file are times on the clock of the first host."""
     warnings: list[str] = field(default_factory=list)
     """Warnings about windows that could not be read, one line each."""
 
@@ -68,16 +71,18 @@ class _WindowPart(NamedTuple):
     """One window of one file, before it is read. Parts sort in the order in which windows are written."""
 
     turn: float
-    """Sort key: ``start``, or the largest ``start`` before it if the clock was set back."""
+    """Sort key: ``start`` of the window, or the largest ``start`` of the windows before it in its file if the
+    clock was set back."""
     seconds: float
-    """Of two windows with the same beginning, the shorter one comes first, as it has more detail."""
+    """Length of the window. If two windows begin at the same time, the shorter window is written first,
+    because it has more detail."""
     file: int
     place: int
     window_id: int
     level: int
     host: str
     start: float
-    """Unix time on the merged file's clock, as ``end``."""
+    """``start`` and ``end`` are Unix seconds on the merged file's clock."""
     end: float
 
 
@@ -92,9 +97,9 @@ def merge_files(
 ) -> Merged:
     """Write the windows of the files ``paths`` to one file at ``target``, by time on the first host's clock.
 
-    ``names`` are new names for the host of a file; ``given_ns`` known offsets of hosts' clocks
-    (``model.hosts.clocks``). Times of hosts whose clock is not known stay unchanged. Calls ``step`` with
-    the number of windows that are done and the number of all. Raises UsageError and StalltopError.
+    ``names`` has new names for the hosts of files; ``given_ns`` has known offsets of hosts' clocks, in ns
+    (``model.hosts.clocks``). Times of hosts whose clock is not known stay unchanged. Calls ``step`` with the
+    number of windows that are done and the number of all. Raises UsageError and StalltopError.
     """
     names = names or {}
     with contextlib.ExitStack() as stack:
@@ -105,7 +110,9 @@ def merge_files(
         known = clocks(_recollections(files, called), given_ns)
         unknown = sorted(set(given_ns or {}) - set(known))
         if unknown:
-            raise UsageError(f"no file is of the host {unknown[0]}", f"hosts are: {', '.join(known)}")
+            raise UsageError(
+                f"--offset: no file is of the host {unknown[0]}", f"hosts are: {', '.join(known)}"
+            )
         merged = Merged(target, [MergedHost(name, clock) for name, clock in known.items()])
         parts = heapq.merge(
             *(_parts(number, file, called[number], known) for number, file in enumerate(files)),
@@ -137,7 +144,7 @@ class _Names:
         self._name = name
         present = set(file.moments.host_id.tolist())
         if name is not None and len(present) > 1:
-            raise UsageError(f"{file.path} is of several hosts: they cannot have one name")
+            raise UsageError(f"{file.path} has windows of several hosts, which cannot all get one name")
 
     def of(self, host_id: int) -> str:
         """Return the name of a host of the file."""
@@ -164,7 +171,8 @@ def _recollections(files: Sequence[Recorded], called: Sequence[_Names]) -> dict[
 
 
 def _recalled(file: Recorded, host_id: int) -> Recollection:
-    """Return what a file has about a host's clock: entries to collectives, and the error of the clock."""
+    """Return what a file knows about a host's clock: when ranks on the host entered collectives, and the
+    largest error of the clock."""
     try:
         entries = [
             CollectiveEntry(
@@ -187,7 +195,7 @@ def _recalled(file: Recorded, host_id: int) -> Recollection:
 
 
 def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock]) -> Iterator[_WindowPart]:
-    """Yield the windows of one file, in its order."""
+    """Yield the windows of one file, in the order of the file."""
     moments = file.moments
     columns = zip(
         moments.window_id.tolist(),
@@ -206,7 +214,7 @@ def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock
 
 
 def _correction(clock: Clock) -> float:
-    """Return the seconds to add to a host's times."""
+    """Return the seconds to add to a host's times, so that they are on the merged file's clock."""
     return -(clock.offset_ns or 0) / 1e9
 
 
@@ -216,7 +224,7 @@ def _without_overlap(
     paths: Sequence[Path],
     beside: list[tuple[_WindowPart, _WindowPart]],
 ) -> Iterator[_WindowPart]:
-    """Yield windows so that no two of a host overlap. Of overlapping windows of two files, the first one
+    """Yield windows so that no two of a host overlap. Of overlapping windows of two files, the earlier one
     stays.
 
     Adds some of the windows that are left out to ``beside``, each with a window that covers its time. Raises
@@ -256,10 +264,10 @@ def _without_overlap(
         taken.add((part.host, part.start, part.end))
         yield part
     for (file, name), count in others.items():
-        # Windows that somebody saved while a recorder ran are few; those of a second recorder are many.
+        # A person saves only a few windows while a recorder runs. Many windows come from a second recorder.
         if count >= _SECOND_RECORDER and count * 4 > whole[file]:
             raise UsageError(
-                f"{paths[file]} has other windows of {name} at the same times as another file", _NAME
+                f"{paths[file]} and another file have different windows of {name} at the same times", _NAME
             )
 
 

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 
 CLOSE_SECONDS = 5.0
-"""How long a new recording waits until the one before it is written."""
+"""Seconds that a new recording waits at most until the previous recording is written."""
 LEAST_SECONDS = 0.75
-"""Least length of windows that are recorded: shorter ones, which a screen may read, are merged."""
+"""Least length of a recorded window, in seconds. A screen may read shorter windows, which are merged up to
+this length before they are recorded."""
 
 
 class RecordedSource:
     """Returns the windows of ``source``, and passes them to a recorder. Recording never delays reading."""
 
     def __init__(self, source: Source, path: Path | None = None, bounds: Bounds | None = None) -> None:
-        """``path`` and ``bounds`` are those of the recording; the default path is the file of this host in
-        the state directory."""
+        """``path`` is the file to record to, by default the file of this host in the state directory.
+        ``bounds`` are the limits of the recording."""
         self._source = source
         self._path = path
         self._bounds = bounds
@@ -91,7 +92,7 @@ class RecordedSource:
         from stalltop.files.places import recording_path
         from stalltop.recordings.write.recorder import Recorder
 
-        for before in self._ending:  # it may still hold the lock of the same file
+        for before in self._ending:  # the previous recorder may still hold the lock of the file
             before.close(CLOSE_SECONDS)
         path = self._path or recording_path()
         recorder = Recorder(path, self._bounds, tell=self._tell)

@@ -23,7 +23,8 @@ MOST_WAITING: Final = 60
 """Largest number of windows that wait for the disk. Above that, the oldest are dropped, counted and
 reported."""
 MOST_ASIDE: Final = 3
-"""Damaged files that are replaced by new ones at most: after this many, the device is probably broken."""
+"""Largest number of damaged files that a recorder renames and replaces by new ones. If even more files are
+damaged, the device is probably broken."""
 RETRY_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
 """Pauses before the first, second, … retry; the last one applies to all further retries."""
 
@@ -36,13 +37,13 @@ class RecorderState:
     bytes: int = 0
     """Size of the recording on disk, with the files that SQLite keeps beside it."""
     seconds: float = 0.0
-    """Time that this recorder has recorded."""
+    """Total length of the windows that this recorder has written."""
     held_seconds: float = 0.0
-    """Time that the file holds, also from earlier recorders; old windows are dropped."""
+    """Total length of the windows that are in the file now, including windows of earlier recorders."""
     waiting: int = 0
     """Windows that are not written yet."""
     missed_seconds: float = 0.0
-    """Time whose windows were dropped without being written."""
+    """Total length of the windows that were dropped without being written."""
     failure: str = ""
     """Why writing fails now; '' if it does not."""
 
@@ -51,7 +52,8 @@ class Recorder:
     """Writes windows to ``path`` in a thread of its own, until ``close``.
 
     Retries after errors: recording continues when the device has space, or when the file can be written
-    again. Calls ``tell``, in that thread, with a line for each change that a person should know.
+    again. Calls ``tell`` in that thread, with a line of text, whenever something happens that the user should
+    know.
     """
 
     def __init__(
@@ -79,16 +81,17 @@ class Recorder:
         """Failures since the last success."""
         self._asides = 0
         self._replaced = False
-        """The file was moved or removed, and another file may have its name."""
+        """Whether the file was moved or removed, so that another file may have its name."""
         self._short = False
-        """The device had no space for more at the last write."""
+        """Whether the device had no space for more windows at the last write."""
         self._gap_seconds = 0.0
-        """Missed time that no event in the file states yet."""
+        """Total length of the windows that were dropped and that no ``not_recorded`` event in the file states
+        yet."""
         self._thread = threading.Thread(target=self._run, name="stalltop-recorder", daemon=True)
 
     def open(self, host: str | None = None) -> None:
-        """Open the file in this thread, so that the caller learns of errors. Checks that it is of ``host``,
-        if given. Raises StalltopError."""
+        """Open the file in the thread of the caller, so that the caller learns of errors. If ``host`` is
+        given, checks that the file is a recording of this host. Raises StalltopError."""
         self._recording = recording = self._opened()
         if host is not None:
             try:
@@ -156,7 +159,8 @@ class Recorder:
             self._close_file()
 
     def _next(self) -> Window | None:
-        """Wait for the next window (after failures, first for the pause) and return it; None at the end."""
+        """Wait for the next window and return it; after a failure, wait for the pause first. Returns None if
+        the recorder is closing and no window is left."""
         with self._changed:
             if self._failures:
                 pause = self._retry[min(self._failures, len(self._retry)) - 1]
@@ -182,7 +186,7 @@ class Recorder:
                 if isinstance(error, DamagedFileError):
                     self._put_aside(error)
                 elif self._replaced:
-                    # The recording lost its name to another file: it takes the name back.
+                    # Another file has taken the name of the recording: that file is renamed.
                     self._put_aside(error, "other")
                 else:
                     self._failed(error.reason)
@@ -190,7 +194,7 @@ class Recorder:
                 self._failed(told.reason)
         except StalltopError as told:
             self._failed(told.reason)
-        except Exception as error:  # a bug, which the next window may not trigger
+        except Exception as error:  # a bug of stalltop; the next window may be written
             if again:
                 again = False
                 with self._changed:
@@ -240,7 +244,7 @@ class Recorder:
 
     def _failed(self, reason: str) -> None:
         if not self._failures:
-            self._tell(f"cannot record to {self._path}: {reason}; tried again until it works")
+            self._tell(f"cannot record to {self._path}: {reason}; stalltop tries again until that works")
         self._failures += 1
         with self._changed:
             self._state = replace(self._state, failure=reason)
@@ -251,7 +255,7 @@ class Recorder:
         StalltopError."""
         self._close_file()
         if self._asides >= MOST_ASIDE:
-            raise WriteError(f"{error.reason}, as were {MOST_ASIDE} before it")
+            raise WriteError(f"{error.reason}, as were the {MOST_ASIDE} files before it")
         aside = put_aside(self._path, why)
         self._asides += 1
         self._tell(f"{error.reason}: it is now {aside}, and a new one is begun")
@@ -264,7 +268,7 @@ class Recorder:
             with self._changed:
                 self._state = replace(self._state, bytes=recording.bytes)
 
-    # ---- what was not written
+    # ---- windows that were not written
 
     def _give_up_oldest(self) -> None:
         while len(self._waiting) > MOST_WAITING:
@@ -277,7 +281,8 @@ class Recorder:
 
 
 def after_gap(window: Window, seconds: float) -> Window:
-    """Return ``window`` with an event that says how many ``seconds`` before it were not written."""
+    """Return ``window`` with an event that says that windows of ``seconds`` before it were not written;
+    ``window`` itself if ``seconds`` is 0."""
     if not seconds:
         return window
     text = f"{length_text(seconds)} before this could not be recorded"

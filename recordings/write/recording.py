@@ -43,18 +43,19 @@ _LEAST_SPARE: Final = 128 << 10
 _INDEX_BYTES: Final = 64 << 10
 """Upper bound of the index of the log (``-shm``), which takes 32 KiB for each 16 MiB."""
 _PATIENCE_SECONDS: Final = 0.2
-"""How long to wait for locks of other connections."""
+"""Seconds to wait for a lock that another connection holds."""
 _TEND_SECONDS: Final = 0.25
-"""Time limit of ``tend``, so that windows do not queue up behind it."""
+"""Time limit of ``tend``, in seconds, so that new windows do not have to wait for it."""
 _RESERVE_EVERY: Final = 30
 """Windows between two checks that the device has space."""
 _FORGET_EVERY: Final = 20_000
 """Windows between two searches for unused shared rows: some hours."""
 _STRIDE: Final = 8
-"""Difference between the numbers of two windows. A merged window gets the number after that of its first
-window, which keeps the order. No number is used twice: readers cache windows by number."""
+"""Difference between the numbers of two windows that are added one after the other. A merged window gets the
+number of its first window plus 1, so that the order of windows stays the order of their numbers. No number is
+used twice: readers cache windows by number."""
 _MOST_WINDOWS: Final = 900_000
-"""Fewer than a reader takes (``recordings.read.moments``)."""
+"""Largest number of windows in a recording: fewer than readers accept (``recordings.read.moments``)."""
 _MOST_DROPPED: Final = 60
 """Largest number of windows that are dropped at a time."""
 _MAGIC: Final = b"SQLite format 3\0"
@@ -83,11 +84,11 @@ class Recording:
         self._spare = min(_MOST_SPARE, self._most_bytes // 8)
         """Bytes that are kept free: the log grows to about this size before a checkpoint."""
         self._short = False
-        """The device has no space for more, so that new windows replace old ones."""
+        """Whether the device has no space for more windows, so that new windows replace old ones."""
         self._tiers = tiers
         self._kept = Kepts(tiers)
         self._new = False
-        """This object created the file."""
+        """Whether this object created the file."""
         self._since_reserved = 0
         self._since_forgotten = 0
         self._hold = Hold(path)
@@ -102,7 +103,7 @@ class Recording:
             self._close()
             raise
 
-    # ---- what is used
+    # ---- public methods
 
     @property
     def bytes(self) -> int:
@@ -149,7 +150,8 @@ class Recording:
             except sqlite3.OperationalError as error:
                 if not lacks_space(error) or not len(self._kept):
                     raise
-                # New windows are worth more than the detail of old ones.
+                # The device is full. Old windows are merged to make room, because new windows matter more
+                # than the detail of old ones.
                 self._short = True
                 self._make_room()
                 self._add(window)
@@ -161,8 +163,8 @@ class Recording:
             raise UsageError(f"{self.path} is a recording of {newest.host}, not of {host}", _ANOTHER)
 
     def tend(self) -> None:
-        """Merge and drop old windows, for up to ``_TEND_SECONDS``. Call it after each ``add``. Raises the
-        same errors."""
+        """Merge and drop old windows, for up to ``_TEND_SECONDS``. Call it after each ``add``. Raises
+        WriteError and DamagedFileError."""
         with told(self.path):
             if self._log_is_held():
                 return
@@ -184,7 +186,8 @@ class Recording:
         try:
             with told(self.path):
                 if self._connection is not None:
-                    # SQLite does not find the log of a file that was moved when it closes it.
+                    # If the file was moved, SQLite does not find the log when it closes the file. So the log
+                    # is written back now.
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                     if self.in_place:
                         with contextlib.suppress(sqlite3.OperationalError):  # another program reads the file
@@ -199,13 +202,15 @@ class Recording:
         if head and not head.startswith(_MAGIC) and not Path(f"{self.path}-journal").exists():
             raise UsageError(f"{self.path} is no recording of stalltop", _ANOTHER)
         if is_closed(head):
-            # The log of a former file of this name, which SQLite would apply to this one.
+            # A log beside a closed file belongs to a former file of this name, and SQLite would apply it to
+            # this file.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self.path}-wal")
         self._connection = connection = sqlite3.connect(
             self.path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
         )
-        # A stranger's schema can then call no functions, and SQLite checks cells before it uses them.
+        # With these, the schema of a file from a stranger cannot call functions, and SQLite checks B-tree
+        # cells before it uses them.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
             connection.execute(f"PRAGMA {pragma}")
         self._new = self._is_new()
@@ -282,7 +287,7 @@ class Recording:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             with contextlib.suppress(sqlite3.Error):
-                self._writer.forget()  # its cache has numbers of rows that were rolled back
+                self._writer.forget()  # its cache has rows that were rolled back
             raise
 
     # ---- windows
@@ -354,7 +359,7 @@ class Recording:
         return (self._number("page_count") - self._number("freelist_count")) * self._number("page_size")
 
     def _excess(self) -> int:
-        """Return how many bytes must be freed."""
+        """Return how many bytes must be freed; 0 or less if there is enough space."""
         excess = self._used() - (self._room_bytes - 2 * self._spare)
         if self._short:
             empty = self._number("freelist_count") * self._number("page_size")
@@ -362,8 +367,9 @@ class Recording:
         return excess
 
     def _log_is_held(self) -> bool:
-        """Checkpoint the log if it is long. Returns whether it stays long because another program reads an
-        old state of the file: until that ends, every change makes the log longer."""
+        """Checkpoint the write-ahead log if it is long. Returns whether the log stays long, because another
+        program reads an old state of the file. Until that program ends its read, every change makes the log
+        longer."""
         size = _size(Path(f"{self.path}-wal"))
         if size <= self._spare:
             return False
@@ -378,7 +384,8 @@ class Recording:
         self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _give_back(self, until: float) -> None:
-        """Shorten the file if much of it is empty, until ``until`` on ``time.monotonic``."""
+        """Shorten the file if many of its pages are empty. Stops at the time ``until``
+        (``time.monotonic``)."""
         if self._short:
             return  # new windows need the empty pages, as the device has no other space
         size = self._number("page_size")
@@ -387,7 +394,7 @@ class Recording:
             too_large = pages * size > self._most_bytes - self._spare
             if not (empty > pages // 4 and empty * size > self._spare) and not (too_large and empty):
                 return
-            # The statement returns a row for each page that it frees.
+            # fetchall() is needed: the statement frees one page for each row that is fetched.
             self._db.execute(f"PRAGMA incremental_vacuum({max(self._spare // 8 // size, 1)})").fetchall()
 
     def _size_up(self) -> None:
@@ -403,7 +410,9 @@ class Recording:
         self._db.execute(f"PRAGMA journal_size_limit = {self._spare}")
 
     def _look_ahead(self, *, at_once: bool = False) -> None:
-        """Reserve space on the device for the next minutes, and note if there is none."""
+        """Reserve space on the device for the next minutes, and set ``_short`` if there is not enough. Does
+        nothing if fewer than ``_RESERVE_EVERY`` windows were added since the last call that did, unless
+        ``at_once``."""
         if self._since_reserved < _RESERVE_EVERY and not at_once:
             return
         self._since_reserved = 0
@@ -419,7 +428,8 @@ class Recording:
 
 
 def _taken(path: Path) -> int:
-    """Return the bytes that a file takes on the device, with reserved ones."""
+    """Return the bytes that a file takes on the device, including space that is reserved beyond its end; 0 if
+    there is no file."""
     try:
         return path.lstat().st_blocks * 512  # the unit of st_blocks: stat(2)
     except OSError:

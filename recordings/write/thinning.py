@@ -1,7 +1,7 @@
 """Decides which windows of a recording are merged or dropped, by their age and by the size of the recording.
 
-As windows age, those of a second are merged to windows of ten seconds, and those to windows of a minute.
-Nothing is averaged: counts, histograms, splits, launches and charges add up.
+As windows age, windows of a second are merged to windows of ten seconds, and later these to windows of a
+minute. Nothing is averaged: counts, histograms, splits, launches and charges add up.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ from stalltop.recordings.write.clock_watch import SET_SECONDS
 
 
 class Tier(NamedTuple):
-    """A level of detail: the length of its windows, and the recorded time that it holds."""
+    """A level of detail: the length of its windows, and the length of time for which they are kept."""
 
     length: int
     """Least length of its windows in seconds; 0: as they were read."""
     seconds: float
-    """Recorded time after which windows are merged to those of the next tier; infinite for the last tier."""
+    """Recorded time, in seconds, after which windows of this tier are merged to windows of the next tier;
+    infinite for the last tier."""
 
 
 TIERS: Final = (Tier(0, 3_600.0), Tier(10, 43_200.0), Tier(60, float("inf")))
-"""Each second for an hour, each ten seconds for twelve, after that each minute."""
+"""Windows as they were read (one second) for the newest hour, of ten seconds for the twelve hours before
+that, and of a minute for everything older."""
 
 LEFT_ALONE: Final = 50
-"""Newest windows of a tier that are merged or dropped for lack of space only after all others."""
+"""Number of newest windows of a tier that are merged or dropped for lack of space only after all other
+windows."""
 LONGEST_PAUSE: Final = 86_400.0
-"""Longest pause between two windows that counts for their age, in seconds: a clock that was set forward
-does not make windows old."""
+"""A longer pause between two windows counts as this many seconds in the age of windows. So a clock that was
+set forward by years does not make windows old."""
 MOST_WINDOWS: Final = 900_000
 """Largest number of windows of a recording: fewer than readers accept (``recordings.read.moments``)."""
 MOST_CALLS: Final = 40
@@ -63,8 +66,8 @@ class KeptWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ThinningStep:
-    """The next step: ``windows``, which follow each other, are merged to one of tier ``to``, or dropped
-    (None)."""
+    """One step of thinning: ``windows``, which follow each other, are merged to one window of tier ``to``, or
+    dropped if ``to`` is None."""
 
     windows: tuple[KeptWindow, ...]
     of: int
@@ -100,7 +103,8 @@ class Kepts:
         return sum(self._seconds)
 
     def add(self, kept: KeptWindow, tier: int = 0) -> None:
-        """Add ``kept``, the newest window of its tier, which follows all that were added before."""
+        """Add ``kept`` as the newest window of ``tier``. Call this in the order in which windows were
+        recorded."""
         before = self._newest
         if before is not None:
             pause = min(max(kept.start - before.end, 0.0), LONGEST_PAUSE)
@@ -109,8 +113,8 @@ class Kepts:
         self._append(kept, tier)
 
     def due(self, most_seconds: float) -> ThinningStep | None:
-        """Return a step for windows that are older than their tier allows or than ``most_seconds``, or too
-        many for readers; None if there are none."""
+        """Return a step for windows that are older than their tier allows or than ``most_seconds``, or for
+        the oldest window if readers do not accept so many windows; None if no step is needed."""
         newer = 0.0
         for tier, level in enumerate(self._levels[:-1]):
             newer += self._seconds[tier]
@@ -138,8 +142,8 @@ class Kepts:
         return self._drop(number)
 
     def done(self, step: ThinningStep, merged: KeptWindow | None) -> None:
-        """Apply ``step`` to the list. ``merged`` is the window that replaces its windows; None if there is
-        none."""
+        """Apply ``step`` to the list. ``merged`` is the window that replaces the windows of ``step``; None if
+        no window does."""
         level = self._levels[step.of]
         for _ in step.windows:
             self._seconds[step.of] -= level.popleft().seconds
@@ -163,8 +167,9 @@ class Kepts:
         return ThinningStep(tuple(level[at] for at in range(number)), tier, None) if number > 0 else None
 
     def _group(self, tier: int) -> int:
-        """Return how many of the oldest windows of a tier make one window of the next tier. Each begins
-        where the one before it ends: no merged window spans a pause, a change of the clock, or two hosts."""
+        """Return how many of the oldest windows of a tier make one window of the next tier. Each of these
+        windows begins where the window before it ends, so that no merged window spans a pause, a change of
+        the clock, or two hosts."""
         length = self._tiers[tier + 1].length
         seconds = 0.0
         first: KeptWindow | None = None
@@ -180,8 +185,8 @@ class Kepts:
 
 
 def put_together(windows: Sequence[Window]) -> Window:
-    """Return windows of one host that follow each other, merged. Keeps the last state of chains that ended
-    within them."""
+    """Return windows of one host that follow each other, merged. The result also has the last state of each
+    chain that ended within these windows."""
     if len(windows) == 1:
         return windows[0]
     merged = merge(windows)
@@ -199,6 +204,6 @@ def put_together(windows: Sequence[Window]) -> Window:
 
 
 def with_events(window: Window, events: tuple[Event, ...]) -> Window:
-    """Return ``window`` with ``events`` before its own."""
+    """Return ``window`` with ``events`` before its own events; at most ``MOST_EVENTS`` in all."""
     together = (*events, *window.evidence.events)[:MOST_EVENTS]
     return replace(window, evidence=replace(window.evidence, events=together))

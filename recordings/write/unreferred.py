@@ -1,4 +1,5 @@
-"""Deletes shared rows that no window refers to any more, such as those of processes of dropped windows."""
+"""Deletes shared rows that no window refers to any more, such as rows of processes that only dropped windows
+had."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ def forget(connection: sqlite3.Connection) -> int:
     Reads all windows: a second for a million rows of counts.
     """
     deleted = 0
-    # A table's rows refer to those of tables before it.
+    # Rows of a table refer only to rows of tables that precede it in ``SHARED``.
     for table in reversed(SHARED):
         used = [
             f"SELECT {column.name} FROM {other.name} WHERE {column.name} IS NOT NULL"

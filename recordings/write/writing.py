@@ -26,10 +26,11 @@ from stalltop.recordings.file.values import Sql, checksum, stored_integer, store
 MOST_ROWS: Final = 200_000
 """Largest number of rows of a window in one table."""
 _KNOWN: Final = 1 << 16
-"""Largest number of rows of a shared table whose numbers are cached. A row that is no longer cached is
-written again."""
+"""Largest number of rows of a shared table whose numbers are cached. A row that is no longer in the cache is
+written a second time."""
 _KNOWN_TEXTS: Final = 512
-"""The same for tables with long texts that change often."""
+"""Largest number of rows whose numbers are cached, for each table in ``_TEXTS``: its texts are long and
+change often."""
 _TEXTS: Final = ("coverage", "chain_texts")
 _ADD_WINDOW: Final = f"INSERT INTO windows VALUES ({', '.join('?' * len(schema.WINDOWS.names))})"
 _CODECS: Final = codecs(schema.RECORDS)
@@ -73,9 +74,10 @@ class Writer:
     ) -> int:
         """Write ``window`` and return its number.
 
-        ``level`` is the length of its tier in seconds; ``peak`` that of the windows that it was merged from;
-        ``window_id`` a free number, by default the next one. Numbers determine the order of windows. Raises
-        StalltopError if the window is too large, and sqlite3.Error.
+        ``level`` is the length of its tier in seconds; ``peak`` is the peak of the windows from which
+        ``window`` was merged; None for a window that was read. ``window_id`` is a free number, by default the
+        next one; numbers determine the order of windows. Raises StalltopError if the window is too large, and
+        sqlite3.Error.
         """
         numbers = _Numbers(self._shared, self._clocks, window)
         host = numbers.host(window.host)
@@ -85,7 +87,7 @@ class Writer:
                 raise StalltopError(
                     f"the window is too large to save ({len(rows)} rows of {name})", "narrow it with a filter"
                 )
-        # In the order of the columns, but for number and checksum.
+        # The values of the columns of ``windows``, in their order, without number and checksum.
         values = [
             *(host, _real(window.start) or 0.0, _real(window.seconds) or 0.0, level, int(window.simulated)),
             int(window.rows.split_ns is not None),
@@ -108,8 +110,8 @@ class Writer:
 
 def sealed(values: Sequence[Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) -> int:
     """Return the checksum of a window: of its row without number and checksum, and of all its ``parts``
-    without the window's number, in the order of ``schema.PARTS``. The CRC-32 of its bytes stands for a
-    histogram."""
+    without the window's number, in the order of ``schema.PARTS``. A histogram enters the checksum as the
+    CRC-32 of its bytes."""
     sums = checksum([values])
     for table in schema.PARTS:
         rows = parts[table.name]
@@ -121,7 +123,7 @@ def sealed(values: Sequence[Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) 
 
 def _bytes_sum(payload: Sql) -> int:
     if not isinstance(payload, bytes):
-        raise ValueError("a histogram is not a payload")
+        raise ValueError("the payload of a histogram is not bytes")
     return zlib.crc32(payload)
 
 
@@ -177,8 +179,8 @@ def _parts(window: Window, numbers: _Numbers) -> dict[str, list[Sequence[Sql]]]:
 
 
 def _distinct(rows: Rows, numbers: _Numbers) -> tuple[Rows, list[int]]:
-    """Return ``rows`` and the numbers of their series. Adds up rows whose names are equal as they are
-    stored."""
+    """Return ``rows`` and the numbers of their series. Adds up rows whose names are equal after
+    ``stored_text``."""
     series = [numbers.series(key.host, *key[1:]) for key in rows.keys]
     if len(set(series)) == len(series):
         return rows, series
@@ -189,7 +191,7 @@ def _distinct(rows: Rows, numbers: _Numbers) -> tuple[Rows, list[int]]:
         tuple(first[number] for number in series),
         *(rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns, rows.histograms, rows.split_ns),
     )
-    # Adding rows up by key takes at least two parts.
+    # ``merge_rows`` adds up rows with equal keys, but does nothing if it gets only one part.
     halves = [alike.take(np.arange(1)), alike.take(np.arange(1, len(alike)))]
     return merge_rows(halves), list(first)
 
@@ -272,7 +274,8 @@ class _Numbers:
         self._hosts: dict[str, int] = {}
         self._host = self.host(window.host)
         self._tenants: dict[str, int] = {}
-        # Tenants get their numbers first, so that these do not depend on the order of records.
+        # Tenants get their numbers before anything else, so that the numbers do not depend on the order of
+        # records.
         for tenant in window.tenants.values():
             self._tenants[tenant.id] = self._tenant(tenant, True)
         self._described = list(self._tenants.values())
@@ -320,7 +323,8 @@ class _Numbers:
         )
 
     def tenant(self, tenant_id: str) -> int:
-        """Return the number of the tenant with this id, which the window may not describe."""
+        """Return the number of the tenant with this id. If the window does not describe the tenant, the row
+        in the file has only the id."""
         found = self._tenants.get(tenant_id)
         if found is None:
             found = self._tenants[tenant_id] = self._tenant(Tenant(tenant_id, ""), False)

@@ -406,7 +406,7 @@ async def test_a_file_that_can_no_longer_be_read_keeps_the_picture_and_says_so(
 
         with monkeypatch.context() as patch:
             patch.setattr(file, "changed", broken)
-            await screen.sees("what is written to it now cannot be read: the disk does not answer")
+            await screen.sees("new windows of the recording cannot be read: the disk does not answer")
             await screen.press("left_square_bracket")
             await looks_at(screen, 9)
             await screen.press("space")

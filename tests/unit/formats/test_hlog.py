@@ -143,7 +143,7 @@ def test_large_logs_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hlog, "MOST_FILES", 3)
-    with pytest.raises(StalltopError, match="a file for each row, at most 3"):
+    with pytest.raises(StalltopError, match="one file for each row, at most 3"):
         hlog.write([full_window()], span_of([full_window()]), tmp_path)
 
 

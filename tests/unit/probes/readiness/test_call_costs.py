@@ -23,7 +23,7 @@ def test_text_lists_calls_by_median_cost() -> None:
     assert told.splitlines()[-4:] == [
         "  MEDIAN     P99     MAX  CALLS FAILED  ASKED      FUNCTION",
         "  20.1ms  21.0ms  25.0ms     40      -  every 10s  nvmlDeviceGetPcieThroughput",
-        "  90.0µs   400µs  1.20ms     80      3  each look  nvmlDeviceGetPowerUsage",
+        "  90.0µs   400µs  1.20ms     80      3  per sample nvmlDeviceGetPowerUsage",
         "   2.00s   2.00s   2.00s      1      -  as needed  nvmlInit",
     ]
     assert text(COSTS, glyphs=ASCII).isascii()

@@ -102,14 +102,14 @@ def test_writing_statements_are_refused(path: Path, sql: str) -> None:
         ("SELECT ?", "no parameters", ""),
         ("SELECT :a", "no parameters", ""),
         ("SELECT p(1, 2)", "the first argument is not a histogram", ""),
-        ("SELECT p(histogram, 101) FROM operations", "is not a number from 0 to 100", ""),
+        ("SELECT p(histogram, 101) FROM operations", "must be a number from 0 to 100", ""),
         ("SELECT hmerge(calls) FROM operations", "the argument is not a histogram", ""),
         ("SELECT p(x'1234', 50)", "not an HdrHistogram", ""),
         ("SELECT p()", "p()", ""),
         ("SELECT container_id FROM containers JOIN containers", "ambiguous", ""),
-        ("PRAGMA user_version", "that does more than read", "one SELECT"),
+        ("PRAGMA user_version", "the statement does more than read", "one SELECT"),
         *(
-            (sql, "that does more than read", "one SELECT")
+            (sql, "the statement does more than read", "one SELECT")
             for sql in (
                 *(
                     "VACUUM INTO '/tmp/x'",

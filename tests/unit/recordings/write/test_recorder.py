@@ -125,7 +125,7 @@ def test_waiting_windows_are_written_when_the_disk_recovers(path: Path, disk: ty
     assert starts(path) == list(range(10))
     assert events(path) == []
     assert told == [
-        f"cannot record to {path}: no space left on the device; tried again until it works",
+        f"cannot record to {path}: no space left on the device; stalltop tries again until that works",
         f"recording to {path} goes on; nothing is missing",
     ]
 
