@@ -21,15 +21,6 @@ MOST_KERNELS: Final = 4096
 """Maximum number of counts in a sum since the first window. Above that, counts of ended processes are added
 up under PID 0; if there are still too many, those with the most time are kept."""
 
-LAUNCHING: Final = frozenset(
-    (
-        *("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel"),
-        *("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"),
-        *("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"),
-    )
-)
-"""Operations that launch exactly one CUDA kernel. Graph launches are not among them."""
-
 _HIGHEST: Final[tuple[int, ...]] = tuple(
     HIGHEST_OF_INDEX[_COUNTERS_OF_BUCKET - 1 :: _COUNTERS_OF_BUCKET].tolist()
 )

@@ -123,6 +123,12 @@ def kind_of(layer: str, operation: str) -> OperationKind:
     return OperationKind(family, _direction(operation), "Async" in operation)
 
 
+def launches_kernel(layer: str, operation: str) -> bool:
+    """Returns True if a call of ``operation`` of ``layer`` launches exactly one CUDA kernel: no graph, and
+    not one on each of several devices."""
+    return kind_of(layer, operation).family is Family.LAUNCH and not operation.endswith("MultiDevice")
+
+
 def _direction(operation: str) -> str:
     found = _DIRECTION.search(operation)
     if found is not None:
