@@ -39,6 +39,8 @@ class Family(StrEnum):
     MAP = "map"
     """Virtual memory management: creates physical memory, reserves addresses, maps, or sets access."""
     UNMAP = "unmap"
+    IPC = "ipc"
+    """Opens or closes device memory that another process allocated."""
     COPY = "copy"
     MEMSET = "memset"
     PREFETCH = "prefetch"
@@ -85,6 +87,7 @@ _PATTERNS: Final = tuple(
         (r"cuMemFree|cudaFree|cu(Mipmapped)?ArrayDestroy", Family.FREE),
         (r"cuMem(Create|Map|SetAccess|AddressReserve)", Family.MAP),
         (r"cuMem(Unmap|Release|AddressFree)", Family.UNMAP),
+        (r"(cu|cuda)Ipc(Open|Close)MemHandle", Family.IPC),
         (r"(cu|cuda)Memcpy", Family.COPY),
         (r"(cu|cuda)Memset", Family.MEMSET),
         (r"(cu|cuda)Mem\w*Prefetch", Family.PREFETCH),

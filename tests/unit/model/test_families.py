@@ -27,6 +27,7 @@ def test_every_operation_has_a_family_and_every_family_an_operation() -> None:
         ("cuMemCreate", Family.MAP, "", False),
         ("cuMemRelease", Family.UNMAP, "", False),
         ("cuMemMapArrayAsync", Family.MAP, "", True),
+        ("cuIpcOpenMemHandle", Family.IPC, "", False),
         ("cudaMemcpyAsync HtoD", Family.COPY, "HtoD", True),
         ("cudaMemcpyAsync default", Family.COPY, "", True),
         ("cuMemcpyDtoH", Family.COPY, "DtoH", False),
