@@ -2,8 +2,8 @@
 
 README.md has the most important keys, docs/keys.md all keys and the syntax of filters, docs/config.md all
 settings, docs/saving.md and docs/export.md the formats, docs/devices.md the readings of NVML,
-docs/file-format.md the tables of a file, docs/json.md the figures of a GPU, docs/sql.md the views for
-queries.
+docs/file-format.md the tables of a file, docs/json.md the losses, the parts of a call's time and the
+figures of a GPU, docs/sql.md the views for queries.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ def documents() -> dict[Path, str]:
         "docs/saving.md": {"formats": registry.saved_markdown()},
         "docs/export.md": {"formats": registry.exported_markdown()},
         "docs/file-format.md": {"tables": format_text.markdown()},
-        "docs/json.md": {"figures": json_text.figures_markdown()},
+        "docs/json.md": {
+            "losses": json_text.losses_markdown(),
+            "parts": json_text.parts_markdown(),
+            "figures": json_text.figures_markdown(),
+        },
         "docs/sql.md": {
             "calls": query_text.calls_markdown(),
             "queries": query_text.queries_markdown(),
