@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_OF_INDEX, index_of
@@ -198,13 +198,3 @@ def _built(key: tuple[Any, ...], found: _KernelSum) -> KernelCount:
         figures = (found.calls, found.errors, found.total_ns, longest, buckets)
         found.built = KernelCount._make((*who, kernel, *figures, device))
     return found.built
-
-
-def kernels_by_row(kernels: Iterable[KernelCount]) -> Mapping[tuple[Any, ...], list[KernelCount]]:
-    """Groups ``kernels`` by ``row``, those with the most time first."""
-    found: dict[tuple[Any, ...], list[KernelCount]] = {}
-    for count in kernels:
-        found.setdefault(count.row, []).append(count)
-    for counts in found.values():
-        counts.sort(key=lambda count: (-count.total_ns, count.kernel))
-    return found

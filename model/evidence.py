@@ -26,9 +26,6 @@ others."""
 HOST_WORK: Final = "host work"
 """Time of a followed thread (one that wakes threads that make traced calls) between two of its wake-ups."""
 
-LONGEST_GAP_NS: Final = 60_000_000_000
-"""Longer gaps are not counted: the program is idle."""
-
 
 class Charge(NamedTuple):
     """Time that one row (``tenant`` to ``operation``) lost off the CPU, charged to one other process."""

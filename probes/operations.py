@@ -32,10 +32,6 @@ FIRST_CHOOSING: Final = 2 * layout.FUNCTIONS
 KINDS: Final = ("HtoH", "HtoD", "DtoH", "DtoD", "default")
 """Names of ``cudaMemcpyKind`` 0 to 4; ``default`` lets the addresses decide."""
 
-NCCL_TYPE_BYTES: Final = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
-"""Size in bytes of ``ncclDataType_t`` 0 to 11: int8, uint8, int32, uint32, int64, uint64, float16, float32,
-float64, bfloat16, float8e4m3, float8e5m2."""
-
 NCCL_IN_PROGRESS: Final = 7
 """``ncclInProgress``: a call on a non-blocking communicator returns it while its work goes on; no error."""
 
