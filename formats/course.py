@@ -38,7 +38,6 @@ class Stretch:
     end: float
     outermost: CourseFigures
     """Figures of all outermost calls."""
-    errors_per_s: float
     operations: dict[Name, CourseFigures]
     """Figures by operation and layer."""
     containers: dict[Name, CourseFigures]
@@ -103,12 +102,10 @@ def courses(windows: Iterable[Window], seconds: float) -> tuple[list[Course], Ep
 
 
 def _stretch(window: Window) -> Stretch:
-    whole = pivot(window, ())
     return Stretch(
         window.start,
         window.end,
         _figures(window, ())[()],
-        float(whole.errors[0]) / (window.seconds or 1.0),
         _figures(window, ("operation", "layer")),
         _figures(window, ("container",)),
         window.system,

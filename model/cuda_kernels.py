@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_OF_INDEX, index_of
@@ -21,15 +21,6 @@ MOST_KERNELS: Final = 4096
 """Maximum number of ``KernelCount`` records in a sum that covers all windows since the first. If there are
 more, records of ended processes are added up under PID 0; if there are still more than half of the maximum,
 only the half with the most time is kept."""
-
-LAUNCHING: Final = frozenset(
-    (
-        *("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel"),
-        *("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"),
-        *("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"),
-    )
-)
-"""Operations that launch exactly one CUDA kernel per call. Graph launches are not among these operations."""
 
 _HIGHEST: Final[tuple[int, ...]] = tuple(
     HIGHEST_OF_INDEX[_COUNTERS_OF_BUCKET - 1 :: _COUNTERS_OF_BUCKET].tolist()
@@ -209,14 +200,3 @@ def _built(key: tuple[Any, ...], found: _KernelSum) -> KernelCount:
         figures = (found.calls, found.errors, found.total_ns, longest, buckets)
         found.built = KernelCount._make((*who, kernel, *figures, device))
     return found.built
-
-
-def kernels_by_row(kernels: Iterable[KernelCount]) -> Mapping[tuple[Any, ...], list[KernelCount]]:
-    """Groups ``kernels`` by ``KernelCount.row``. In each row, the CUDA kernels with the most time come
-    first."""
-    found: dict[tuple[Any, ...], list[KernelCount]] = {}
-    for count in kernels:
-        found.setdefault(count.row, []).append(count)
-    for counts in found.values():
-        counts.sort(key=lambda count: (-count.total_ns, count.kernel))
-    return found

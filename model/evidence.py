@@ -27,9 +27,6 @@ HOST_WORK: Final = "host work"
 """Name of the operation that stands for the time of a followed thread between two wake-ups that it gives. A
 followed thread wakes threads that make traced calls."""
 
-LONGEST_GAP_NS: Final = 60_000_000_000
-"""Host gaps longer than this (60 s) are not counted, because the program is taken to be idle."""
-
 
 class Charge(NamedTuple):
     """Time that the threads of one row (``tenant`` to ``operation``) lost off the CPU, and that is charged to

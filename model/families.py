@@ -39,6 +39,8 @@ class Family(StrEnum):
     MAP = "map"
     """Virtual memory management: creates physical memory, reserves addresses, maps, or sets access."""
     UNMAP = "unmap"
+    IPC = "ipc"
+    """Opens or closes device memory that another process allocated."""
     COPY = "copy"
     MEMSET = "memset"
     PREFETCH = "prefetch"
@@ -87,6 +89,7 @@ _PATTERNS: Final = tuple(
         (r"cuMemFree|cudaFree|cu(Mipmapped)?ArrayDestroy", Family.FREE),
         (r"cuMem(Create|Map|SetAccess|AddressReserve)", Family.MAP),
         (r"cuMem(Unmap|Release|AddressFree)", Family.UNMAP),
+        (r"(cu|cuda)Ipc(Open|Close)MemHandle", Family.IPC),
         (r"(cu|cuda)Memcpy", Family.COPY),
         (r"(cu|cuda)Memset", Family.MEMSET),
         (r"(cu|cuda)Mem\w*Prefetch", Family.PREFETCH),
@@ -127,6 +130,12 @@ def kind_of(layer: str, operation: str) -> OperationKind:
     if family is not Family.COPY:
         return OperationKind(family, asynchronous="Async" in operation)
     return OperationKind(family, _direction(operation), "Async" in operation)
+
+
+def launches_kernel(layer: str, operation: str) -> bool:
+    """Returns True if a call of ``operation`` of ``layer`` launches exactly one CUDA kernel: no graph, and
+    not one on each of several devices."""
+    return kind_of(layer, operation).family is Family.LAUNCH and not operation.endswith("MultiDevice")
 
 
 def _direction(operation: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,79 @@ from stalltop.model.tenant import Tenant
 
 U64 = NDArray[np.uint64]
 
-SPLITS = ("running", "runqueue", "disk", "memory", "lock", "gpu", "network", "process", "sleep", "other")
-"""Parts of a split (where a call's time goes), in the order of the columns of ``Rows.split_ns``."""
+PartName = Literal[
+    "running", "runqueue", "disk", "memory", "lock", "gpu", "network", "process", "sleep", "other"
+]
+
+
+class SplitPart(NamedTuple):
+    """How a part of a split (where a call's time goes) is shown and described."""
+
+    letter: str
+    """Tells the part apart without colours."""
+    short: str
+    """Name in a few cells."""
+    meaning: str
+    """For the help of the screen."""
+    thread: str
+    """What the calling thread did, in detail; for docs/json.md."""
+
+
+PARTS: Final[Mapping[PartName, SplitPart]] = MappingProxyType(
+    {
+        "running": SplitPart(
+            "R",
+            "run",
+            "on the CPU; in a spinning synchronize: waiting for the device",
+            "it was on a CPU; this includes spinning for the device",
+        ),
+        "runqueue": SplitPart(
+            "q",
+            "queue",
+            "ready, but others had the CPU",
+            "it was ready to run and waited for a CPU, after it was preempted or woken",
+        ),
+        "disk": SplitPart(
+            "d", "disk", "waiting for reads and writes", "it waited for a file or a block device"
+        ),
+        "memory": SplitPart(
+            "m", "mem", "page faults and reclaim", "it waited in a page fault or a change of its memory map"
+        ),
+        "lock": SplitPart(
+            "l", "lock", "waiting for another thread (futex)", "it waited for a futex or a file lock"
+        ),
+        "gpu": SplitPart(
+            "g",
+            "gpu",
+            "waiting for the device",
+            "it waited in `ioctl`, or polled inside a call of the runtime or the driver",
+        ),
+        "network": SplitPart(
+            "n",
+            "net",
+            "waiting for sockets",
+            "it waited for a socket, or in `poll`, `select` or `epoll_wait` outside such a call",
+        ),
+        "process": SplitPart(
+            "p",
+            "proc",
+            "waiting for another process (pipe, wait)",
+            "it waited for a child or another process, or read from or wrote to a pipe, a terminal, or a"
+            " socket by `read` or `write`",
+        ),
+        "sleep": SplitPart(
+            "s", "sleep", "sleeping, as the program asked to", "it slept for a time that it chose"
+        ),
+        "other": SplitPart(
+            "o",
+            "other",
+            "off the CPU for any other reason",
+            "it waited for something else, was stopped, or was traced by a debugger",
+        ),
+    }
+)
+SPLITS: Final = tuple(PARTS)
+"""Parts of a split, in the order of the columns of ``Rows.split_ns``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

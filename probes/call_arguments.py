@@ -156,13 +156,11 @@ _TABLE: Final[tuple[tuple[Sequence[_Told], str], ...]] = (
     ((_handle("communicator", 0),), "ncclCommFinalize ncclCommDestroy ncclCommAbort ncclCommRevoke"),
 )
 
-_OF_SYMBOL: Final[Mapping[str, Sequence[_Told]]] = {
-    symbol: told for told, symbols in _TABLE for symbol in symbols.split()
-}
-SYMBOLS: Final = frozenset(_OF_SYMBOL)
-"""Functions whose arguments are shown."""
+_IDS: Final[dict[str, list[int]]] = {}
+for _function in FUNCTIONS:
+    _IDS.setdefault(_function.symbol, []).append(_function.id)
 _OF_FUNCTION: Final[Mapping[int, Sequence[_Told]]] = {
-    function.id: _OF_SYMBOL[function.symbol] for function in FUNCTIONS if function.symbol in _OF_SYMBOL
+    number: told for told, symbols in _TABLE for symbol in symbols.split() for number in _IDS[symbol]
 }
 
 

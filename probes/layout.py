@@ -14,23 +14,8 @@ KERNELS: Final = 16384
 """Counts by CUDA kernel."""
 BUCKETS: Final = 128
 """Buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 unused."""
-BUCKET_SHIFT: Final = 5
 NAME_BYTES: Final = 256
 """Bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
-LIKELY_KERNELS: Final = 4096
-"""Records of launches that are found without the hash; a power of two."""
-REGISTERED_FUNCTIONS: Final = 131072
-"""Registered functions of programs; the oldest are evicted."""
-LOOKED_UP_FUNCTIONS: Final = 16384
-"""Functions that programs looked up in modules; the oldest are evicted."""
-REUSED: Final = 4096
-"""Functions whose address belonged to another CUDA kernel before."""
-LOOKUPS: Final = 4096
-"""Calls under way that look up functions."""
-READ_NAMES: Final = 1024
-"""Of these, calls that have returned and whose name was read."""
-TOLD_PROGRAMS: Final = 8192
-"""Programs that registered, looked up or launched CUDA kernels."""
 NAMING_MASK: Final = 7
 COUNTERS: Final = 3968
 """Counters of one histogram: see hdr.h."""
@@ -38,24 +23,14 @@ SPLITS: Final = 10
 """Parts that the time of a call is split into."""
 DEPTH: Final = 16
 """Nested traced calls of a thread; a power of two."""
-CACHED: Final = 16
-"""Slots that a thread remembers; a power of two."""
-ARGUMENTS: Final = 8
-"""Argument registers kept at entry; a power of two."""
 TOLD: Final = 6
 """Argument registers kept until the call returns."""
-FUTEXES: Final = 4
-"""Places at which a thread waited that are remembered; a power of two."""
-LIKELY_THREADS: Final = 4096
-"""TIDs that are found without the hash; a power of two."""
 FUNCTIONS: Final = 2048
 """Attach cookies."""
 KINDS: Final = 5
 """Values of cudaMemcpyKind, 0 to 4."""
 CHARGES: Final = 16384
 """Sums of off-CPU time that another process caused."""
-SLICES: Final = 64
-"""Slices of time on a CPU remembered for each CPU; a power of two."""
 HEAPS: Final = 1024
 """Processes whose device memory is followed."""
 ALLOCATIONS: Final = 65536
@@ -86,13 +61,8 @@ UNKNOWN_DEVICE: Final = 255
 """The thread has chosen a device, but it is not known which."""
 PROGRAM_DEVICES: Final = 16
 """Devices of a program whose UUIDs are kept; a power of two."""
-UUID_BYTES: Final = 16
-CONTEXTS: Final = 16
-"""Contexts below a thread's current one whose devices are kept; a power of two."""
 FILLED_AT_ONCE: Final = 256
 """Free elements queued by one run: the verifier follows that loop to its end."""
-LONGEST_GAP_NS: Final = 60000000000
-"""A longer gap is not counted: the program is idle."""
 CHOOSING_MASK: Final = 15
 HOW_SHIFT: Final = 8
 """Bits of charge_key.part below its enum how."""
@@ -147,32 +117,6 @@ REGISTERED: Final = np.dtype(
 """``struct registered``: A CUDA kernel that a program or a library registered when it was
 loaded."""
 
-LOOKED_UP: Final = np.dtype(
-    [
-        ("name_at", "u8"),
-        ("name_bytes", "u4"),
-        ("reserved", "u4"),
-        ("name", "S256"),
-    ]
-)
-"""``struct looked_up``: A CUDA kernel that the program looked up by its name."""
-
-LOOKUP_KEY: Final = np.dtype(
-    [
-        ("pid_tgid", "u8"),
-        ("cookie", "u8"),
-    ]
-)
-"""``struct lookup_key``: A call that looks up a function. No padding: it is a key."""
-
-LOOKUP: Final = np.dtype(
-    [
-        ("result_at", "u8"),
-        ("given", "u8"),
-    ]
-)
-"""``struct lookup``: What such a call was given."""
-
 SLOT: Final = np.dtype(
     [
         ("calls", "u8"),
@@ -203,15 +147,6 @@ OWNER: Final = np.dtype(
     ]
 )
 """``struct owner``: The owner of a slot's counts. One for each slot, at the same index."""
-
-SLOT_KEY: Final = np.dtype(
-    [
-        ("cgroup_id", "u8"),
-        ("tgid", "u4"),
-        ("operation", "u4"),
-    ]
-)
-"""``struct slot_key``: Whose counts a slot holds, as the key by which it is found."""
 
 FRAME: Final = np.dtype(
     [
@@ -288,30 +223,6 @@ CUDA_PROGRAM: Final = np.dtype(
 )
 """``struct cuda_program``: What is known of a program's devices."""
 
-CONTEXT_KEY: Final = np.dtype(
-    [
-        ("context", "u8"),
-        ("born_ns", "u8"),
-    ]
-)
-"""``struct context_key``: A context of a program. No padding: it is a key."""
-
-CHOICE_KEY: Final = np.dtype(
-    [
-        ("pid_tgid", "u8"),
-        ("cookie", "u8"),
-    ]
-)
-"""``struct choice_key``: A call that chooses a device. No padding: it is a key."""
-
-CHOICE: Final = np.dtype(
-    [
-        ("first", "u8"),
-        ("device", "u8"),
-    ]
-)
-"""``struct choice``: What such a call was given."""
-
 OFF_CPU: Final = np.dtype(
     [
         ("all", "u8", (10,)),
@@ -348,37 +259,6 @@ CHARGE: Final = np.dtype(
     ]
 )
 """``struct charge``: A sum of that time."""
-
-SLICE: Final = np.dtype(
-    [
-        ("start_ns", "u8"),
-        ("end_ns", "u8"),
-        ("cgroup_id", "u8"),
-        ("tgid", "u4"),
-        ("reserved", "u4"),
-    ]
-)
-"""``struct slice``: Time for which one task had a CPU without a break."""
-
-CPU: Final = np.dtype(
-    [
-        ("waiting", "u8"),
-        ("since_ns", "u8"),
-        ("task", "u8"),
-        ("next", "u8"),
-        ("slices", SLICE, (64,)),
-    ]
-)
-"""``struct cpu``: The tasks that had one CPU while threads with a record waited for it: the newest
-slice is before `next`."""
-
-LIKELY: Final = np.dtype(
-    [
-        ("thread", "u4"),
-        ("records", "u4"),
-    ]
-)
-"""``struct likely``: Which record a thread has, by the lowest bits of its TID."""
 
 FUNCTION: Final = np.dtype(
     [
@@ -551,16 +431,6 @@ class Watched(IntEnum):
     """The monitor saw it initialize CUDA."""
     LATE = 2
     """It had initialized CUDA before it was watched."""
-
-
-class Over(IntEnum):
-    """``enum over``: Whether a program has ended."""
-
-    NOT = 0
-    FIRST_THREAD = 1
-    """Its first thread has: others may continue."""
-    ALL = 2
-    """Its process executes another one."""
 
 
 class Choosing(IntEnum):

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
+from stalltop.model.families import Family, kind_of
 from stalltop.probes import layout
 from stalltop.probes.layout import Direction, Object, Size
 
@@ -31,32 +32,23 @@ FIRST_CHOOSING: Final = 2 * layout.FUNCTIONS
 KINDS: Final = ("HtoH", "HtoD", "DtoH", "DtoD", "default")
 """Names of ``cudaMemcpyKind`` 0 to 4; ``default`` lets the addresses decide."""
 
-NCCL_TYPE_BYTES: Final = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
-"""Size in bytes of ``ncclDataType_t`` 0 to 11: int8, uint8, int32, uint32, int64, uint64, float16, float32,
-float64, bfloat16, float8e4m3, float8e5m2."""
-
 NCCL_IN_PROGRESS: Final = 7
 """``ncclInProgress``: a call on a non-blocking communicator returns it while its work goes on; no error."""
 
 DRIVER: Final = "driver"
 RUNTIME: Final = "runtime"
 NCCL: Final = "nccl"
-LAYERS: Final = (RUNTIME, DRIVER, NCCL)
-"""Layers of functions; ``HOST_GAP`` and ``HOST_WORK`` belong to none of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationInfo:
-    """The name of a row's operation, with its layer and family."""
+    """The name of a row's operation, with its layer."""
 
     id: int
     """1 to 511."""
     name: str
     """``cudaLaunchKernel``, ``cuMemcpyHtoDAsync``, ``cudaMemcpyAsync HtoD``."""
     layer: str
-    family: str
-    """launch, graph, memory, copy, memset, prefetch, sync, wait, load, collective, point, group or
-    communicator; host for the time between calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,97 +119,98 @@ _EXTENTS = {
 }
 _MALLOC3D, _MEMSET3D = _EXTENTS["aarch64" if platform.machine() == "aarch64" else "x86_64"]
 
-_TABLE: Final[tuple[tuple[str, str, _Rule, str], ...]] = (
-    (DRIVER, "launch", _NOTHING, "cuLaunchKernel cuLaunchKernelEx cuLaunch cuLaunchGrid cuLaunchGridAsync"),
-    (DRIVER, "launch", _NOTHING, "cuLaunchCooperativeKernel cuLaunchCooperativeKernelMultiDevice"),
-    (DRIVER, "graph", _NOTHING, "cuGraphLaunch cuGraphInstantiate"),
-    (DRIVER, "graph", _NOTHING, "cuGraphInstantiateWithFlags cuGraphInstantiateWithParams"),
-    (DRIVER, "graph", _NOTHING, "cuGraphExecUpdate cuGraphUpload"),
-    (DRIVER, "graph", _NOTHING, "cuStreamBeginCapture cuStreamBeginCaptureToGraph cuStreamEndCapture"),
-    (DRIVER, "memory", _bytes(1), "cuMemAlloc cuMemAllocHost cuMemHostAlloc cuMemHostRegister"),
-    (DRIVER, "memory", _bytes(1), "cuMemAllocManaged cuMemAllocAsync cuMemAllocFromPoolAsync"),
-    (DRIVER, "memory", _area(2, 3), "cuMemAllocPitch"),
-    (DRIVER, "memory", _NOTHING, "cuMemFree cuMemFreeAsync cuMemFreeHost cuMemHostUnregister"),
-    (DRIVER, "memory", _NOTHING, "cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo"),
-    (DRIVER, "memory", _bytes(1), "cuMemCreate cuMemMap cuMemUnmap cuMemSetAccess"),
-    (DRIVER, "memory", _bytes(1), "cuMemAddressReserve cuMemAddressFree"),
-    (DRIVER, "memory", _NOTHING, "cuMemRelease cuMemMapArrayAsync"),
-    (DRIVER, "memory", _NOTHING, "cuArrayCreate cuArray3DCreate cuArrayDestroy"),
-    (DRIVER, "memory", _NOTHING, "cuMipmappedArrayCreate cuMipmappedArrayDestroy"),
-    (DRIVER, "copy", _bytes(2), "cuMemcpy cuMemcpyAsync cuMemcpyWithAttributesAsync"),
-    (DRIVER, "copy", _bytes(2), "cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync"),
-    (DRIVER, "copy", _bytes(2), "cuMemcpyDtoD cuMemcpyDtoDAsync"),
-    (DRIVER, "copy", _bytes(3), "cuMemcpyHtoA cuMemcpyHtoAAsync cuMemcpyAtoH cuMemcpyAtoHAsync"),
-    (DRIVER, "copy", _bytes(3), "cuMemcpyDtoA cuMemcpyAtoD"),
-    (DRIVER, "copy", _bytes(4), "cuMemcpyAtoA cuMemcpyPeer cuMemcpyPeerAsync"),
-    (DRIVER, "copy", _MEMCPY2D, "cuMemcpy2D cuMemcpy2DUnaligned cuMemcpy2DAsync"),
-    (DRIVER, "copy", _MEMCPY3D, "cuMemcpy3D cuMemcpy3DAsync cuMemcpy3DPeer cuMemcpy3DPeerAsync"),
-    (DRIVER, "copy", _NOTHING, "cuMemcpyBatchAsync cuMemcpy3DBatchAsync cuMemcpy3DWithAttributesAsync"),
-    (DRIVER, "memset", _bytes(2), "cuMemsetD8 cuMemsetD8Async"),
-    (DRIVER, "memset", _bytes(2, 1), "cuMemsetD16 cuMemsetD16Async"),
-    (DRIVER, "memset", _bytes(2, 2), "cuMemsetD32 cuMemsetD32Async"),
-    (DRIVER, "memset", _area(3, 4), "cuMemsetD2D8 cuMemsetD2D8Async"),
-    (DRIVER, "memset", _area(3, 4, 1), "cuMemsetD2D16 cuMemsetD2D16Async"),
-    (DRIVER, "memset", _area(3, 4, 2), "cuMemsetD2D32 cuMemsetD2D32Async"),
-    (DRIVER, "prefetch", _bytes(1), "cuMemPrefetchAsync"),
-    (DRIVER, "prefetch", _NOTHING, "cuMemPrefetchBatchAsync cuMemDiscardAndPrefetchBatchAsync"),
-    (DRIVER, "sync", _NOTHING, "cuStreamSynchronize cuEventSynchronize cuCtxSynchronize"),
-    (DRIVER, "wait", _NOTHING, "cuStreamWaitEvent"),
-    (DRIVER, "load", _NOTHING, "cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary"),
-    (DRIVER, "load", _NOTHING, "cuLibraryLoadData cuLibraryLoadFromFile"),
+_TABLE: Final[tuple[tuple[str, _Rule, str], ...]] = (
+    (DRIVER, _NOTHING, "cuLaunchKernel cuLaunchKernelEx cuLaunch cuLaunchGrid cuLaunchGridAsync"),
+    (DRIVER, _NOTHING, "cuLaunchCooperativeKernel cuLaunchCooperativeKernelMultiDevice"),
+    (DRIVER, _NOTHING, "cuGraphLaunch cuGraphInstantiate"),
+    (DRIVER, _NOTHING, "cuGraphInstantiateWithFlags cuGraphInstantiateWithParams"),
+    (DRIVER, _NOTHING, "cuGraphExecUpdate cuGraphUpload"),
+    (DRIVER, _NOTHING, "cuStreamBeginCapture cuStreamBeginCaptureToGraph cuStreamEndCapture"),
+    (DRIVER, _bytes(1), "cuMemAlloc cuMemAllocHost cuMemHostAlloc cuMemHostRegister"),
+    (DRIVER, _bytes(1), "cuMemAllocManaged cuMemAllocAsync cuMemAllocFromPoolAsync"),
+    (DRIVER, _area(2, 3), "cuMemAllocPitch"),
+    (DRIVER, _NOTHING, "cuMemFree cuMemFreeAsync cuMemFreeHost cuMemHostUnregister"),
+    (DRIVER, _NOTHING, "cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo"),
+    (DRIVER, _bytes(1), "cuMemCreate cuMemMap cuMemUnmap cuMemSetAccess"),
+    (DRIVER, _bytes(1), "cuMemAddressReserve cuMemAddressFree"),
+    (DRIVER, _NOTHING, "cuMemRelease cuMemMapArrayAsync"),
+    (DRIVER, _NOTHING, "cuIpcOpenMemHandle cuIpcCloseMemHandle"),
+    (DRIVER, _NOTHING, "cuArrayCreate cuArray3DCreate cuArrayDestroy"),
+    (DRIVER, _NOTHING, "cuMipmappedArrayCreate cuMipmappedArrayDestroy"),
+    (DRIVER, _bytes(2), "cuMemcpy cuMemcpyAsync cuMemcpyWithAttributesAsync"),
+    (DRIVER, _bytes(2), "cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync"),
+    (DRIVER, _bytes(2), "cuMemcpyDtoD cuMemcpyDtoDAsync"),
+    (DRIVER, _bytes(3), "cuMemcpyHtoA cuMemcpyHtoAAsync cuMemcpyAtoH cuMemcpyAtoHAsync"),
+    (DRIVER, _bytes(3), "cuMemcpyDtoA cuMemcpyAtoD"),
+    (DRIVER, _bytes(4), "cuMemcpyAtoA cuMemcpyPeer cuMemcpyPeerAsync"),
+    (DRIVER, _MEMCPY2D, "cuMemcpy2D cuMemcpy2DUnaligned cuMemcpy2DAsync"),
+    (DRIVER, _MEMCPY3D, "cuMemcpy3D cuMemcpy3DAsync cuMemcpy3DPeer cuMemcpy3DPeerAsync"),
+    (DRIVER, _NOTHING, "cuMemcpyBatchAsync cuMemcpy3DBatchAsync cuMemcpy3DWithAttributesAsync"),
+    (DRIVER, _bytes(2), "cuMemsetD8 cuMemsetD8Async"),
+    (DRIVER, _bytes(2, 1), "cuMemsetD16 cuMemsetD16Async"),
+    (DRIVER, _bytes(2, 2), "cuMemsetD32 cuMemsetD32Async"),
+    (DRIVER, _area(3, 4), "cuMemsetD2D8 cuMemsetD2D8Async"),
+    (DRIVER, _area(3, 4, 1), "cuMemsetD2D16 cuMemsetD2D16Async"),
+    (DRIVER, _area(3, 4, 2), "cuMemsetD2D32 cuMemsetD2D32Async"),
+    (DRIVER, _bytes(1), "cuMemPrefetchAsync"),
+    (DRIVER, _NOTHING, "cuMemPrefetchBatchAsync cuMemDiscardAndPrefetchBatchAsync"),
+    (DRIVER, _NOTHING, "cuStreamSynchronize cuEventSynchronize cuCtxSynchronize"),
+    (DRIVER, _NOTHING, "cuStreamWaitEvent"),
+    (DRIVER, _NOTHING, "cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary"),
+    (DRIVER, _NOTHING, "cuLibraryLoadData cuLibraryLoadFromFile"),
     # __cudaLaunchKernel ends in a jump to cudaLaunchKernel: probing it too would count each launch twice.
-    (RUNTIME, "launch", _NOTHING, "cudaLaunchKernel cudaLaunchKernelExC"),
-    (RUNTIME, "launch", _NOTHING, "cudaLaunchCooperativeKernel cudaLaunchCooperativeKernelMultiDevice"),
-    (RUNTIME, "graph", _NOTHING, "cudaGraphLaunch cudaGraphInstantiate"),
-    (RUNTIME, "graph", _NOTHING, "cudaGraphInstantiateWithFlags cudaGraphInstantiateWithParams"),
-    (RUNTIME, "graph", _NOTHING, "cudaGraphExecUpdate cudaGraphUpload"),
-    (RUNTIME, "graph", _NOTHING, "cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamEndCapture"),
-    (RUNTIME, "memory", _bytes(1), "cudaMalloc cudaMallocHost cudaHostAlloc cudaHostRegister"),
-    (RUNTIME, "memory", _bytes(1), "cudaMallocManaged cudaMallocAsync cudaMallocFromPoolAsync"),
-    (RUNTIME, "memory", _area(2, 3), "cudaMallocPitch"),
-    (RUNTIME, "memory", _MALLOC3D, "cudaMalloc3D"),
-    (RUNTIME, "memory", _NOTHING, "cudaMallocArray cudaMalloc3DArray cudaMallocMipmappedArray"),
-    (RUNTIME, "memory", _NOTHING, "cudaFree cudaFreeAsync cudaFreeHost cudaHostUnregister"),
-    (RUNTIME, "memory", _NOTHING, "cudaFreeArray cudaFreeMipmappedArray"),
-    (RUNTIME, "memory", _NOTHING, "cudaMemPoolCreate cudaMemPoolDestroy cudaMemPoolTrimTo"),
-    (RUNTIME, "copy", _kind(3, _bytes(2)), "cudaMemcpy cudaMemcpyAsync"),
-    (RUNTIME, "copy", _bytes(2), "cudaMemcpyWithAttributesAsync"),
-    (RUNTIME, "copy", _bytes(4), "cudaMemcpyPeer cudaMemcpyPeerAsync"),
-    (RUNTIME, "copy", _kind(4, _bytes(2)), "cudaMemcpyToSymbol cudaMemcpyToSymbolAsync"),
-    (RUNTIME, "copy", _kind(4, _bytes(2)), "cudaMemcpyFromSymbol cudaMemcpyFromSymbolAsync"),
-    (RUNTIME, "copy", _kind(5, _bytes(4)), "cudaMemcpyToArray cudaMemcpyToArrayAsync"),
-    (RUNTIME, "copy", _kind(5, _bytes(4)), "cudaMemcpyFromArray cudaMemcpyFromArrayAsync"),
-    (RUNTIME, "copy", _kind(7, _bytes(6)), "cudaMemcpyArrayToArray"),
-    (RUNTIME, "copy", _kind(6, _area(4, 5)), "cudaMemcpy2D cudaMemcpy2DAsync"),
-    (RUNTIME, "copy", _kind(7, _area(5, 6)), "cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync"),
-    (RUNTIME, "copy", _kind(7, _area(5, 6)), "cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync"),
-    (RUNTIME, "copy", _kind(8, _area(6, 7)), "cudaMemcpy2DArrayToArray"),
-    (RUNTIME, "copy", _PARMS3D, "cudaMemcpy3D cudaMemcpy3DAsync"),
-    (RUNTIME, "copy", _PEER3D, "cudaMemcpy3DPeer cudaMemcpy3DPeerAsync"),
+    (RUNTIME, _NOTHING, "cudaLaunchKernel cudaLaunchKernelExC"),
+    (RUNTIME, _NOTHING, "cudaLaunchCooperativeKernel cudaLaunchCooperativeKernelMultiDevice"),
+    (RUNTIME, _NOTHING, "cudaGraphLaunch cudaGraphInstantiate"),
+    (RUNTIME, _NOTHING, "cudaGraphInstantiateWithFlags cudaGraphInstantiateWithParams"),
+    (RUNTIME, _NOTHING, "cudaGraphExecUpdate cudaGraphUpload"),
+    (RUNTIME, _NOTHING, "cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamEndCapture"),
+    (RUNTIME, _bytes(1), "cudaMalloc cudaMallocHost cudaHostAlloc cudaHostRegister"),
+    (RUNTIME, _bytes(1), "cudaMallocManaged cudaMallocAsync cudaMallocFromPoolAsync"),
+    (RUNTIME, _area(2, 3), "cudaMallocPitch"),
+    (RUNTIME, _MALLOC3D, "cudaMalloc3D"),
+    (RUNTIME, _NOTHING, "cudaMallocArray cudaMalloc3DArray cudaMallocMipmappedArray"),
+    (RUNTIME, _NOTHING, "cudaFree cudaFreeAsync cudaFreeHost cudaHostUnregister"),
+    (RUNTIME, _NOTHING, "cudaFreeArray cudaFreeMipmappedArray"),
+    (RUNTIME, _NOTHING, "cudaMemPoolCreate cudaMemPoolDestroy cudaMemPoolTrimTo"),
+    (RUNTIME, _NOTHING, "cudaIpcOpenMemHandle cudaIpcCloseMemHandle"),
+    (RUNTIME, _kind(3, _bytes(2)), "cudaMemcpy cudaMemcpyAsync"),
+    (RUNTIME, _bytes(2), "cudaMemcpyWithAttributesAsync"),
+    (RUNTIME, _bytes(4), "cudaMemcpyPeer cudaMemcpyPeerAsync"),
+    (RUNTIME, _kind(4, _bytes(2)), "cudaMemcpyToSymbol cudaMemcpyToSymbolAsync"),
+    (RUNTIME, _kind(4, _bytes(2)), "cudaMemcpyFromSymbol cudaMemcpyFromSymbolAsync"),
+    (RUNTIME, _kind(5, _bytes(4)), "cudaMemcpyToArray cudaMemcpyToArrayAsync"),
+    (RUNTIME, _kind(5, _bytes(4)), "cudaMemcpyFromArray cudaMemcpyFromArrayAsync"),
+    (RUNTIME, _kind(7, _bytes(6)), "cudaMemcpyArrayToArray"),
+    (RUNTIME, _kind(6, _area(4, 5)), "cudaMemcpy2D cudaMemcpy2DAsync"),
+    (RUNTIME, _kind(7, _area(5, 6)), "cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync"),
+    (RUNTIME, _kind(7, _area(5, 6)), "cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync"),
+    (RUNTIME, _kind(8, _area(6, 7)), "cudaMemcpy2DArrayToArray"),
+    (RUNTIME, _PARMS3D, "cudaMemcpy3D cudaMemcpy3DAsync"),
+    (RUNTIME, _PEER3D, "cudaMemcpy3DPeer cudaMemcpy3DPeerAsync"),
     (
         RUNTIME,
-        "copy",
         _NOTHING,
         "cudaMemcpyBatchAsync cudaMemcpy3DBatchAsync cudaMemcpy3DWithAttributesAsync",
     ),
-    (RUNTIME, "memset", _bytes(2), "cudaMemset cudaMemsetAsync"),
-    (RUNTIME, "memset", _area(3, 4), "cudaMemset2D cudaMemset2DAsync"),
-    (RUNTIME, "memset", _MEMSET3D, "cudaMemset3D cudaMemset3DAsync"),
-    (RUNTIME, "prefetch", _bytes(1), "cudaMemPrefetchAsync"),
-    (RUNTIME, "prefetch", _NOTHING, "cudaMemPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync"),
-    (RUNTIME, "sync", _NOTHING, "cudaStreamSynchronize cudaEventSynchronize cudaDeviceSynchronize"),
-    (RUNTIME, "sync", _NOTHING, "cudaThreadSynchronize cudaExecutionCtxSynchronize"),
-    (RUNTIME, "wait", _NOTHING, "cudaStreamWaitEvent"),
-    (RUNTIME, "load", _NOTHING, "cudaLibraryLoadData cudaLibraryLoadFromFile"),
-    (NCCL, "collective", _Rule(Size.NCCL, 2, 3), "ncclAllReduce ncclReduce ncclReduceScatter ncclAllGather"),
-    (NCCL, "collective", _Rule(Size.NCCL, 2, 3), "ncclBroadcast ncclAlltoAll ncclGather ncclScatter"),
-    (NCCL, "collective", _Rule(Size.NCCL, 1, 2), "ncclBcast"),
-    (NCCL, "point", _Rule(Size.NCCL, 1, 2), "ncclSend ncclRecv ncclPutSignal"),
-    (NCCL, "point", _NOTHING, "ncclSignal ncclWaitSignal"),
-    (NCCL, "group", _NOTHING, "ncclGroupStart ncclGroupEnd"),
-    (NCCL, "communicator", _NOTHING, "ncclCommInitRank ncclCommInitRankConfig ncclCommInitRankScalable"),
-    (NCCL, "communicator", _NOTHING, "ncclCommInitAll ncclCommSplit ncclCommShrink ncclCommGrow"),
-    (NCCL, "communicator", _NOTHING, "ncclCommFinalize ncclCommDestroy ncclCommAbort ncclCommRevoke"),
+    (RUNTIME, _bytes(2), "cudaMemset cudaMemsetAsync"),
+    (RUNTIME, _area(3, 4), "cudaMemset2D cudaMemset2DAsync"),
+    (RUNTIME, _MEMSET3D, "cudaMemset3D cudaMemset3DAsync"),
+    (RUNTIME, _bytes(1), "cudaMemPrefetchAsync"),
+    (RUNTIME, _NOTHING, "cudaMemPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync"),
+    (RUNTIME, _NOTHING, "cudaStreamSynchronize cudaEventSynchronize cudaDeviceSynchronize"),
+    (RUNTIME, _NOTHING, "cudaThreadSynchronize cudaExecutionCtxSynchronize"),
+    (RUNTIME, _NOTHING, "cudaStreamWaitEvent"),
+    (RUNTIME, _NOTHING, "cudaLibraryLoadData cudaLibraryLoadFromFile"),
+    (NCCL, _Rule(Size.NCCL, 2, 3), "ncclAllReduce ncclReduce ncclReduceScatter ncclAllGather"),
+    (NCCL, _Rule(Size.NCCL, 2, 3), "ncclBroadcast ncclAlltoAll ncclGather ncclScatter"),
+    (NCCL, _Rule(Size.NCCL, 1, 2), "ncclBcast"),
+    (NCCL, _Rule(Size.NCCL, 1, 2), "ncclSend ncclRecv ncclPutSignal"),
+    (NCCL, _NOTHING, "ncclSignal ncclWaitSignal"),
+    (NCCL, _NOTHING, "ncclGroupStart ncclGroupEnd"),
+    (NCCL, _NOTHING, "ncclCommInitRank ncclCommInitRankConfig ncclCommInitRankScalable"),
+    (NCCL, _NOTHING, "ncclCommInitAll ncclCommSplit ncclCommShrink ncclCommGrow"),
+    (NCCL, _NOTHING, "ncclCommFinalize ncclCommDestroy ncclCommAbort ncclCommRevoke"),
 )
 
 _OBJECTS: Final[Mapping[str, tuple[Object, int]]] = {
@@ -251,7 +244,12 @@ _OBJECTS: Final[Mapping[str, tuple[Object, int]]] = {
 counts as freed by ``cuMemRelease``, though the driver keeps it for as long as it is mapped. Pitches and the
 granularity of allocations are known only to the driver and are not in the bytes."""
 
-_DEVICE_FAMILIES: Final = frozenset(("launch", "copy", "memset", "prefetch", "sync", "collective", "point"))
+_DEVICE_FAMILIES: Final = frozenset(
+    (
+        *(Family.LAUNCH, Family.COPY, Family.MEMSET, Family.PREFETCH),
+        *(Family.SYNC, Family.COLLECTIVE, Family.POINT),
+    )
+)
 _DEVICE_SYMBOLS: Final = frozenset(
     ("cuGraphLaunch", "cudaGraphLaunch", "cuGraphUpload", "cudaGraphUpload", "ncclGroupEnd")
 )
@@ -313,7 +311,7 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
     functions: list[Function] = []
     index: dict[tuple[str, bool], Function] = {}
 
-    def add(symbol: str, operation: int, layer: str, family: str, rule: _Rule, *, old: bool) -> None:
+    def add(symbol: str, operation: int, layer: str, rule: _Rule, *, old: bool) -> None:
         function = Function(
             len(functions) + 1,
             symbol,
@@ -328,24 +326,22 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
             NCCL_IN_PROGRESS if layer == NCCL else 0,
             # Addresses of CUDA before 3.2 have 32 bits: such memory is not followed.
             *(_OBJECTS.get(symbol, (Object.NONE, 0)) if not old else (Object.NONE, 0)),
-            uses_device=family in _DEVICE_FAMILIES or symbol in _DEVICE_SYMBOLS,
+            uses_device=kind_of(layer, symbol).family in _DEVICE_FAMILIES or symbol in _DEVICE_SYMBOLS,
         )
         functions.append(function)
         index[symbol, old] = function
 
-    for layer, family, rule, symbols in _TABLE:
+    for layer, rule, symbols in _TABLE:
         for symbol in symbols.split():
             first = len(operations) + 1
             names = [symbol]
             if rule.direction is not Direction.NONE:
                 names += [f"{symbol} {kind}" for kind in KINDS]
-            operations += [
-                OperationInfo(number, name, layer, family) for number, name in enumerate(names, first)
-            ]
-            add(symbol, first, layer, family, rule, old=False)
+            operations += [OperationInfo(number, name, layer) for number, name in enumerate(names, first)]
+            add(symbol, first, layer, rule, old=False)
             if symbol in _OLD:
                 size = _OLD_SIZES.get(rule.size, Size.NONE)
-                add(symbol, first, layer, family, replace(rule, size=size), old=True)
+                add(symbol, first, layer, replace(rule, size=size), old=True)
     cookie = layout.FUNCTIONS
     for layer, naming, symbols in _NAMING:
         for symbol in symbols.split():
@@ -367,8 +363,8 @@ OPERATIONS, FUNCTIONS, _INDEX = _build()
 
 
 BETWEEN_CALLS: Final = (
-    OperationInfo(layout.HOST_GAP, HOST_GAP, HOST_LAYER, HOST_LAYER),
-    OperationInfo(layout.HOST_WORK, HOST_WORK, HOST_LAYER, HOST_LAYER),
+    OperationInfo(layout.HOST_GAP, HOST_GAP, HOST_LAYER),
+    OperationInfo(layout.HOST_WORK, HOST_WORK, HOST_LAYER),
 )
 """Operations that count a thread's time outside calls."""
 

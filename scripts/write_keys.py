@@ -1,9 +1,9 @@
 """Writes the generated tables of the documents: ``python scripts/write_keys.py``.
 
-README.md has the most important keys, docs/keys.md all keys and the syntax of filters, docs/config.md all
-settings, docs/saving.md and docs/export.md the formats, docs/devices.md the readings of NVML,
-docs/file-format.md the tables of a file, docs/json.md the figures of a GPU, docs/sql.md the views for
-queries.
+README.md has the names of formats and the most important keys, docs/keys.md all keys and the syntax of
+filters, docs/config.md all settings, docs/saving.md and docs/export.md the formats, docs/devices.md the
+readings of NVML, docs/file-format.md the tables of a file, docs/json.md the losses, the parts of a call's
+time and the figures of a GPU, docs/sql.md the views for queries.
 """
 
 from __future__ import annotations
@@ -25,20 +25,24 @@ from stalltop.tui.settings import settings as config  # noqa: E402
 
 
 def with_table(text: str, name: str, table: str) -> str:
-    """Replaces the text between the two marks of ``name`` by ``table``. Raises ValueError if a mark is
-    missing."""
-    start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    """Replaces the text between the two marks of ``name`` by ``table``: within a line if both are in it.
+    Raises ValueError if a mark is missing."""
+    start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     before, found, rest = text.partition(start)
-    _, closed, after = rest.partition(end)
+    replaced, closed, after = rest.partition(end)
     if not found or not closed:
-        raise ValueError(f"the document has no marks {start.strip()} … {end}")
-    return f"{before}{start}\n{table}\n\n{end}{after}"
+        raise ValueError(f"the document has no marks {start} … {end}")
+    blank = "\n\n" if "\n" in replaced else ""
+    return f"{before}{start}{blank}{table}{blank}{end}{after}"
 
 
 def documents() -> dict[Path, str]:
     """Returns the text of each document that has generated tables, with these tables up to date."""
     tables = {
-        "README.md": {"keys": keys.short_markdown()},
+        "README.md": {
+            "formats": ", ".join(f"`{name}`" for name in registry.EXPORTED),
+            "keys": keys.short_markdown(),
+        },
         "docs/keys.md": {
             "keys": f"{keys.markdown()}\n\n{page_keys.markdown()}",
             "filter": filter_help.markdown(),
@@ -48,7 +52,11 @@ def documents() -> dict[Path, str]:
         "docs/saving.md": {"formats": registry.saved_markdown()},
         "docs/export.md": {"formats": registry.exported_markdown()},
         "docs/file-format.md": {"tables": format_text.markdown()},
-        "docs/json.md": {"figures": json_text.figures_markdown()},
+        "docs/json.md": {
+            "losses": json_text.losses_markdown(),
+            "parts": json_text.parts_markdown(),
+            "figures": json_text.figures_markdown(),
+        },
         "docs/sql.md": {
             "calls": query_text.calls_markdown(),
             "queries": query_text.queries_markdown(),

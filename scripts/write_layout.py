@@ -3,11 +3,12 @@
 
 These are defined once, in C. The compiler reports their layout (DWARF) and the values of constants; comments
 in the headers become docstrings. With ``--check`` nothing is written: the exit code is 1 if a file is not up
-to date. Needs gcc.
+to date. Names that no Python module uses are left out. Needs gcc.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import struct
@@ -173,14 +174,17 @@ def _enum(die: DIE, headers: Headers) -> str:
     name = _name(die)
     prefix = f"{name.upper().removesuffix('_STATE')}_"
     about = headers.above(f"enum {name}")
-    title = "".join(part.capitalize() for part in name.split("_"))
-    lines = [f"class {title}(IntEnum):\n"]
+    lines = [f"class {_class_name(die)}(IntEnum):\n"]
     lines += [_docstring(f"``enum {name}``: {about}" if about else f"``enum {name}``.", "    "), "\n"]
     for each, value in values:
         lines.append(f"    {each.removeprefix(prefix)} = {value}\n")
         comment = headers.behind(f"{each} = ")
         lines += [_docstring(comment, "    ")] if comment else []
     return "".join(lines)
+
+
+def _class_name(die: DIE) -> str:
+    return "".join(part.capitalize() for part in _name(die).split("_"))
 
 
 def _docstring(text: str, indent: str) -> str:
@@ -196,17 +200,50 @@ def _constant(name: str, value: int, headers: Headers) -> str:
     return f"{name}: Final = {value}\n" + (_docstring(comment, "") if comment else "")
 
 
+def used_names() -> set[str]:
+    """Returns the names that the program and its tests use from modules called ``layout``."""
+    names = set()
+    for path in (*(ROOT / "probes").rglob("*.py"), *(ROOT / "tests").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "layout" in text else ():
+            match node:
+                case ast.Attribute(value=ast.Name(id="layout" | "host_layout")):
+                    names.add(node.attr)
+                case ast.ImportFrom(module=str(module)) if module.endswith(".layout"):
+                    names |= {alias.name for alias in node.names}
+    return names
+
+
+def _with_parts(structs: dict[str, str], used: set[str]) -> list[str]:
+    """Returns the source texts of the structs in ``used``, and of those that are fields of them."""
+    kept: list[str] = []
+    for name, text in reversed(structs.items()):
+        if name in used or any(f'", {name}' in other for other in kept):
+            kept.insert(0, text)
+    return kept
+
+
 def written(names: tuple[str, ...]) -> str:
-    """Returns the source text of the Python module for these headers."""
+    """Returns the source text of the Python module for these headers: the names that Python uses."""
+    used = used_names()
     headers = Headers(names)
     which = " and ".join(f"``bpf/{name}``" for name in reversed(names))
     types: list[Any] = list(headers.types())
-    enums = [_enum(die, headers) for die in types if die.tag == "DW_TAG_enumeration_type"]
-    structs = [_struct(die, headers) for die in types if die.tag == "DW_TAG_structure_type"]
+    enums = [
+        _enum(die, headers)
+        for die in types
+        if die.tag == "DW_TAG_enumeration_type" and _class_name(die) in used
+    ]
+    # Structs that are left out are examined, too: maps have them as keys.
+    structs = {
+        _name(die).upper(): _struct(die, headers) for die in types if die.tag == "DW_TAG_structure_type"
+    }
     twice = headers.constants().keys() & {_name(die).upper() for die in types}
     if twice:
         raise ValueError(f"constants named as structs: {', '.join(sorted(twice))}")
-    constants = [_constant(name, value, headers) for name, value in headers.constants().items()]
+    constants = [
+        _constant(name, value, headers) for name, value in headers.constants().items() if name in used
+    ]
     imports = (["from enum import IntEnum\n"] if enums else []) + ["from typing import Final\n"]
     text = [
         f'"""Structs, enums and constants of {which}, for numpy.\n\n',
@@ -214,9 +251,8 @@ def written(names: tuple[str, ...]) -> str:
         '"""\n\nfrom __future__ import annotations\n\n',
         *imports,
         "\nimport numpy as np\n\n",
-        *constants,
-        "\n",
-        "\n".join(structs),
+        *([*constants, "\n"] if constants else []),
+        "\n".join(_with_parts(structs, used)),
         *(f"\n\n{enum}" for enum in enums),
     ]
     return formatted("".join(text))

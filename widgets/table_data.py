@@ -6,12 +6,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, overload
 
-# fmt: off
-Role = Literal[
-    "", "text", "dim", "label", "accent", "good", "warn", "bad", "head", "critical",
-    "running", "runqueue", "disk", "memory", "lock", "gpu", "network", "process", "sleep", "other",
-]
-# fmt: on
+from stalltop.model.window import PartName
+
+Role = Literal["", "text", "dim", "label", "accent", "good", "warn", "bad", "head", "critical"] | PartName
 """The name of a style of the palette; empty: plain."""
 
 

@@ -178,7 +178,7 @@ class ThreadGraph:
         if work is None or not total_ns:
             return None
         within = min(self._seconds * 1e9 / total_ns, 1.0)
-        split = {part: ns * within for part, ns in zip(SPLITS, work.split_ns, strict=True)}
+        split: dict[str, float] = {part: ns * within for part, ns in zip(SPLITS, work.split_ns, strict=True)}
         return Work(split, total_ns * within)
 
 

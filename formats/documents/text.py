@@ -1,19 +1,34 @@
-"""Formats the figures of a GPU as the table of docs/json.md."""
+"""Formats the generated parts of docs/json.md."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from stalltop.model.devices.device import DEVICE_FIGURES, DeviceFigure
+from stalltop.model.window import LOSSES, PARTS, UNCOUNTED
 
 _TYPES: Final = {"float": "number", "int": "integer", "bool": "boolean"}
 """Names of JSON's types by those of Python."""
 
 
 def figures_markdown() -> str:
-    """Return the table, one line for each figure."""
+    """Return the table of the figures of a GPU."""
     lines = ["| figure | type | meaning |", "|---|---|---|"]
     return "\n".join([*lines, *map(_line, DEVICE_FIGURES)])
+
+
+def parts_markdown() -> str:
+    """Return the table of the parts of a call's time."""
+    lines = ["| part | what the calling thread did |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{name}` | {part.thread} |" for name, part in PARTS.items())])
+
+
+def losses_markdown() -> str:
+    """Return the table of the kinds of losses."""
+    lines = ["| kind | meaning | calls in no row |", "|---|---|---|"]
+    for name, meaning in LOSSES.items():
+        lines.append(f"| `{name}` | {meaning} | {'yes' if name in UNCOUNTED else ''} |")
+    return "\n".join(lines)
 
 
 def _line(figure: DeviceFigure) -> str:

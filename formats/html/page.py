@@ -19,7 +19,7 @@ from stalltop.model.chain import Chain, Fix, worst_first
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.model.text.style import Style
-from stalltop.model.window import SPLITS, Window
+from stalltop.model.window import PARTS, Window
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """The Content-Security-Policy of the page: it allows its own style sheet and nothing else."""
@@ -28,9 +28,6 @@ MOST_ROWS: Final = 100
 _WIDE: Final = Style(width=100_000, colour=False, glyphs=UNICODE)
 """Style for lines of text that are not wrapped here, because the browser wraps them."""
 _FEW: Final = "a row with few calls has rough ones."
-_LETTERS: Final = dict(zip(SPLITS, "Rqdmlgnpso", strict=True))
-"""The letter that stands in the bar for each part of the time, as on the screen: not everybody can tell the
-colours apart."""
 
 
 def html_page(window: Window, shown: Sheet | None = None) -> str:
@@ -179,14 +176,14 @@ def split_bar(row: SheetRow) -> Html:
         return Html()
     told = ", ".join(f"{name} {100 * share:.1f}%" for name, share in found)
     pieces = [
-        tag("i", _LETTERS[name], class_=name, style=f"width:{100 * share:.2f}%") for name, share in found
+        tag("i", PARTS[name].letter, class_=name, style=f"width:{100 * share:.2f}%") for name, share in found
     ]
     return tag("div", *pieces, class_="bar", role="img", title=told, aria_label=told)
 
 
 def split_key() -> Html:
     """Return the legend of the bars."""
-    pieces = [tag("span", tag("i", _LETTERS[name], class_=name), f" {name}") for name in SPLITS]
+    pieces = [tag("span", tag("i", part.letter, class_=name), f" {name}") for name, part in PARTS.items()]
     return joined(Html("\n"), tag("p", *pieces, class_="key"))
 
 

@@ -14,7 +14,7 @@ from stalltop.model.rows.pivot import Dimension, Groups, pivot
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import BOLD, Style
-from stalltop.model.window import SPLITS, Window
+from stalltop.model.window import SPLITS, PartName, Window
 
 _LARGEST: Final = len("runqueue 99% ")
 """Width in cells that one part of the time takes at most."""
@@ -209,7 +209,7 @@ def row_of(
     )
 
 
-def parts(row: SheetRow) -> list[tuple[str, float]]:
+def parts(row: SheetRow) -> list[tuple[PartName, float]]:
     """Return the parts of a row's time that are not 0, as (name, share from 0 to 1) in the order of
     ``SPLITS``."""
     whole = sum(row.split_ns or ())

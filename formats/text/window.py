@@ -17,7 +17,7 @@ from stalltop.model.rows.pivot import Dimension, Groups, pivot
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
-from stalltop.model.window import LOSSES, SPLITS, Missing, OpenCall, Window
+from stalltop.model.window import LOSSES, PARTS, SPLITS, Missing, OpenCall, Window
 
 MOST_ROWS = 20
 """Largest number of rows of each table; a line below it counts the rest."""
@@ -51,10 +51,8 @@ _COLUMNS = (
     _WindowColumn("bytes/s", 7, 8, lambda g, i, u: figures.size(g.bytes_per_s[i], u)),
     _WindowColumn(_WHERE, 18, 9, lambda g, i, u: split(g, i)),
 )
-SHORT = dict(
-    zip(SPLITS, ("run", "rq", "disk", "mem", "lock", "gpu", "net", "proc", "sleep", "other"), strict=True)
-)
-"""Short names of the parts of a call's time."""
+_SHORT = {name: part.short for name, part in PARTS.items()} | {"runqueue": "rq"}
+"""Short names of the parts of a call's time. There is less room than on the screen."""
 _LABEL_WIDTH = (16, 22, 40)
 """Widths of the label in cells: the smallest; the width below which a longer label makes ``bytes/s`` give
 way, if parts of the time are shown; the largest."""
@@ -71,7 +69,7 @@ def split(groups: Groups, row: int) -> str:
         return ""
     shares = groups.split_ns[row].astype(np.float64) / float(groups.total_ns[row])
     largest = np.argsort(-shares, kind="stable")[:2]
-    parts = [f"{SHORT[SPLITS[part]]} {100 * shares[part]:.0f}%" for part in largest if shares[part] >= 0.005]
+    parts = [f"{_SHORT[SPLITS[part]]} {100 * shares[part]:.0f}%" for part in largest if shares[part] >= 0.005]
     return " ".join(parts)
 
 

@@ -9,9 +9,6 @@ from typing import Final
 
 import numpy as np
 
-HOST_ENTRIES: Final = 8192
-"""Elements of each hash."""
-
 IO_KEY: Final = np.dtype(
     [
         ("cgroup_id", "u8"),

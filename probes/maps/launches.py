@@ -88,10 +88,6 @@ class Kernels:
             counted[slots] = histograms.totals()
         return found + self._read(changed, counted)
 
-    def in_use(self) -> int:
-        """Returns the number of records that belong to a slot."""
-        return int(np.count_nonzero(self._launched["slot"]))
-
     def let_go(self, slots: NDArray[np.intp]) -> None:
         """Frees the records of these slots, which are about to be freed and are no longer written."""
         used = np.flatnonzero(self._launched["slot"])

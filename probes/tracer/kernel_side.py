@@ -194,10 +194,6 @@ class KernelSide:
             launches, self._launches = self._launches, []
             return launches
 
-    def kernels_in_use(self) -> int:
-        """Returns the number of records that count launches by CUDA kernel."""
-        return self._kernels.in_use()
-
     def program_of(self, tgid: int) -> CudaProgram:
         """Returns what is known of the devices of the program that process ``tgid`` runs, or ran when it
         ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from stalltop.model.cuda_kernels import LAUNCHING
+from stalltop.model.families import launches_kernel
 from stalltop.recordings.query import containers
 from stalltop.recordings.query.view import SqlView
 from stalltop.recordings.query.views import EVENTS, NO_KERNEL, UNKNOWN, VIEWS
@@ -14,10 +14,7 @@ _EVENTS: Final = (
     "CASE WHEN s.layer = 'host' THEN 'host_events' WHEN s.nested THEN 'nested_events'"
     " WHEN s.layer = 'nccl' THEN 'nccl_events' ELSE 'cuda_events' END"
 )
-_LAUNCHES: Final = (
-    "s.layer IN ('runtime', 'driver') AND NOT s.nested"
-    f" AND s.operation IN ({', '.join(map(repr, sorted(LAUNCHING)))})"
-)
+_LAUNCHES: Final = 'NOT s.nested AND (s.layer, s.operation) IN (SELECT layer, op FROM temp."~launching")'
 
 _STATEMENTS: Final = (
     'CREATE TEMP TABLE "~tenants" (tenant_id INTEGER PRIMARY KEY, cgroup_id INTEGER)',
@@ -26,6 +23,7 @@ _STATEMENTS: Final = (
     " real_cgroup_id INTEGER, pod_container TEXT, pod_uid TEXT, user TEXT, labels TEXT)",
     'CREATE TEMP TABLE "~series" (series_id INTEGER PRIMARY KEY, cgroup_id INTEGER, pid INTEGER,'
     " process TEXT, layer TEXT, op TEXT, device TEXT, nested INTEGER, events TEXT, launches INTEGER)",
+    'CREATE TEMP TABLE "~launching" (layer TEXT, op TEXT)',
     'CREATE TEMP TABLE "~kernels" (kernel_id INTEGER PRIMARY KEY, kernel_name TEXT)',
     'CREATE TEMP TABLE "~processes" (process_id INTEGER PRIMARY KEY, cgroup_id INTEGER, pid INTEGER,'
     " process TEXT)",
@@ -48,6 +46,12 @@ def make(connection: sqlite3.Connection) -> None:
     for statement in _STATEMENTS:
         connection.execute(statement)
     containers.make(connection)
+    operations = connection.execute(
+        "SELECT DISTINCT layer, operation FROM main.series WHERE layer IN ('runtime', 'driver')"
+        " AND typeof(operation) = 'text'"
+    ).fetchall()
+    launching = [operation for operation in operations if launches_kernel(*operation)]
+    connection.executemany('INSERT INTO temp."~launching" VALUES (?, ?)', launching)
     for statement in _FILL:
         connection.execute(statement)
     for view in VIEWS:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
-from stalltop.model.window import LOSSES, SPLITS, Window
+from stalltop.model.window import LOSSES, PARTS, Window
 from stalltop.tui.chain.warnings import warnings
 from stalltop.tui.keys import groups, key
 from stalltop.tui.pages.filter_help import TERMS
 from stalltop.tui.pages.page_keys import PAGES, PageKeys
-from stalltop.tui.tables.split import LETTERS, MEANINGS
 from stalltop.widgets.page import PageLine
 
 FIGURES = (
@@ -76,13 +75,13 @@ def help_page(of: str = "") -> list[PageLine]:
         PageLine(
             (
                 ("  ", "text"),
-                (LETTERS[name], name),
+                (part.letter, name),
                 (f" {name.ljust(12)} ", "label"),
-                (MEANINGS[name], "text"),
+                (part.meaning, "text"),
             ),
             17,
         )
-        for name in SPLITS
+        for name, part in PARTS.items()
     ]
     lines.append(PageLine())
     lines.append(PageLine((("Filter", "head"),)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stalltop.model.cuda_kernels import LAUNCHING
-from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.families import launches_kernel
 from stalltop.model.row_key import RowKey
 from stalltop.model.text import figures
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note
@@ -28,7 +27,7 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
         for key, calls, ns in zip(
             facts.rows.keys, facts.rows.calls.tolist(), facts.rows.total_ns.tolist(), strict=True
         )
-        if key.operation in LAUNCHING and key.layer != HOST_LAYER
+        if launches_kernel(key.layer, key.operation)
     }
     if not launching or not facts.window.kernels:
         return Section("kernels", ())

@@ -12,13 +12,12 @@ from stalltop.model.chain import loss_step
 from stalltop.model.evidence import HOST_GAP, Charge
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS
 from stalltop.model.text import figures
-from stalltop.model.window import SPLITS
+from stalltop.model.window import PARTS, SPLITS
 from stalltop.tui.chain.chains import MARK, ROLE, culprit, loss
 from stalltop.tui.pages.sections import LABEL, Frame, Section, duration_text, heading, more, note, pair
 from stalltop.tui.row.facts import RowFacts, waits_ns
 from stalltop.tui.row.past import Sample
 from stalltop.tui.tables.groups import HUNG_NS, LONG_OPEN_NS, outermost_ns
-from stalltop.tui.tables.split import LETTERS, MEANINGS
 from stalltop.widgets.distribution import DurationAxis, distribution
 from stalltop.widgets.page import PageLine
 from stalltop.widgets.sparkline import sparkline
@@ -122,13 +121,14 @@ def split(facts: RowFacts, frame: Frame, seen: Collection[str] = ()) -> Section:
         if share < LEAST_SHARE and name not in seen:
             continue
         filled = min(max(round(share * most), 1 if share >= LEAST_SHARE else 0), most)
-        bar = (LETTERS[name] * filled) if frame.letters else LETTERS[name].ljust(filled)[:filled]
+        letter = PARTS[name].letter
+        bar = (letter * filled) if frame.letters else letter.ljust(filled)[:filled]
         front = f"  {name.ljust(LABEL)} {figures.percent(100 * share, frame.glyphs)}  "
         cost = f" {rate(ns / seconds, frame.glyphs)}"
         if wide:
             cost += f" {figures.duration(ns / calls if calls else None, frame.glyphs)}"
         pieces = [(front, "label"), (bar, "text" if frame.letters else name), (" " * (most - filled), "text")]
-        pieces += [(cost, "text"), ("  " + MEANINGS[name], "dim")]
+        pieces += [(cost, "text"), ("  " + PARTS[name].meaning, "dim")]
         lines.append(PageLine(tuple(pieces), indent=len(front) + most + len(cost) + 2))
     if len(lines) == 1:
         lines.append(note("no time was spent within this window"))

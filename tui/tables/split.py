@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
-from stalltop.model.window import SPLITS, U64
+from stalltop.model.window import PARTS, U64
 from stalltop.widgets.table import Role
 
 CELLS = 10
 """Length of the bar in cells."""
-LETTERS = dict(zip(SPLITS, "Rqdmlgnpso", strict=True))
-"""The letter of each part, to tell the parts apart without colours."""
-_SHORT = ("run", "queue", "disk", "mem", "lock", "gpu", "net", "proc", "sleep", "other")
-MEANINGS = {
-    "running": "on the CPU; in a spinning synchronize: waiting for the device",
-    "runqueue": "ready, but others had the CPU",
-    "disk": "waiting for reads and writes",
-    "memory": "page faults and reclaim",
-    "lock": "waiting for another thread (futex)",
-    "gpu": "waiting for the device",
-    "network": "waiting for sockets",
-    "process": "waiting for another process (pipe, wait)",
-    "sleep": "sleeping, as the program asked to",
-    "other": "off the CPU for any other reason",
-}
-"""The meaning of each part, for the help."""
-
 Pieces = tuple[tuple[str, Role], ...]
 
 
@@ -47,7 +28,7 @@ def cells(parts_ns: U64, most: int = CELLS) -> list[int]:
 
 
 def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = CELLS) -> Pieces:
-    """Draw the bar of one row, from the times of its parts, shape (len(SPLITS),); None: not measured.
+    """Draw the bar of one row, from the times of its parts, shape (len(PARTS),); None: not measured.
 
     Each part begins with its letter. With ``letters`` it consists of its letter, for terminals without
     colours.
@@ -55,21 +36,21 @@ def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = CELL
     if parts_ns is None:
         return ((figures.missing(1, glyphs).ljust(most), "dim"),)
     pieces: list[tuple[str, Role]] = []
-    for name, length in zip(SPLITS, cells(parts_ns, most), strict=True):
+    for (name, part), length in zip(PARTS.items(), cells(parts_ns, most), strict=True):
         if length:
-            text = LETTERS[name] * length if letters else LETTERS[name].ljust(length)
-            pieces.append((text, "text" if letters else cast(Role, name)))
+            text = part.letter * length if letters else part.letter.ljust(length)
+            pieces.append((text, "text" if letters else name))
     return tuple(pieces) or ((" " * most, "text"),)
 
 
 def legend(*, letters: bool) -> Pieces:
     """Return one line that explains the parts of a bar."""
     pieces: list[tuple[str, Role]] = []
-    for name, short in zip(SPLITS, _SHORT, strict=True):
+    for name, part in PARTS.items():
         blanks = "  " if pieces else ""
         pieces += [
             (blanks, "text"),
-            (LETTERS[name], "text" if letters else cast(Role, name)),
-            (f" {short}", "dim"),
+            (part.letter, "text" if letters else name),
+            (f" {part.short}", "dim"),
         ]
     return (*pieces, (" ", "text"))

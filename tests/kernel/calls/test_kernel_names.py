@@ -332,7 +332,7 @@ for number in range(1, {layout.KERNELS} + 11):
 
             def given_back(pid: int = child.pid) -> bool:
                 kernel.read()
-                return pid not in kernel.tgids() and not kernel.kernels_in_use()
+                return pid not in kernel.tgids() and not kernel._programs.launched["slot"].any()
 
             wait_until(given_back, what="free records")
     finally:

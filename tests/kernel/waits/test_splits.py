@@ -128,7 +128,7 @@ def _skip_without_disk(waiters: Waiters) -> None:
 
 def test_waits_for_a_disk_are_in_the_part_disk(waiters: Waiters) -> None:
     _skip_without_disk(waiters)
-    parts = dict.fromkeys(SPLITS, 0)
+    parts: dict[str, int] = dict.fromkeys(SPLITS, 0)
 
     def has_waited() -> bool:
         program("wait_disk 20 0")

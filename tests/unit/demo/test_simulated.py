@@ -15,7 +15,7 @@ from stalltop.demo.simulated_host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS,
 from stalltop.demo.source import simulated_source
 from stalltop.diagnosis.engine import Diagnosis, explain
 from stalltop.model.chain import Chain
-from stalltop.model.cuda_kernels import kernels_by_row
+from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.devices.sharing import sharings
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from stalltop.model.histograms.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
@@ -307,7 +307,9 @@ def test_the_diagnosis_finds_the_simulated_faults() -> None:
 
 def test_simulated_launches_have_cuda_kernels() -> None:
     for window in windows(3):
-        launched = kernels_by_row(window.kernels)
+        launched: dict[tuple[str, int, str, str, str, bool, str], list[KernelCount]] = {}
+        for count in window.kernels:
+            launched.setdefault(count.row, []).append(count)
         assert launched
         calls = dict(zip(window.rows.keys, window.rows.calls.tolist(), strict=True))
         for row, kernels in launched.items():

@@ -13,7 +13,6 @@ from stalltop.model.cuda_kernels import (
     bucket_highest_ns,
     bucket_lowest_ns,
     bucket_of,
-    kernels_by_row,
 )
 from stalltop.model.histograms.hdr import HIGHEST_NS
 from tests.windows.drawn import random_kernels
@@ -87,10 +86,3 @@ def test_counts_of_ended_programs_are_folded() -> None:
         moving.add([count(pid=pid)])
     moving.bound(set())
     assert moving.sum() == (count(calls=MOST_KERNELS + 1, pid=0),)
-
-
-def test_cuda_kernels_of_a_row_are_sorted_by_time() -> None:
-    small, large, other = count(), count("add", ns=9_000), count(pid=2)
-    found = kernels_by_row([small, other, large])
-    assert found[small.row] == [large, small]
-    assert found[other.row] == [other]

@@ -17,7 +17,6 @@ from stalltop.model.histograms.hdr import (
 )
 from stalltop.model.histograms.histograms import Histograms
 
-DURATIONS = st.one_of(st.integers(0, 600), st.integers(0, HIGHEST_NS))
 COUNTS = st.one_of(st.integers(1, 5), st.integers(1, 1 << 40), st.integers((1 << 52) - 3, 1 << 55))
 CELLS = st.dictionaries(st.integers(0, COUNTERS - 1), COUNTS, max_size=8)
 PERCENTS = st.lists(st.floats(0, 100), min_size=1, max_size=4)

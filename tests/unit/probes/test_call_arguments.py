@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stalltop.model.row_key import RowKey
-from stalltop.probes.call_arguments import SYMBOLS, argument_text
+from stalltop.probes.call_arguments import argument_text
 from stalltop.probes.maps.raw import RawKeptCall
 from stalltop.probes.maps.slots import SlotKey
 from stalltop.probes.operations import FUNCTIONS
@@ -47,8 +47,7 @@ def test_arguments_are_decoded(symbol: str, arguments: tuple[int, ...], text: st
     assert argument_text(ID[symbol], arguments) == text
 
 
-def test_every_function_with_decoded_arguments_is_traced() -> None:
-    assert set(ID) >= SYMBOLS
+def test_decoded_arguments_are_short() -> None:
     for symbol in ID:
         assert len(argument_text(ID[symbol], [(1 << 64) - 1] * 6)) < 200
 

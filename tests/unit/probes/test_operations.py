@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from stalltop.model.cuda_kernels import LAUNCHING
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
+from stalltop.model.families import Family, kind_of, launches_kernel
 from stalltop.probes import operations
 from stalltop.probes.layout import Choosing, Direction, Object, Size
 from stalltop.probes.operations import (
@@ -16,7 +16,6 @@ from stalltop.probes.operations import (
     FIRST_CHOOSING,
     FUNCTIONS,
     KINDS,
-    LAYERS,
     NCCL_IN_PROGRESS,
     OPERATIONS,
     Function,
@@ -54,7 +53,6 @@ def test_every_function_has_an_operation_of_its_layer() -> None:
         operation = operations.operation(function.operation)
         assert operation.layer == function.layer
         assert operation.name == function.symbol
-        assert function.layer in LAYERS
 
 
 def test_a_copy_has_one_operation_per_direction() -> None:
@@ -64,7 +62,7 @@ def test_a_copy_has_one_operation_per_direction() -> None:
         for value, kind in enumerate(KINDS):
             operation = operations.operation(function.operation + 1 + value)
             assert (operation.name, operation.layer) == (f"{function.symbol} {kind}", "runtime")
-            assert operation.family == "copy"
+            assert kind_of(operation.layer, operation.name).family is Family.COPY
 
 
 @pytest.mark.parametrize("number", [0, -1, len(OPERATIONS) + 1])
@@ -201,7 +199,7 @@ def test_objects_that_outlive_a_call_are_followed(symbol: str, layer: str, kind:
 
 def test_every_collective_has_a_communicator() -> None:
     for function in FUNCTIONS:
-        collective = operations.operation(function.operation).family == "collective"
+        collective = kind_of(function.layer, function.symbol).family is Family.COLLECTIVE
         assert collective == (function.object is Object.ENTERS), function.symbol
 
 
@@ -210,9 +208,10 @@ def test_followed_allocations_have_a_size() -> None:
         assert function.object is not Object.ALLOCATES or function.size is not Size.NONE, function.symbol
 
 
-def test_functions_that_launch_one_cuda_kernel_match_the_models_list() -> None:
-    launching = {function.symbol for function in FUNCTIONS if function.object == Object.LAUNCHES}
-    assert launching == LAUNCHING
+def test_every_function_that_launches_one_cuda_kernel_shows_which() -> None:
+    for function in FUNCTIONS:
+        shows = function.object is Object.LAUNCHES
+        assert shows == launches_kernel(function.layer, function.symbol), function.symbol
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from stalltop.probes.host.cgroup_files import IoLimit
 from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
 
 DISK = 8 << 20
-PIDS = (10, 11)
 
 V2 = {
     "cpu.stat": "usage_usec 1000\nuser_usec 600\nnr_periods 10\nnr_throttled 2\nthrottled_usec 500\n",
