@@ -14,6 +14,8 @@ from dataclasses import Field, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from stalltop.model.rows.dimensions import DIMENSIONS
+
 THEMES = ("dark", "light", "contrast", "colour-blind", "terminal", "mono")
 """The names of the themes in ``settings.theme``, repeated here because importing that module is slow."""
 AUTO = "auto"
@@ -25,8 +27,6 @@ PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """The panels of the main screen from top to bottom, in the order of the keys 1 to 6."""
 NEEDED = ("table", "warnings")
 """One of these panels must be shown. Without the first table there is no second one."""
-TABLES_BY = ("container", "namespace", "pod", "process", "operation", "layer", "device", "host")
-"""The dimensions by which a table can group."""
 # fmt: off
 COLUMNS = (
     "beside", "calls", "p50", "p95", "p99", "max", "total", "share", "bar", "split", "open", "errors",
@@ -181,14 +181,14 @@ KeysChosen = tuple[tuple[str, tuple[str, ...]], ...]
 class Columns:
     """The columns of tables, by dimension."""
 
-    allowed = f"for any of {', '.join(TABLES_BY)} a list of some of {', '.join(COLUMNS)}"
+    allowed = f"for any of {', '.join(DIMENSIONS)} a list of some of {', '.join(COLUMNS)}"
 
     def read(self, value: object) -> Chosen:
         """Return the columns of each table."""
-        if not isinstance(value, dict) or not set(value) <= set(TABLES_BY):
+        if not isinstance(value, dict) or not set(value) <= set(DIMENSIONS):
             raise ValueError
         names = SeveralOf(COLUMNS, COLUMNS)
-        return tuple((by, names.read(value[by])) for by in TABLES_BY if by in value)
+        return tuple((by, names.read(value[by])) for by in DIMENSIONS if by in value)
 
     def plain(self, value: Chosen) -> object:
         """Return the columns of each table."""

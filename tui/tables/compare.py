@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.filter import Filter
-from stalltop.model.rows.pivot import Dimension
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.keys import key

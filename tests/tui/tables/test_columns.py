@@ -10,7 +10,7 @@ import pytest
 
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.row_key import RowKey
-from stalltop.model.rows.pivot import DIMENSIONS, Dimension
+from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Window
 from stalltop.tui.tables.columns import against, now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from stalltop.model.rows.pivot import Dimension
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.tui.tables.columns import against, now
 from stalltop.tui.tables.columns.kind import Kind, Need
 from stalltop.widgets.table import Column

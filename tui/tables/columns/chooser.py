@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stalltop.model.rows.pivot import Dimension
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.tui.tables.columns.choice import BESIDE, BY_ID
 from stalltop.tui.tables.columns.now import KINDS
