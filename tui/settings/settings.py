@@ -15,9 +15,8 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from stalltop.model.rows.dimensions import DIMENSIONS
+from stalltop.tui.settings.palettes import THEME_NAMES
 
-THEMES = ("dark", "light", "contrast", "colour-blind", "terminal", "mono")
-"""The names of the themes in ``settings.theme``, repeated here because importing that module is slow."""
 AUTO = "auto"
 """The theme that fits the terminal."""
 LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
@@ -234,7 +233,7 @@ class Settings:
     )
     theme: str = _setting(
         AUTO,
-        OneOf((AUTO, *THEMES)),
+        OneOf((AUTO, *THEME_NAMES)),
         'Theme; "auto": dark, or the terminal\'s own colours if it has only 16.',
         left=True,
     )
