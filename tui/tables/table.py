@@ -114,9 +114,9 @@ def available(window: Window, against: Window | None = None, past: RowTrends = N
     if past is not NO_TRENDS:
         have.add("past")
     if window.normals:
-        have.add("normals")
-    if against is not None:
         have.add("baseline")
+    if against is not None:
+        have.add("mark")
     return have
 
 

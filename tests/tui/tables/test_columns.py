@@ -35,7 +35,7 @@ from tests.tui.tables.test_tree import figures, look
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
 
-ALL: tuple[Need, ...] = ("split", "past", "normals")
+ALL: tuple[Need, ...] = ("split", "past", "baseline")
 
 
 def test_every_column_has_an_id_of_its_own_a_help_line_and_something_to_sort_by() -> None:
@@ -46,7 +46,7 @@ def test_every_column_has_an_id_of_its_own_a_help_line_and_something_to_sort_by(
         assert "\n" not in kind.help
         assert len(kind.title) <= kind.width or kind.id == "beside"
         assert kind.sort == "" or kind.sort == "name" or BY_ID[kind.sort].values is not None
-    assert {kind.needs for kind in against.KINDS} <= {"baseline"}
+    assert {kind.needs for kind in against.KINDS} <= {"mark"}
 
 
 @pytest.mark.parametrize("by", DIMENSIONS)

@@ -134,7 +134,7 @@ def _kind(
     *,
     right: bool = True,
 ) -> Kind:
-    return Kind(name, title, width, about, drawn, values, sort, right, needs="baseline", always=True)
+    return Kind(name, title, width, about, drawn, values, sort, right, needs="mark", always=True)
 
 
 # fmt: off
@@ -162,4 +162,4 @@ KINDS: tuple[Kind, ...] = (
           _ratio("p50"), _values(lambda found: found.p50_ratio)),
 )
 # fmt: on
-"""All these columns in the order in which they are shown and offered. Each has ``needs="baseline"``."""
+"""All these columns in the order in which they are shown and offered. Each has ``needs="mark"``."""

@@ -37,7 +37,7 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
 
     ``have`` lists the needs of columns that the data meets.
     """
-    if "baseline" in have and against.KINDS:
+    if "mark" in have and against.KINDS:
         return tuple(kind.id for kind in against.KINDS)
     beside = ("beside",) if by in BESIDE else ()
     middle = ("calls", "p50", "p95", "p99", "max", "total", "share")
@@ -105,7 +105,7 @@ def columns(
 
     The names of a ``tree`` are wider by their indent.
     """
-    ids = offered(chosen, have) if chosen and "baseline" not in have else defaults(by, width, have)
+    ids = offered(chosen, have) if chosen and "mark" not in have else defaults(by, width, have)
     cells = TREE_CELLS if tree else name_cells(by)
     name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)
     return (name, *(_column(BY_ID[one], by) for one in ids if one != "beside" or by in BESIDE))

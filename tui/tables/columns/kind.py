@@ -14,9 +14,9 @@ from stalltop.tui.tables.groups import Grouped
 from stalltop.widgets.table import Cell
 
 Values = NDArray[np.float64]
-Need = Literal["", "split", "past", "baseline", "normals"]
-"""What data a column needs: measured splits, earlier windows, another window to compare with
-(``Grouped.before``), or baselines of some rows."""
+Need = Literal["", "split", "past", "mark", "baseline"]
+"""What data a column needs: measured splits, earlier windows, a mark (the window to compare with,
+``Grouped.before``), or baselines of some rows."""
 
 
 @dataclass(frozen=True, slots=True)

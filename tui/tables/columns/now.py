@@ -238,7 +238,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("change", "P99/MED", 7, "p99 divided by the row's median p99 in the last 10 to 60 windows",
          _against(_change_values), _change_values, needs="past"),
     Kind("normal", "P99/NORM", 8, "p99 divided by its baseline, learned from windows without problems",
-         _against(_normal_values), _normal_values, needs="normals"),
+         _against(_normal_values), _normal_values, needs="baseline"),
     Kind("procs", "PROCS", 5, "processes that made the calls", _processes, _process_values, uncounted=BLANK),
     Kind("device", "GPU", 5, "devices of its calls; else those on which its processes hold a context",
          _devices, _device_values, uncounted=BLANK),
