@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from stalltop.model.rows.dimensions import DIMENSIONS
 from stalltop.tui.settings.palettes import THEME_NAMES
+from stalltop.tui.tables.columns.catalogue import IDS, SORTS
 
 AUTO = "auto"
 """The theme that fits the terminal."""
@@ -26,19 +27,6 @@ PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """The panels of the main screen from top to bottom, in the order of the keys 1 to 6."""
 NEEDED = ("table", "warnings")
 """One of these panels must be shown. Without the first table there is no second one."""
-# fmt: off
-COLUMNS = (
-    "beside", "calls", "p50", "p95", "p99", "max", "total", "share", "bar", "split", "open", "errors",
-    "bytes", "n", "trend", "change", "normal", "procs", "device", "gpu_memory",
-)
-"""The columns that a table may have besides the name."""
-SORTS = (
-    "name", "calls", "p50", "p95", "p99", "max", "total", "open", "errors", "bytes", "change", "normal",
-    "procs", "device", "gpu_memory",
-)
-"""The columns by which rows can be sorted. These three tables are repeated here for the same reason as the
-themes; ``tests/unit/tui/test_config.py`` compares the columns with ``tui.tables.columns.now``."""
-# fmt: on
 LEAST_INTERVAL, MOST_INTERVAL = 0.25, 60.0
 """Limits of the seconds between two samples."""
 LEAST_SHARE, MOST_SHARE = 20, 80
@@ -180,13 +168,13 @@ KeysChosen = tuple[tuple[str, tuple[str, ...]], ...]
 class Columns:
     """The columns of tables, by dimension."""
 
-    allowed = f"for any of {', '.join(DIMENSIONS)} a list of some of {', '.join(COLUMNS)}"
+    allowed = f"for any of {', '.join(DIMENSIONS)} a list of some of {', '.join(IDS)}"
 
     def read(self, value: object) -> Chosen:
         """Return the columns of each table."""
         if not isinstance(value, dict) or not set(value) <= set(DIMENSIONS):
             raise ValueError
-        names = SeveralOf(COLUMNS, COLUMNS)
+        names = SeveralOf(IDS, IDS)
         return tuple((by, names.read(value[by])) for by in DIMENSIONS if by in value)
 
     def plain(self, value: Chosen) -> object:

@@ -12,7 +12,7 @@ from textual.widgets import Label
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.tui.keys import bindings
 from stalltop.tui.screen_app import AppScreen
-from stalltop.tui.tables.columns.choice import BY_ID
+from stalltop.tui.tables.columns.catalogue import BY_ID
 from stalltop.tui.tables.columns.chooser import chooser, listed, moved, possible, toggled
 from stalltop.tui.tables.view import PLURAL
 from stalltop.widgets.table import Table

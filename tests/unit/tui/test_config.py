@@ -18,19 +18,17 @@ from stalltop.model.errors import UsageError
 from stalltop.model.rows.dimensions import DIMENSIONS
 from stalltop.tui.settings.file import config_path, left_path, load, load_left, parsed, save_left
 from stalltop.tui.settings.settings import (
-    COLUMNS,
     LEFT,
     NEEDED,
     PANELS,
     SETTINGS,
-    SORTS,
     Settings,
     markdown,
     read,
     toml,
 )
-from stalltop.tui.tables.columns.choice import checked, sort_of
-from stalltop.tui.tables.columns.now import KINDS
+from stalltop.tui.tables.columns.catalogue import IDS
+from stalltop.tui.tables.columns.choice import checked
 from stalltop.tui.tables.view import PLURAL
 
 
@@ -254,11 +252,9 @@ def test_a_state_that_cannot_be_saved_is_no_error(home: Path, monkeypatch: pytes
     screen.keep({"share": 70})
 
 
-def test_column_and_sort_names_match_the_tables() -> None:
-    assert tuple(kind.id for kind in KINDS) == COLUMNS
-    assert set(SORTS) == {"name", *filter(None, (sort_of(kind.id) for kind in KINDS))}
+def test_chosen_columns_are_written_and_read_back() -> None:
     assert set(DIMENSIONS) == set(PLURAL)
-    assert checked(COLUMNS) == COLUMNS
+    assert checked(IDS) == IDS
     chosen = (("process", ("max",)), ("operation", ("calls", "p99")))
     assert read(tomllib.loads(toml({"columns": chosen}))) == ({"columns": chosen}, [])
 
