@@ -107,6 +107,16 @@ def test_chosen_columns_are_shown_in_their_order_where_the_table_has_them() -> N
     assert offered(("p99", "trend", "nonsense"), ()) == ("p99",)
 
 
+def test_rows_show_the_mean_duration_of_their_calls_and_sort_by_it() -> None:
+    calls = [Calls(key("a"), [1_000_000] * 99 + [101_000_000]), Calls(key("b"), [1_500_000] * 4)]
+    data = look(window([*calls, Calls(key("c"), [])]), View(by="operation", sort="mean"), chosen=("mean",))
+    assert [f"{row.label} {row.cells[-1].text.strip()}" for row in data.rows] == [
+        "a 2.00ms",
+        "b 1.50ms",
+        "c –",
+    ]
+
+
 def gpu_memory(one: Window, by: Dimension) -> list[str]:
     data = look(one, View(by=by, sort="gpu_memory"), chosen=("gpu_memory",))
     return [f"{row.label} {row.cells[-1].text.strip()}" for row in data.rows]

@@ -56,6 +56,8 @@ COLUMNS: Final = (
     TableColumn("p99", "P99", 6, "99 % of the calls took no longer; dim for fewer than 100 calls",
                 "first", of_calls=True),
     TableColumn("max", "MAX", 6, "the longest call", "first", of_calls=True),
+    TableColumn("mean", "MEAN", 6, "TOTAL divided by CALLS; far above P50 if few calls take most of the time",
+                of_calls=True),
     TableColumn("total", "TOTAL", 6,
                 "time in calls, summed over threads; sorting by it adds the time of open calls",
                 "first", of_calls=True),

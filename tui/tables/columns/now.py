@@ -61,6 +61,18 @@ def _max(rows: Grouped, i: int, look: Look) -> Cell:
     return Cell(figures.duration(int(rows.groups.max_ns[rows.at[i]]), look.glyphs))
 
 
+def _mean(rows: Grouped, i: int, look: Look) -> Cell:
+    calls = _calls(rows, i)
+    return Cell(
+        figures.duration(int(rows.groups.total_ns[rows.at[i]]) / calls if calls else None, look.glyphs)
+    )
+
+
+def _mean_values(rows: Grouped) -> Values:
+    calls = rows.of(rows.groups.calls)
+    return rows.of(rows.groups.total_ns) / np.where(calls > 0, calls, np.nan)
+
+
 def _total(rows: Grouped, i: int, look: Look) -> Cell:
     ns = int(rows.groups.total_ns[rows.at[i]])
     return Cell(figures.duration(ns, look.glyphs), _nested(rows, i))
@@ -214,6 +226,7 @@ CELLS: Final[Mapping[str, ColumnCells]] = {
     "p95": ColumnCells(_percentile(1, 20), _column("p95_ns")),
     "p99": ColumnCells(_percentile(2, 100), _column("p99_ns")),
     "max": ColumnCells(_max, _column("max_ns")),
+    "mean": ColumnCells(_mean, _mean_values),
     "total": ColumnCells(_total, _total_values),
     "share": ColumnCells(_share),
     "bar": ColumnCells(_bar, uncounted=BLANK),
