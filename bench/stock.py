@@ -8,7 +8,8 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.widgets import DataTable, Footer, ProgressBar, Static
 
-from stalltop.model.rows.pivot import Dimension, Groups, pivot
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.source import Source
 from stalltop.model.text import figures
 from stalltop.model.window import Window

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from stalltop.cli.tracing import number, say
 from stalltop.tui.settings.file import config_path, left_path, load, load_left, save_left
-from stalltop.tui.settings.settings import AUTO, LEAST_INTERVAL, LENGTHS, MOST_INTERVAL, SINCE_START, THEMES
+from stalltop.tui.settings.palettes import THEME_NAMES
+from stalltop.tui.settings.settings import AUTO, LEAST_INTERVAL, LENGTHS, MOST_INTERVAL, SINCE_START
 
 if TYPE_CHECKING:
     from stalltop.tui.screen_app import RunOptions
@@ -24,8 +25,10 @@ def theme(text: str) -> str:
     """An argparse type: the name of a theme; '' means ``auto``."""
     if text in ("", AUTO):
         return AUTO
-    if text not in THEMES:
-        raise argparse.ArgumentTypeError(f"unknown theme {text!r}; use one of {', '.join((AUTO, *THEMES))}")
+    if text not in THEME_NAMES:
+        raise argparse.ArgumentTypeError(
+            f"unknown theme {text!r}; use one of {', '.join((AUTO, *THEME_NAMES))}"
+        )
     return text
 
 
@@ -52,7 +55,7 @@ def add_screen_options(parser: argparse.ArgumentParser) -> None:
     add("--interval", "time between two samples (default: 1)", type=seconds, metavar="SECONDS")
     add("--window", "seconds that the figures cover: 1, 10, 60, 300, start (default: 10)", type=length)
     add("--ascii", "draw with ASCII only", action="store_true")
-    add("--theme", f"colours: {', '.join((AUTO, *THEMES))}; the key t switches between them", type=theme)
+    add("--theme", f"colours: {', '.join((AUTO, *THEME_NAMES))}; the key t switches between them", type=theme)
     add("--no-mouse", "leave the mouse to the terminal", action="store_false", dest="mouse")
     add("--low-bandwidth", "draw less, for slow connections; also the key b", action="store_true")
     group.add_argument("--no-config", dest="config", action="store_false", help="ignore the config file")

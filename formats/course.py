@@ -11,7 +11,8 @@ from stalltop.formats.stretches import stretches
 from stalltop.model.calls import Calls, KeptCall
 from stalltop.model.devices.device import Device, System
 from stalltop.model.merge.sliding import Sliding
-from stalltop.model.rows.pivot import Dimension, pivot
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import Window
 
 MOST_SLOW: Final = 2_000

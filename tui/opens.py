@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from stalltop.model.chain import Chain
-from stalltop.model.rows.pivot import Dimension
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.tui.screen_app import ScreenApp
 from stalltop.tui.tables.compare import Pair
 

@@ -25,8 +25,8 @@ from textual.widgets import Input
 from stalltop.tui.keys import BY_ID, printed
 from stalltop.tui.main.status import length_text
 from stalltop.tui.main.view import MainView
+from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.tui.settings.settings import LENGTHS
-from stalltop.tui.settings.theme import NAMES
 
 LONGEST = 60
 """The most characters of a search. Textual starts a search at each character and does not wait for earlier
@@ -57,7 +57,7 @@ def _minutes(length: float | None) -> str:
 
 WITHOUT_KEYS = (
     ("Reset layout", "Panels, sizes, columns and order as they were at first", "do('panels.reset')"),
-    *((f"Theme {name}", "These colours", f"do('program.choose_theme', {name!r})") for name in NAMES),
+    *((f"Theme {name}", "These colours", f"do('program.choose_theme', {name!r})") for name in THEME_NAMES),
     *((f"Window {length_text(one)}", _minutes(one), f"do('time.choose_window', {one})") for one in LENGTHS),
 )
 """Actions without a key: names, help, and methods of the main screen."""

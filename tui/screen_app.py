@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from stalltop.model.chain import Chain
 from stalltop.model.progress import Progress
-from stalltop.model.rows.pivot import Dimension
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.source import Source
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.recordings.write.recorded_source import RecordedSource

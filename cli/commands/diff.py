@@ -22,8 +22,8 @@ from stalltop.model.comparing.condition import FIGURES, Condition, condition
 from stalltop.model.comparing.difference import compare
 from stalltop.model.comparing.likeness import alike, tenant_names
 from stalltop.model.errors import UsageError
+from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.rows.filter import parse
-from stalltop.model.rows.pivot import DIMENSIONS, Dimension
 from stalltop.model.window import Window
 from stalltop.widgets.strips import printable
 

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 from rich.cells import cell_len
 
-from stalltop.model.rows.pivot import Dimension, Groups, pivot
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import BOLD, Style

@@ -13,7 +13,8 @@ from stalltop.formats.text import chains as chain_text
 from stalltop.formats.text.sharing_lines import sharing_lines
 from stalltop.model.chain import worst_first
 from stalltop.model.devices.device import Device
-from stalltop.model.rows.pivot import Dimension, Groups, pivot
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style

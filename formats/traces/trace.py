@@ -21,7 +21,8 @@ from stalltop.model.calls import KeptCall
 from stalltop.model.chain import Chain, Link
 from stalltop.model.devices.device import Device
 from stalltop.model.errors import StalltopError
-from stalltop.model.rows.pivot import Dimension, pivot
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.pivot import pivot
 from stalltop.model.text.figures import printable
 from stalltop.model.window import SPLITS, OpenCall, Window
 

@@ -34,7 +34,8 @@ from numpy.typing import NDArray
 
 from stalltop.model.histograms.hdr import highest_ns, lowest_ns
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.model.rows.pivot import PERCENTS, Dimension, Groups, pivot
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.pivot import PERCENTS, Groups, pivot
 from stalltop.model.window import Window
 
 Z = 1.96

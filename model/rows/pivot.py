@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +25,9 @@ from stalltop.model.evidence import HOST_LAYER
 from stalltop.model.histograms.hdr import indices_of
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.row_key import RowKey
+from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import U64, Window
-
-Dimension = Literal["container", "namespace", "pod", "process", "operation", "layer", "device", "host"]
-
-DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
-"""All dimensions that rows can be grouped by."""
 
 PERCENTS = (50.0, 95.0, 99.0)
 """Percentiles that are computed for each group, in the order of the columns of ``Groups.percentiles_ns``."""

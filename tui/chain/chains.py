@@ -10,7 +10,8 @@ from typing import Final
 from stalltop.formats.text.chains import name_of, rate
 from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, worst_first
 from stalltop.model.row_key import RowKey
-from stalltop.model.rows.pivot import Dimension, RowNaming
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.pivot import RowNaming
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window

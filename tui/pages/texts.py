@@ -11,28 +11,17 @@ from stalltop.tui.chain.warnings import warnings
 from stalltop.tui.keys import groups, key
 from stalltop.tui.pages.filter_help import TERMS
 from stalltop.tui.pages.page_keys import PAGES, PageKeys
+from stalltop.tui.tables.columns.catalogue import COLUMNS
 from stalltop.widgets.page import PageLine
 
-FIGURES = (
-    ("CALL/S", "calls per second over the window"),
-    ("P50 P95 P99", "half, 95 % and 99 % of the calls took no longer; dim for too few calls"),
+SIGNS = (
     ("~ 14.7ms", "few calls support the figure, or it may be chance; dim instead in themes with grey"),
-    ("MAX", "the longest call"),
-    ("TOTAL", "time in calls, summed over threads; sorting by it adds the time of open calls"),
-    ("SHARE", "share of the time of all calls below the path in the table's title"),
-    ("SPLIT", "where the time of the calls went (see below)"),
     ("C H M L", "chains: critical, high, medium, low; the first line counts them: 1C 2M"),
     ("name C", "a problem names this row ({why} shows it)"),
     ("name ?", "not all of its calls were counted ({warnings} shows why)"),
     ("! - i", "in the list of warnings: a warning without a chain; a note; information"),
     ("3x", "in the list of warnings: three chains of one kind that ended or are information"),
     ("(name)", "nested in another traced call, which contains its time: its share is not part of the 100 %"),
-    ("ERR", "calls that returned an error"),
-    ("OPEN", "age of the oldest call that has not returned yet"),
-    ("BYTES/S", "bytes moved per second; empty for calls that move none"),
-    ("CALLS", "calls within the window"),
-    ("P99/NORM", "p99 divided by its baseline, learned from windows without problems; a dash until then"),
-    ("GPU", "devices on which the row's processes hold a context, as the driver lists them"),
     (
         "traced 15/16",
         "15 processes are traced of 16 that use CUDA or NCCL ({warnings} shows which is not, and why)",
@@ -44,7 +33,7 @@ FIGURES = (
     ),
     ("probes", "CPU time of the tracing itself, in percent of one CPU"),
 )
-"""What the figures mean, for the help."""
+"""The meaning of signs and figures that are not columns, for the help."""
 
 
 def help_page(of: str = "") -> list[PageLine]:
@@ -64,8 +53,9 @@ def help_page(of: str = "") -> list[PageLine]:
     for page in pages[len(here) :]:
         lines += _page_keys(page)
     lines.append(PageLine((("Figures", "head"),)))
+    lines += [_pair(column.heading, column.help, "label") for column in COLUMNS if column.heading]
     asked = {"{why}": key("chains"), "{warnings}": key("warnings")}
-    for name, meaning in FIGURES:
+    for name, meaning in SIGNS:
         for sign, pressed in asked.items():
             meaning = meaning.replace(sign, pressed)
         lines.append(_pair(name, meaning, "label"))

@@ -6,7 +6,8 @@ from typing import Any
 
 from textual.app import App
 
-from stalltop.tui.settings.theme import LETTERED, NAMES, THEMES, chosen
+from stalltop.tui.settings.palettes import THEME_NAMES
+from stalltop.tui.settings.theme import LETTERED, THEMES, chosen
 
 
 class Colours:
@@ -21,7 +22,7 @@ class Colours:
         for ours in THEMES:
             app.register_theme(ours)
         for name in list(app.available_themes):
-            if name not in NAMES:
+            if name not in THEME_NAMES:
                 app.unregister_theme(name)
         app.theme = chosen(wanted)
 
@@ -47,7 +48,7 @@ class Colours:
     def next(self) -> str:
         """Change to the next theme. Returns its name."""
         if not self._app.no_color:
-            self.choose(NAMES[(NAMES.index(self._app.theme) + 1) % len(NAMES)])
+            self.choose(THEME_NAMES[(THEME_NAMES.index(self._app.theme) + 1) % len(THEME_NAMES)])
         return self._app.theme
 
     def choose(self, name: str) -> None:

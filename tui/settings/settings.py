@@ -14,8 +14,10 @@ from dataclasses import Field, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Protocol
 
-THEMES = ("dark", "light", "contrast", "colour-blind", "terminal", "mono")
-"""The names of the themes in ``settings.theme``, repeated here because importing that module is slow."""
+from stalltop.model.rows.dimensions import DIMENSIONS
+from stalltop.tui.settings.palettes import THEME_NAMES
+from stalltop.tui.tables.columns.catalogue import IDS, SORTS
+
 AUTO = "auto"
 """The theme that fits the terminal."""
 LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
@@ -25,22 +27,6 @@ PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """The panels of the main screen from top to bottom, in the order of the keys 1 to 6."""
 NEEDED = ("table", "warnings")
 """At least one of these panels must be shown. Without the first table there is no second one."""
-TABLES_BY = ("container", "namespace", "pod", "process", "operation", "layer", "device", "host")
-"""The dimensions by which a table can group."""
-# fmt: off
-COLUMNS = (
-    "beside", "calls", "p50", "p95", "p99", "max", "total", "share", "bar", "split", "open", "errors",
-    "bytes", "n", "trend", "change", "normal", "procs", "device", "gpu_memory",
-)
-"""The columns that a table may have besides the name."""
-SORTS = (
-    "name", "calls", "p50", "p95", "p99", "max", "total", "open", "errors", "bytes", "change", "normal",
-    "procs", "device", "gpu_memory",
-)
-"""The columns by which rows can be sorted. ``TABLES_BY``, ``COLUMNS`` and ``SORTS`` are repeated here because
-importing the modules of tables is slow; ``tests/unit/tui/test_config.py`` compares the columns with
-``tui.tables.columns.now``."""
-# fmt: on
 LEAST_INTERVAL, MOST_INTERVAL = 0.25, 60.0
 """Limits of the seconds between two samples."""
 LEAST_SHARE, MOST_SHARE = 20, 80
@@ -182,14 +168,14 @@ KeysChosen = tuple[tuple[str, tuple[str, ...]], ...]
 class Columns:
     """The columns of tables, by dimension."""
 
-    allowed = f"for any of {', '.join(TABLES_BY)} a list of some of {', '.join(COLUMNS)}"
+    allowed = f"for any of {', '.join(DIMENSIONS)} a list of some of {', '.join(IDS)}"
 
     def read(self, value: object) -> Chosen:
         """Return the columns of each table."""
-        if not isinstance(value, dict) or not set(value) <= set(TABLES_BY):
+        if not isinstance(value, dict) or not set(value) <= set(DIMENSIONS):
             raise ValueError
-        names = SeveralOf(COLUMNS, COLUMNS)
-        return tuple((by, names.read(value[by])) for by in TABLES_BY if by in value)
+        names = SeveralOf(IDS, IDS)
+        return tuple((by, names.read(value[by])) for by in DIMENSIONS if by in value)
 
     def plain(self, value: Chosen) -> object:
         """Return the columns of each table."""
@@ -235,7 +221,7 @@ class Settings:
     )
     theme: str = _setting(
         AUTO,
-        OneOf((AUTO, *THEMES)),
+        OneOf((AUTO, *THEME_NAMES)),
         'Theme; "auto": dark, or the terminal\'s own colours if it has only 16.',
         left=True,
     )

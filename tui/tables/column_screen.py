@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widgets import Label
 
-from stalltop.model.rows.pivot import Dimension
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.tui.keys import bindings
 from stalltop.tui.screen_app import AppScreen
-from stalltop.tui.tables.columns.choice import BY_ID
+from stalltop.tui.tables.columns.catalogue import BY_ID
 from stalltop.tui.tables.columns.chooser import chooser, listed, moved, possible, toggled
 from stalltop.tui.tables.view import PLURAL
 from stalltop.widgets.table import Table

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.filter import Filter
-from stalltop.model.rows.pivot import Dimension
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.keys import key
-from stalltop.tui.tables.columns.kind import Look
-from stalltop.tui.tables.columns.pair import BY_ID, KINDS
+from stalltop.tui.tables.columns.catalogue import PAIR_COLUMNS
+from stalltop.tui.tables.columns.cells import Look
+from stalltop.tui.tables.columns.pair import CELLS
 from stalltop.tui.tables.groups import PathStep, decided, grouped, outermost_ns, scope
 from stalltop.tui.tables.split import legend
 from stalltop.tui.tables.table import TreeRow, drawn, sorted_by
@@ -70,18 +71,18 @@ def pair_table(
     a, b = scope(window, pair.a), scope(window, pair.b)
     by = view.levels()[0].by
     rows = grouped(b, by, all_rows=decided(pair.b), whole_ns=outermost_ns(b), against=a)
-    kind = BY_ID.get(sort)
-    order = sorted_by(rows, kind.values if kind else None, descending)
+    order = sorted_by(rows, CELLS[sort].values if sort in CELLS else None, descending)
     lines = [TreeRow(rows, i, 0) for i in order.tolist()]
     name = Column("name", view.by.upper(), NAME_CELLS, right=False, fixed=True, most=44)
     measured = window.rows.split_ns is not None
-    kinds = [one for one in KINDS if measured or one.needs != "split"]
+    shown = [one for one in PAIR_COLUMNS if measured or one.needs != "split"]
+    cells = [CELLS[one.id] for one in shown]
     closes: tuple[tuple[str, Role], ...] = ((f"{key('versus')} or Esc closes ", "dim"),)
     told = legend(letters=letters) if measured and width >= LEGEND_FROM else ()
     return TableData(
         title=_title(pair, view, glyphs),
-        columns=(name, *(Column(one.id, one.title, one.width, one.right) for one in kinds)),
-        rows=drawn(lines, view, kinds, Look(glyphs=glyphs, letters=letters), Filter(), {}),
+        columns=(name, *(Column(one.id, one.heading, one.width, one.right) for one in shown)),
+        rows=drawn(lines, view, cells, Look(glyphs=glyphs, letters=letters), Filter(), {}),
         sort=sort,
         descending=descending,
         empty=(

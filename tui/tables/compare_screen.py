@@ -8,7 +8,7 @@ from textual.binding import Binding
 from stalltop.model.window import Window
 from stalltop.tui.keys import bindings, own_bindings
 from stalltop.tui.pages.table_screen import TableScreen
-from stalltop.tui.tables.columns.pair import SORTS
+from stalltop.tui.tables.columns.catalogue import PAIR_SORTS
 from stalltop.tui.tables.compare import Pair, pair_table
 from stalltop.widgets.table import Table
 from stalltop.widgets.table_data import TableData
@@ -58,7 +58,7 @@ class CompareScreen(TableScreen):
 
     def action_sort(self, step: int) -> None:
         """Sort by the next (1) or previous (-1) column."""
-        self._sort_by(SORTS[(SORTS.index(self._sort) + step) % len(SORTS)])
+        self._sort_by(PAIR_SORTS[(PAIR_SORTS.index(self._sort) + step) % len(PAIR_SORTS)])
 
     def action_reverse(self) -> None:
         """Reverse the order of the rows."""
@@ -69,7 +69,7 @@ class CompareScreen(TableScreen):
     def _head_clicked(self, message: Table.HeadClicked) -> None:
         if message.column == self._sort:
             self.action_reverse()
-        elif message.column in SORTS:
+        elif message.column in PAIR_SORTS:
             self._sort_by(message.column)
 
     def _sort_by(self, column: str) -> None:

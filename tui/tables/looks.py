@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from stalltop.model.rows.pivot import DIMENSIONS, Dimension
+from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.tui.settings.settings import Chosen
 from stalltop.tui.tables.view import ONLY, View
 

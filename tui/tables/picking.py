@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stalltop.model.rows.pivot import Dimension
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.tui import keys
 from stalltop.tui.tables.compare import Pair
 from stalltop.tui.tables.groups import Key, PathStep

@@ -7,14 +7,13 @@ import numpy as np
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import PARTS, U64
+from stalltop.tui.tables.columns.catalogue import SPLIT_CELLS
 from stalltop.widgets.table import Role
 
-CELLS = 10
-"""Length of the bar in cells."""
 Pieces = tuple[tuple[str, Role], ...]
 
 
-def cells(parts_ns: U64, most: int = CELLS) -> list[int]:
+def cells(parts_ns: U64, most: int = SPLIT_CELLS) -> list[int]:
     """Divide ``most`` cells among the parts by the largest remainder method; all 0 if there is no time."""
     whole = sum(parts_ns.tolist())  # summed as Python integers: values in a file may overflow
     if not whole:
@@ -27,7 +26,7 @@ def cells(parts_ns: U64, most: int = CELLS) -> list[int]:
     return [int(number) for number in full]
 
 
-def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = CELLS) -> Pieces:
+def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLIT_CELLS) -> Pieces:
     """Draw the bar of one row, from the times of its parts, shape (len(PARTS),); None: not measured.
 
     Each part begins with its letter. With ``letters`` it consists of its letter, for terminals without

@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from stalltop.model.rows.filter import Filter, parse
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
-from stalltop.tui.tables.columns.choice import BY_ID, columns
-from stalltop.tui.tables.columns.kind import Kind, Look, Need, Values, cell
+from stalltop.tui.tables.columns.against import CELLS as MARK_CELLS
+from stalltop.tui.tables.columns.catalogue import BY_ID, Need
+from stalltop.tui.tables.columns.cells import ColumnCells, Look, Values, cell
+from stalltop.tui.tables.columns.choice import columns
+from stalltop.tui.tables.columns.now import CELLS
 from stalltop.tui.tables.groups import (
     LONG_OPEN_NS,
     Grouped,
@@ -36,11 +39,7 @@ INCOMPLETE = Cell("?", "warn")
 """Marks a row that lacks calls."""
 PICTURES = ("bar", "split", "trend")
 """Columns that are drawings. They are left out on slow connections."""
-
-
-OF_CALLS = ("calls", "p50", "p95", "p99", "max", "total")
-"""Figures of calls. If rows are sorted by one of these, the time between calls comes last, because it has no
-calls."""
+_CELLS = {**CELLS, **MARK_CELLS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +80,16 @@ def table(
     """
     shown = columns(view.by, width, available(window, against, past), chosen, tree=view.is_tree)
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
-    kinds = [BY_ID[column.id] for column in shown[1:]]
-    sort = BY_ID.get(view.sort, BY_ID["total"])
-    uses_past = any(kind.needs == "past" for kind in (*kinds, sort))
+    ids = [column.id for column in shown[1:]]
+    cells = [_CELLS[name] for name in ids]
+    sort = view.sort if view.sort in BY_ID else "total"
+    uses_past = any(BY_ID[name].needs == "past" for name in (*ids, sort))
     found = parse(view.filter)
     lines = lines_of(window, view, found, against, past if uses_past else NO_TRENDS, marks)
     return TableData(
         title(view, glyphs),
         shown,
-        drawn(lines, view, kinds, Look(glyphs=glyphs, letters=letters), found, marks),
+        drawn(lines, view, cells, Look(glyphs=glyphs, letters=letters), found, marks),
         view.sort,
         view.descending,
         empty(window, view),
@@ -115,31 +115,30 @@ def available(window: Window, against: Window | None = None, past: RowTrends = N
     if past is not NO_TRENDS:
         have.add("past")
     if window.normals:
-        have.add("normals")
-    if against is not None:
         have.add("baseline")
+    if against is not None:
+        have.add("mark")
     return have
 
 
 def drawn(
     lines: Sequence[TreeRow],
     view: View,
-    kinds: Sequence[Kind],
+    cells: Sequence[ColumnCells],
     look: Look,
     found: Filter,
     marks: Mapping[Key, Cell],
 ) -> TableRows:
-    """Return ``lines`` as rows of a table: each has a name and a cell for each of ``kinds``."""
+    """Return ``lines`` as rows of a table: each has a name and a cell for each of ``cells``."""
     levels = view.levels()
 
     def made(at: int) -> TableRow:
         line = lines[at]
         rows, i, level = line.rows, line.i, levels[line.level]
-        name = _name(line, view, level, found)
-        cells = tuple(cell(kind, rows, i, look) for kind in kinds)
+        texts = (_name(line, view, level, found), *(cell(one, rows, i, look) for one in cells))
         key = line.key
         mark = marks.get(key) or (INCOMPLETE if key in rows.incomplete else None)
-        return TableRow(key, (name, *cells), rows.labels[i][level.own], mark)
+        return TableRow(key, texts, rows.labels[i][level.own], mark)
 
     return TableRows(tuple(line.key for line in lines), made)
 
@@ -177,7 +176,7 @@ def lines_of(
     narrowed = found.apply(below)
     before = None if against is None else found.apply(scope(against, view.path))
     levels = view.levels()
-    values_of = None if view.sort == "name" else BY_ID.get(view.sort, BY_ID["total"]).values
+    values_of = None if view.sort == "name" else _CELLS.get(view.sort, _CELLS["total"]).values
     lines: list[list[TreeRow]] = []
     for number, level in enumerate(levels if view.is_tree else levels[:1]):
         if number and not any(view.is_unfolded(line.key, number - 1) for line in lines[-1]):
@@ -186,7 +185,7 @@ def lines_of(
         if past is not NO_TRENDS:
             rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))
         order = sorted_by(rows, values_of, view.descending, level.own)
-        if view.sort in OF_CALLS:
+        if view.sort in BY_ID and BY_ID[view.sort].of_calls:
             order = order[np.argsort(_between(rows)[order], kind="stable")]
         if view.only and not (number and view.only == "warned"):
             order = order[_kept(rows, view, marks)[order]]

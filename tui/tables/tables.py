@@ -12,7 +12,7 @@ from textual.widget import Widget
 from stalltop.model.chain import Chain
 from stalltop.model.merge.packing import Packed
 from stalltop.model.row_key import RowKey
-from stalltop.model.rows.pivot import Dimension
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.window import Window
 from stalltop.tui.chain.chains import keys_of, marks
 from stalltop.tui.main.layout import ScreenLayout

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.merge.packing import Packed
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.filter import parse
-from stalltop.model.rows.pivot import Dimension, Groups, pivot
+from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.tui.tables.groups import Key, PathStep, decided, scope
 from stalltop.tui.tables.view import View
 

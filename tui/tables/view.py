@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.filter import parse
-from stalltop.model.rows.pivot import Dimension
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.keys import key

@@ -25,6 +25,7 @@ from stalltop.tui.pages.texts import help_page
 from stalltop.tui.row.screen import RowScreen
 from stalltop.tui.saving.screen import SaveScreen
 from stalltop.tui.tables.column_screen import ColumnScreen
+from stalltop.tui.tables.columns.catalogue import COLUMNS
 from stalltop.tui.tables.compare_screen import CompareScreen
 from stalltop.tui.tables.room import GroupTable
 from stalltop.widgets.table import Table
@@ -67,6 +68,12 @@ def test_help_lists_exactly_the_keys() -> None:
         assert f"  {action.key.ljust(14)} {action.help}" in text
         assert re.findall(r"\(also (\w)\)", action.help) == [key for key in action.also if len(key) == 1]
     assert sum(len(actions) for actions in groups().values()) == len(ACTIONS)
+
+
+def test_help_explains_every_column_that_has_a_heading() -> None:
+    text = "\n".join("".join(part for part, _ in line.parts) for line in help_page())
+    for column in COLUMNS:
+        assert not column.heading or f"  {column.heading.ljust(14)} {column.help}" in text
 
 
 async def test_every_key_runs_its_action(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from stalltop.tui.main.layout import Enlarged, layout, why_not
 from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.tui.settings.settings import PANELS
-from stalltop.tui.settings.theme import NAMES
 from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.table import Table
 from tests.tui.screen import Screen, running
@@ -186,14 +186,14 @@ async def test_every_theme_shows_the_same_text_at_every_size(size: tuple[int, in
         await screen.press("space")
         await screen.sees("FROZEN")
         texts = {}
-        for _ in NAMES:
+        for _ in THEME_NAMES:
             await screen.press("t")
             await screen.until(lambda: f"colours: {screen.app.theme}" in screen.text())
             lines = screen.text().splitlines()
             assert len(lines) == size[1]
             table = screen.app.main.query_one("#main", Table)
             texts[screen.app.theme] = [table.render_line(y).text for y in range(table.size.height)]
-        assert set(texts) == set(NAMES)
+        assert set(texts) == set(THEME_NAMES)
         blank = {ord(letter): " " for letter in "RqdmlgnpsoS~"}
         plain = [line.translate(blank) for line in texts["dark"]]
         for lines in texts.values():

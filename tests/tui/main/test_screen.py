@@ -18,7 +18,7 @@ from stalltop.model.source import Source
 from stalltop.model.window import Missing
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.screen_app import RunOptions
-from stalltop.tui.settings.theme import NAMES
+from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import palette
 from stalltop.widgets.table import Table
@@ -262,10 +262,10 @@ async def test_the_theme_key_cycles_and_keeps_the_rows() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         before = screen.names()
         seen = []
-        for _ in NAMES:
+        for _ in THEME_NAMES:
             await screen.press("t")
             seen.append(screen.app.theme)
-        assert sorted(seen) == sorted(NAMES)
+        assert sorted(seen) == sorted(THEME_NAMES)
         await screen.named(before)
 
 

@@ -20,7 +20,7 @@ from rich.style import Style
 
 from stalltop.recordings.read.reading import load
 from stalltop.tui.screen_app import RunOptions
-from stalltop.tui.settings.theme import NAMES
+from stalltop.tui.settings.palettes import THEME_NAMES
 from tests.tui.screen import Screen, running
 
 FOLDER = Path(__file__).resolve().parent / "snapshots"
@@ -74,7 +74,7 @@ class Appearance:
 
 
 LOOKS = (
-    *(Appearance(name, theme=name) for name in NAMES),
+    *(Appearance(name, theme=name) for name in THEME_NAMES),
     Appearance("no-color", theme="auto", no_color=True),
     Appearance("ascii", ascii=True),
 )

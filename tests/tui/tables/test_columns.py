@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +11,22 @@ import pytest
 
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.row_key import RowKey
-from stalltop.model.rows.pivot import DIMENSIONS, Dimension
+from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Window
 from stalltop.tui.tables.columns import against, now
-from stalltop.tui.tables.columns.choice import (
+from stalltop.tui.tables.columns import pair as pair_columns
+from stalltop.tui.tables.columns.catalogue import (
     BY_ID,
-    KINDS,
+    COLUMNS,
+    IDS,
+    MARK_COLUMNS,
+    PAIR_COLUMNS,
+    Need,
+    TableColumn,
+)
+from stalltop.tui.tables.columns.cells import ColumnCells
+from stalltop.tui.tables.columns.choice import (
     checked,
     columns,
     defaults,
@@ -25,7 +35,6 @@ from stalltop.tui.tables.columns.choice import (
     sorts,
 )
 from stalltop.tui.tables.columns.chooser import chooser, listed, moved, possible, toggled
-from stalltop.tui.tables.columns.kind import Need
 from stalltop.tui.tables.columns.now import trend
 from stalltop.tui.tables.compare import Pair, pair_table
 from stalltop.tui.tables.groups import PathStep
@@ -35,18 +44,31 @@ from tests.tui.tables.test_tree import figures, look
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
 
-ALL: tuple[Need, ...] = ("split", "past", "normals")
+ALL: tuple[Need, ...] = ("split", "past", "baseline")
 
 
-def test_every_column_has_an_id_of_its_own_a_help_line_and_something_to_sort_by() -> None:
-    assert len(BY_ID) == len(KINDS)
-    for kind in KINDS:
-        assert re.fullmatch(r"[a-z0-9_]+", kind.id)
-        assert kind.help
-        assert "\n" not in kind.help
-        assert len(kind.title) <= kind.width or kind.id == "beside"
-        assert kind.sort == "" or kind.sort == "name" or BY_ID[kind.sort].values is not None
-    assert {kind.needs for kind in against.KINDS} <= {"baseline"}
+@pytest.mark.parametrize(
+    ("catalogued", "cells"),
+    [(COLUMNS, now.CELLS), (MARK_COLUMNS, against.CELLS), (PAIR_COLUMNS, pair_columns.CELLS)],
+)
+def test_every_column_has_cells_and_values_if_rows_sort_by_it(
+    catalogued: Sequence[TableColumn], cells: Mapping[str, ColumnCells]
+) -> None:
+    assert [column.id for column in catalogued] == list(cells)
+    for column in catalogued:
+        assert (column.sort is None) == (cells[column.id].values is not None), column.id
+
+
+def test_every_column_has_an_id_of_its_own_and_a_help_line() -> None:
+    every = (*COLUMNS, *MARK_COLUMNS, *PAIR_COLUMNS)
+    assert len({column.id for column in every}) == len(every)
+    for column in every:
+        assert re.fullmatch(r"[a-z0-9_]+", column.id)
+        assert column.help
+        assert "\n" not in column.help
+        assert len(column.heading) <= column.width
+        assert column.sort in (None, "", "name") or BY_ID[column.sort].sort is None
+    assert {column.needs for column in MARK_COLUMNS} == {"mark"}
 
 
 @pytest.mark.parametrize("by", DIMENSIONS)
@@ -83,6 +105,16 @@ def test_chosen_columns_are_shown_in_their_order_where_the_table_has_them() -> N
     with pytest.raises(ValueError, match="twice"):
         checked(("p99", "p99"))
     assert offered(("p99", "trend", "nonsense"), ()) == ("p99",)
+
+
+def test_rows_show_the_mean_duration_of_their_calls_and_sort_by_it() -> None:
+    calls = [Calls(key("a"), [1_000_000] * 99 + [101_000_000]), Calls(key("b"), [1_500_000] * 4)]
+    data = look(window([*calls, Calls(key("c"), [])]), View(by="operation", sort="mean"), chosen=("mean",))
+    assert [f"{row.label} {row.cells[-1].text.strip()}" for row in data.rows] == [
+        "a 2.00ms",
+        "b 1.50ms",
+        "c –",
+    ]
 
 
 def gpu_memory(one: Window, by: Dimension) -> list[str]:
@@ -164,7 +196,7 @@ def test_columns_are_shown_hidden_and_moved() -> None:
     assert moved(ids, "n", 5) == ids
     assert moved(ids, "calls", -1) == ids
     assert moved(ids, "max", 1) == ids
-    assert set(listed(ids, possible("process"))) == {kind.id for kind in now.KINDS}
+    assert set(listed(ids, possible("process"))) == set(IDS)
     assert listed(ids, possible("process"))[:3] == ids
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.window import PARTS, SPLITS
-from stalltop.tui.tables.split import CELLS, bar, cells, legend
+from stalltop.tui.tables.columns.catalogue import SPLIT_CELLS
+from stalltop.tui.tables.split import bar, cells, legend
 
 TIMES = st.lists(st.integers(0, 1 << 50) | st.just((1 << 64) - 1), min_size=len(SPLITS), max_size=len(SPLITS))
 
@@ -17,15 +18,15 @@ TIMES = st.lists(st.integers(0, 1 << 50) | st.just((1 << 64) - 1), min_size=len(
 def test_a_bar_is_full_and_each_part_is_exact_to_a_cell(parts: list[int]) -> None:
     array = np.array(parts, np.uint64)
     lengths = cells(array)
-    assert sum(lengths) == (CELLS if sum(parts) else 0)
+    assert sum(lengths) == (SPLIT_CELLS if sum(parts) else 0)
     for length, part in zip(lengths, parts, strict=True):
-        assert abs(length - CELLS * part / (sum(parts) or 1)) < 1
+        assert abs(length - SPLIT_CELLS * part / (sum(parts) or 1)) < 1
 
 
 @given(TIMES, st.sampled_from([UNICODE, ASCII]), st.booleans())
 def test_every_bar_has_the_width_of_its_column(parts: list[int], glyphs: Glyphs, letters: bool) -> None:
     pieces = bar(np.array(parts, np.uint64), glyphs=glyphs, letters=letters)
-    assert sum(len(text) for text, _ in pieces) == CELLS
+    assert sum(len(text) for text, _ in pieces) == SPLIT_CELLS
     assert all(text.isascii() for text, _ in pieces)
 
 

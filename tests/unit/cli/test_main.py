@@ -12,8 +12,8 @@ import pytest
 from stalltop.cli import main as cli
 from stalltop.cli.commands import query
 from stalltop.model.errors import StalltopError, TracingError, UsageError
-from stalltop.tui.settings.settings import AUTO, THEMES
-from stalltop.tui.settings.theme import NAMES
+from stalltop.tui.settings.palettes import THEME_NAMES
+from stalltop.tui.settings.settings import AUTO
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -166,7 +166,6 @@ def test_an_unknown_theme_is_reported_with_the_known_ones(capsys: pytest.Capture
         cli.parsed(["open", "file", "--theme", "pink"])
     assert exit_.value.code == 2
     told = capsys.readouterr().err
-    assert all(name in told for name in NAMES)
-    assert all(cli.parsed(["live", "--theme", name]).theme == name for name in (AUTO, *NAMES))
+    assert all(name in told for name in THEME_NAMES)
+    assert all(cli.parsed(["live", "--theme", name]).theme == name for name in (AUTO, *THEME_NAMES))
     assert cli.parsed(["live", "--theme", ""]).theme == AUTO
-    assert THEMES == NAMES

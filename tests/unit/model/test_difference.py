@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 
 from stalltop.model.comparing.difference import Compared, compare, interval_ns
-from stalltop.model.rows.pivot import Dimension, pivot
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import Window
 from tests.windows.by_hand import Calls, key, rows, window
 from tests.windows.drawn import sequences

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.histograms.hdr import HIGHEST_NS, index_of
-from stalltop.model.rows.pivot import DIMENSIONS, Dimension, RowNaming, pivot
+from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
+from stalltop.model.rows.pivot import RowNaming, pivot
 from stalltop.model.window import Window
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.drawn import windows

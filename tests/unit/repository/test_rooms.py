@@ -72,6 +72,13 @@ def test_a_start_imports_no_page_that_a_key_opens() -> None:
     assert done.stdout == "\n", done.stdout + done.stderr
 
 
+def test_the_settings_import_neither_numpy_nor_textual() -> None:
+    slow = {"numpy", "rich", "textual"}
+    script = f"import stalltop.tui.settings.settings, sys; print(*{slow} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True)
+    assert done.stdout == "\n", done.stdout + done.stderr
+
+
 def test_names_of_classes_are_unique() -> None:
     named: defaultdict[str, list[str]] = defaultdict(list)
     for name, tree in modules().items():

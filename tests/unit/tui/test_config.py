@@ -15,22 +15,20 @@ from stalltop.cli import screen_options
 from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import add_state_options
 from stalltop.model.errors import UsageError
+from stalltop.model.rows.dimensions import DIMENSIONS
 from stalltop.tui.settings.file import config_path, left_path, load, load_left, parsed, save_left
 from stalltop.tui.settings.settings import (
-    COLUMNS,
     LEFT,
     NEEDED,
     PANELS,
     SETTINGS,
-    SORTS,
-    TABLES_BY,
     Settings,
     markdown,
     read,
     toml,
 )
-from stalltop.tui.tables.columns.choice import checked, sort_of
-from stalltop.tui.tables.columns.now import KINDS
+from stalltop.tui.tables.columns.catalogue import IDS
+from stalltop.tui.tables.columns.choice import checked
 from stalltop.tui.tables.view import PLURAL
 
 
@@ -254,11 +252,9 @@ def test_a_state_that_cannot_be_saved_is_no_error(home: Path, monkeypatch: pytes
     screen.keep({"share": 70})
 
 
-def test_column_and_sort_names_match_the_tables() -> None:
-    assert tuple(kind.id for kind in KINDS) == COLUMNS
-    assert set(SORTS) == {"name", *filter(None, (sort_of(kind.id) for kind in KINDS))}
-    assert set(TABLES_BY) == set(PLURAL)
-    assert checked(COLUMNS) == COLUMNS
+def test_chosen_columns_are_written_and_read_back() -> None:
+    assert set(DIMENSIONS) == set(PLURAL)
+    assert checked(IDS) == IDS
     chosen = (("process", ("max",)), ("operation", ("calls", "p99")))
     assert read(tomllib.loads(toml({"columns": chosen}))) == ({"columns": chosen}, [])
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 
 from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.text import figures
-from stalltop.tui.tables.columns.kind import Kind, Look, Values
+from stalltop.tui.tables.columns.cells import ColumnCells, Look, Values
 from stalltop.tui.tables.groups import Grouped
-from stalltop.tui.tables.split import CELLS, bar
+from stalltop.tui.tables.split import bar
 from stalltop.widgets.table import Cell, Role
 
 MUCH = 0.1
@@ -125,45 +126,24 @@ def _column(side: _Side, name: str) -> Callable[[Grouped], Values]:
     return _values(lambda found: side(found).of(getattr(side(found).groups, name)))
 
 
-def _kind(
-    name: str,
-    title: str,
-    width: int,
-    about: str,
-    drawn: Callable[[Grouped, int, Look], Cell],
-    values: Callable[[Grouped], Values] | None = None,
-    sort: str = "",
-    *,
-    right: bool = True,
-) -> Kind:
-    return Kind(name, title, width, about, drawn, values, sort, right, needs="baseline", always=True)
+def _cells(
+    draw: Callable[[Grouped, int, Look], Cell], values: Callable[[Grouped], Values] | None = None
+) -> ColumnCells:
+    return ColumnCells(draw, values, always=True)
 
 
-# fmt: off
-KINDS: tuple[Kind, ...] = (
-    _kind("lost", "LOST/S", 7,
-          "time lost per second because calls take longer than at the mark; dim: may be chance",
-          _lost, _values(lambda found: found.weight)),
-    _kind("lost_share", "SHARE", 5, "share of all time lost or gained since the mark", _share, sort="lost"),
-    _kind("p99_was", "P99 WAS", 7, "p99 at the mark",
-          _duration(_then, "p99_ns", 100), _column(_then, "p99_ns")),
-    _kind("p99_now", "NOW", 6, "p99 now; dim for fewer than 100 calls",
-          _duration(_now, "p99_ns", 100), _column(_now, "p99_ns")),
-    _kind("p99_ratio", "xP99", 5, "p99 now divided by p99 at the mark; dim: may be chance",
-          _ratio("p99"), _values(lambda found: found.p99_ratio)),
-    _kind("split_was", "SPLIT WAS", CELLS, "where the time went at the mark", _split(_then), right=False),
-    _kind("split_now", "NOW", CELLS, "where the time goes now", _split(_now), right=False),
-    _kind("calls_was", "CALL/S WAS", 10, "calls per second at the mark",
-          _calls(_then), _values(lambda found: found.then.calls_per_s)),
-    _kind("calls_now", "NOW", 6, "calls per second now",
-          _calls(_now), _values(lambda found: found.now.calls_per_s)),
-    _kind("p50_was", "P50 WAS", 7, "p50 at the mark",
-          _duration(_then, "p50_ns", 2), _column(_then, "p50_ns")),
-    _kind("p50_now", "NOW", 6, "p50 now",
-          _duration(_now, "p50_ns", 2), _column(_now, "p50_ns")),
-    _kind("p50_ratio", "xP50", 5, "p50 now divided by p50 at the mark; dim: may be chance",
-          _ratio("p50"), _values(lambda found: found.p50_ratio)),
-)
-# fmt: on
-"""All columns of comparisons, in the order in which they are shown and offered. Each has
-``needs="baseline"``."""
+CELLS: Final[Mapping[str, ColumnCells]] = {
+    "lost": _cells(_lost, _values(lambda found: found.weight)),
+    "lost_share": _cells(_share),
+    "p99_was": _cells(_duration(_then, "p99_ns", 100), _column(_then, "p99_ns")),
+    "p99_now": _cells(_duration(_now, "p99_ns", 100), _column(_now, "p99_ns")),
+    "p99_ratio": _cells(_ratio("p99"), _values(lambda found: found.p99_ratio)),
+    "split_was": _cells(_split(_then)),
+    "split_now": _cells(_split(_now)),
+    "calls_was": _cells(_calls(_then), _values(lambda found: found.then.calls_per_s)),
+    "calls_now": _cells(_calls(_now), _values(lambda found: found.now.calls_per_s)),
+    "p50_was": _cells(_duration(_then, "p50_ns", 2), _column(_then, "p50_ns")),
+    "p50_now": _cells(_duration(_now, "p50_ns", 2), _column(_now, "p50_ns")),
+    "p50_ratio": _cells(_ratio("p50"), _values(lambda found: found.p50_ratio)),
+}
+"""The cells of each of ``catalogue.MARK_COLUMNS``."""

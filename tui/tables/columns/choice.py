@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
 
-from stalltop.model.rows.pivot import Dimension
-from stalltop.tui.tables.columns import against, now
-from stalltop.tui.tables.columns.kind import Kind, Need
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.tui.tables.columns.catalogue import (
+    BY_ID,
+    COLUMNS,
+    IDS,
+    MARK_COLUMNS,
+    Need,
+    TableColumn,
+    Usual,
+)
 from stalltop.widgets.table import Column
-
-KINDS: Final = (*now.KINDS, *against.KINDS)
-"""All columns besides the name, in the order in which they are offered."""
-BY_ID: Final = {kind.id: kind for kind in KINDS}
 
 BESIDE: dict[Dimension, tuple[Dimension, ...]] = {
     "operation": ("operation", "layer"),
@@ -37,26 +39,29 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
 
     ``have`` lists the needs of columns that the data meets.
     """
-    if "baseline" in have and against.KINDS:
-        return tuple(kind.id for kind in against.KINDS)
-    beside = ("beside",) if by in BESIDE else ()
-    middle = ("calls", "p50", "p95", "p99", "max", "total", "share")
+    if "mark" in have:
+        return tuple(column.id for column in MARK_COLUMNS)
+
+    def usual(*when: Usual) -> tuple[str, ...]:
+        return offered([one.id for one in COLUMNS if one.usual in when and _tells(one.id, by)], have)
+
     if width < WIDE:
-        first = offered((*middle, "split", "open", "errors"), have)
-        return offered((*_fitting(first, by, width), *beside, "bytes", "n"), have)
+        return (*_fitting(usual("first"), by, width), *usual("last"))
     # With the container beside the name, 120 cells have no room for bars.
     roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
-    changes: tuple[str, ...] = ("trend", "change", "normal") if width >= WIDER else ()
-    if not changes and name_cells(by) < NAME_CELLS:
-        changes = ("trend",)  # shorter names leave room for it
-    last: tuple[str, ...] = ()
+    ids = usual("first", "last", "roomy") if roomy else usual("first", "last")
     if width >= WIDER:
-        last = tuple(one for one in ("procs", "device") if one != by and (one, by) != ("procs", "process"))
-    drawn = ("bar",) if roomy else ()
-    calls = ("open", "errors", "bytes", "n")
-    if width < WIDER:
-        return offered((*beside, *middle, *drawn, "split", *calls, *changes), have)
-    return offered((*beside, *middle, *drawn, "split", *changes, *calls, *last), have)
+        at = ids.index("open")
+        return (*ids[:at], *usual("changes"), *ids[at:], *usual("wider"))
+    # Shorter names leave room for the trend.
+    return (*ids, *offered(("trend",), have)) if name_cells(by) < NAME_CELLS else ids
+
+
+def _tells(name: str, by: Dimension) -> bool:
+    """Return whether the column ``name`` tells more than the names of a table grouped ``by`` do."""
+    if name == "beside":
+        return by in BESIDE
+    return (name, by) not in (("procs", "process"), ("device", "device"))
 
 
 def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
@@ -83,10 +88,9 @@ def offered(ids: Sequence[str], have: Collection[Need]) -> tuple[str, ...]:
 def checked(ids: Sequence[str]) -> tuple[str, ...]:
     """Return ``ids`` if they name columns that a user may choose. Otherwise raises ValueError with the ids
     that are allowed."""
-    allowed = [kind.id for kind in now.KINDS]
     for name in ids:
-        if name not in allowed:
-            raise ValueError(f"no column {name!r}; columns: {', '.join(allowed)}")
+        if name not in IDS:
+            raise ValueError(f"no column {name!r}; columns: {', '.join(IDS)}")
     if len(set(ids)) < len(ids):
         raise ValueError(f"a column is named twice: {', '.join(ids)}")
     return tuple(ids)
@@ -105,17 +109,17 @@ def columns(
 
     The names of a ``tree`` are wider by their indent.
     """
-    ids = offered(chosen, have) if chosen and "baseline" not in have else defaults(by, width, have)
+    ids = offered(chosen, have) if chosen and "mark" not in have else defaults(by, width, have)
     cells = TREE_CELLS if tree else name_cells(by)
     name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)
     return (name, *(_column(BY_ID[one], by) for one in ids if one != "beside" or by in BESIDE))
 
 
-def _column(kind: Kind, by: Dimension) -> Column:
-    if kind.id == "beside":
+def _column(column: TableColumn, by: Dimension) -> Column:
+    if column.id == "beside":
         other = BESIDE[by][1]
-        return Column(kind.id, other.upper(), 7 if other == "layer" else kind.width, kind.right)
-    return Column(kind.id, kind.title, kind.width, kind.right)
+        return Column(column.id, other.upper(), 7 if other == "layer" else column.width, column.right)
+    return Column(column.id, column.heading, column.width, column.right)
 
 
 def sorts(shown: Sequence[Column]) -> tuple[str, ...]:
@@ -130,7 +134,7 @@ def sorts(shown: Sequence[Column]) -> tuple[str, ...]:
 
 def sort_of(column: str) -> str:
     """Return what a click on the head of ``column`` sorts by; empty: nothing."""
-    kind = BY_ID.get(column)
-    if kind is None:
+    known = BY_ID.get(column)
+    if known is None:
         return column if column == "name" else ""
-    return kind.sort or (kind.id if kind.values is not None else "")
+    return known.id if known.sort is None else known.sort

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stalltop.model.rows.pivot import Dimension
+from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.text.glyphs import Glyphs
-from stalltop.tui.tables.columns.choice import BESIDE, BY_ID
-from stalltop.tui.tables.columns.now import KINDS
+from stalltop.tui.tables.columns.catalogue import BY_ID, IDS
+from stalltop.tui.tables.columns.choice import BESIDE
 from stalltop.widgets.table import Cell, Column, TableData, TableRow
 
 HINT = "Space show/hide  < > move  u usual  Enter closes "
@@ -35,7 +35,7 @@ def moved(chosen: Sequence[str], name: str, step: int) -> tuple[str, ...]:
 
 def possible(by: Dimension) -> tuple[str, ...]:
     """Return the ids of all columns that a user may choose for a table grouped ``by``."""
-    return tuple(kind.id for kind in KINDS if kind.id != "beside" or by in BESIDE)
+    return tuple(name for name in IDS if name != "beside" or by in BESIDE)
 
 
 def chooser(
@@ -44,16 +44,16 @@ def chooser(
     """Return the list of the columns of a table of ``what`` (a plural), in ``order``, for ``width`` cells."""
     rows = []
     for name in order:
-        kind, shown = BY_ID[name], name in chosen
+        column, shown = BY_ID[name], name in chosen
         sign = glyphs.chosen if shown else " "
         place = str(chosen.index(name) + 1) if shown else ""
         rows.append(
             TableRow(
                 name,
                 (
-                    Cell(f"{sign} {kind.title or name.upper()}", "" if shown else "dim"),
+                    Cell(f"{sign} {column.heading or name.upper()}", "" if shown else "dim"),
                     Cell(place, "dim"),
-                    Cell(kind.help, "" if shown else "dim"),
+                    Cell(column.help, "" if shown else "dim"),
                 ),
                 name,
             )

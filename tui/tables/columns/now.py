@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,11 @@ from numpy.typing import NDArray
 from stalltop.model.devices.labels import order_of, text_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.tui.tables.columns.kind import BLANK, Kind, Look, Values
+from stalltop.tui.tables.columns.catalogue import TREND_WINDOWS
+from stalltop.tui.tables.columns.cells import BLANK, ColumnCells, Look, Values
 from stalltop.tui.tables.groups import HUNG_NS, LONG_OPEN_NS, Grouped
-from stalltop.tui.tables.split import CELLS, bar
+from stalltop.tui.tables.split import bar
 from stalltop.widgets.table import Cell, Role
-
-TREND_WINDOWS = 10
-"""Windows in the trend of a row, one cell each."""
 
 
 def _calls(rows: Grouped, i: int) -> int:
@@ -60,6 +59,18 @@ def _percentile(number: int, few: int) -> Callable[[Grouped, int, Look], Cell]:
 
 def _max(rows: Grouped, i: int, look: Look) -> Cell:
     return Cell(figures.duration(int(rows.groups.max_ns[rows.at[i]]), look.glyphs))
+
+
+def _mean(rows: Grouped, i: int, look: Look) -> Cell:
+    calls = _calls(rows, i)
+    return Cell(
+        figures.duration(int(rows.groups.total_ns[rows.at[i]]) / calls if calls else None, look.glyphs)
+    )
+
+
+def _mean_values(rows: Grouped) -> Values:
+    calls = rows.of(rows.groups.calls)
+    return rows.of(rows.groups.total_ns) / np.where(calls > 0, calls, np.nan)
 
 
 def _total(rows: Grouped, i: int, look: Look) -> Cell:
@@ -208,43 +219,27 @@ def _column(name: str) -> Callable[[Grouped], Values]:
     return values
 
 
-# fmt: off
-KINDS: tuple[Kind, ...] = (
-    Kind("beside", "", 18, "the container of a process, the layer of an operation, the namespace of a pod",
-         _beside, sort="name", right=False, always=True),
-    Kind("calls", "CALL/S", 6, "calls per second over the window", _rate, _column("calls")),
-    Kind("p50", "P50", 6, "half of the calls took no longer", _percentile(0, 2), _column("p50_ns")),
-    Kind("p95", "P95", 6, "95 % of the calls took no longer; dim for fewer than 20 calls",
-         _percentile(1, 20), _column("p95_ns")),
-    Kind("p99", "P99", 6, "99 % of the calls took no longer; dim for fewer than 100 calls",
-         _percentile(2, 100), _column("p99_ns")),
-    Kind("max", "MAX", 6, "the longest call", _max, _column("max_ns")),
-    Kind("total", "TOTAL", 6,
-         "time in calls, summed over threads; sorting by it adds the time of open calls",
-         _total, _total_values),
-    Kind("share", "SHARE", 5, "share of the time of all calls below the path in the table's title",
-         _share, sort="total"),
-    Kind("bar", "", 10, "SHARE as a bar", _bar, sort="total", right=False, uncounted=BLANK),
-    Kind("split", "SPLIT", CELLS, "where the time of the calls went, by letters and colours",
-         _split, right=False, needs="split"),
-    Kind("open", "OPEN", 6, "age of the oldest call that has not returned yet",
-         _open, _open_values, always=True),
-    Kind("errors", "ERR", 5, "calls that returned an error", _errors, _column("errors"), uncounted=BLANK),
-    Kind("bytes", "BYTES/S", 7, "bytes moved per second; empty for calls that move none",
-         _bytes, _column("bytes"), uncounted=BLANK),
-    Kind("n", "CALLS", 6, "calls within the window", _count, sort="calls", uncounted=BLANK),
-    Kind("trend", "P99 TREND", TREND_WINDOWS, "p99 of each of the ten newest windows, on a scale of its own",
-         _trend, sort="change", right=False, needs="past", uncounted=BLANK),
-    Kind("change", "P99/MED", 7, "p99 divided by the row's median p99 in the last 10 to 60 windows",
-         _against(_change_values), _change_values, needs="past"),
-    Kind("normal", "P99/NORM", 8, "p99 divided by its baseline, learned from windows without problems",
-         _against(_normal_values), _normal_values, needs="normals"),
-    Kind("procs", "PROCS", 5, "processes that made the calls", _processes, _process_values, uncounted=BLANK),
-    Kind("device", "GPU", 5, "devices of its calls; else those on which its processes hold a context",
-         _devices, _device_values, uncounted=BLANK),
-    Kind("gpu_memory", "GPU MEM", figures.MEMORY_WIDTH,
-         "memory that its processes hold on all GPUs; by device: on that one",
-         _device_bytes, _device_bytes_values),
-)
-# fmt: on
-"""All columns that show a row as it is in the window, in the order in which they are offered."""
+CELLS: Final[Mapping[str, ColumnCells]] = {
+    "beside": ColumnCells(_beside, always=True),
+    "calls": ColumnCells(_rate, _column("calls")),
+    "p50": ColumnCells(_percentile(0, 2), _column("p50_ns")),
+    "p95": ColumnCells(_percentile(1, 20), _column("p95_ns")),
+    "p99": ColumnCells(_percentile(2, 100), _column("p99_ns")),
+    "max": ColumnCells(_max, _column("max_ns")),
+    "mean": ColumnCells(_mean, _mean_values),
+    "total": ColumnCells(_total, _total_values),
+    "share": ColumnCells(_share),
+    "bar": ColumnCells(_bar, uncounted=BLANK),
+    "split": ColumnCells(_split),
+    "open": ColumnCells(_open, _open_values, always=True),
+    "errors": ColumnCells(_errors, _column("errors"), uncounted=BLANK),
+    "bytes": ColumnCells(_bytes, _column("bytes"), uncounted=BLANK),
+    "n": ColumnCells(_count, uncounted=BLANK),
+    "trend": ColumnCells(_trend, uncounted=BLANK),
+    "change": ColumnCells(_against(_change_values), _change_values),
+    "normal": ColumnCells(_against(_normal_values), _normal_values),
+    "procs": ColumnCells(_processes, _process_values, uncounted=BLANK),
+    "device": ColumnCells(_devices, _device_values, uncounted=BLANK),
+    "gpu_memory": ColumnCells(_device_bytes, _device_bytes_values),
+}
+"""The cells of each of ``catalogue.COLUMNS``."""

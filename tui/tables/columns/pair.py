@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.rows.pivot import Groups
 from stalltop.model.text import figures
-from stalltop.tui.tables.columns.kind import BLANK, Kind, Look, Values
+from stalltop.tui.tables.columns.cells import BLANK, ColumnCells, Look, Values
 from stalltop.tui.tables.groups import Grouped
-from stalltop.tui.tables.split import CELLS, bar
+from stalltop.tui.tables.split import bar
 from stalltop.widgets.table import Cell, Role
 
 Side = Literal["A", "B"]
@@ -100,23 +100,14 @@ def _more(rows: Grouped, i: int, look: Look) -> Cell:
     return Cell(("+" if ns > 0 else "-") + figures.duration(abs(ns), look.glyphs).strip())
 
 
-def _both(
-    name: str, title: str, width: int, text: str, column: _Column, form: Callable[..., str], few: int = 0
-) -> tuple[Kind, Kind]:
-    """Return two columns with the same figure of both sides."""
-    a, b = (
-        Kind(
-            f"{name}_{side.lower()}",
-            f"{title} {side}",
-            width,
-            f"{text}, {side}",
-            _figure(side, column, form, few),
-            _values(side, column),
-            always=True,
+def _both(name: str, column: _Column, text: Callable[..., str], few: int = 0) -> dict[str, ColumnCells]:
+    """Return the columns with the same figure of both sides."""
+    return {
+        f"{name}_{side.lower()}": ColumnCells(
+            _figure(side, column, text, few), _values(side, column), always=True
         )
         for side in _SIDES
-    )
-    return a, b
+    }
 
 
 def _split(side: Side) -> Callable[[Grouped, int, Look], Cell]:
@@ -129,33 +120,14 @@ def _split(side: Side) -> Callable[[Grouped, int, Look], Cell]:
 
 
 _SIDES: tuple[Side, Side] = ("A", "B")
-_SPLITS = tuple(
-    Kind(
-        f"split_{side.lower()}",
-        f"SPLIT {side}",
-        CELLS,
-        f"where the time went, {side}",
-        _split(side),
-        right=False,
-        needs="split",
-        always=True,
-    )
-    for side in _SIDES
-)
-KINDS: tuple[Kind, ...] = (
-    *_both("p99", "P99", 6, "99 % of the calls took no longer", _p99, figures.duration, FEW),
-    Kind("ratio", "B/A", 5, "p99 of B divided by p99 of A", _ratio, _ratio_values, always=True),
-    Kind("more", "B-A", 7, "how much more time B took than A", _more, _distance, always=True),
-    *_SPLITS,
-    *_both("total", "TOTAL", 7, "time spent in calls", _total, figures.duration),
-    *_both("calls", "CALL/S", 8, "calls per second", lambda groups: groups.calls_per_s, figures.rate),
-    *_both(
-        "p50", "P50", 6, "half of the calls took no longer", lambda groups: groups.p50_ns, figures.duration, 2
-    ),
-    *_both("n", "CALLS", 7, "calls within the window", lambda groups: groups.calls, figures.count),
-)
-"""All columns of two rows side by side, in the order in which they are shown. The first ones, which fit on 80
-cells, tell how the rows differ and why."""
-BY_ID = {kind.id: kind for kind in KINDS}
-SORTS = ("name", *(kind.id for kind in KINDS if kind.values is not None))
-"""What rows can be sorted by, in the order in which the key goes through them."""
+CELLS: Final[Mapping[str, ColumnCells]] = {
+    **_both("p99", _p99, figures.duration, FEW),
+    "ratio": ColumnCells(_ratio, _ratio_values, always=True),
+    "more": ColumnCells(_more, _distance, always=True),
+    **{f"split_{side.lower()}": ColumnCells(_split(side), always=True) for side in _SIDES},
+    **_both("total", _total, figures.duration),
+    **_both("calls", lambda groups: groups.calls_per_s, figures.rate),
+    **_both("p50", lambda groups: groups.p50_ns, figures.duration, 2),
+    **_both("n", lambda groups: groups.calls, figures.count),
+}
+"""The cells of each of ``catalogue.PAIR_COLUMNS``."""

@@ -1,10 +1,9 @@
-"""Describes one column of a table of groups."""
+"""Describes how the cells of a column of a table of groups are drawn and sorted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,6 @@ from stalltop.tui.tables.groups import Grouped
 from stalltop.widgets.table import Cell
 
 Values = NDArray[np.float64]
-Need = Literal["", "split", "past", "baseline", "normals"]
-"""What data a column needs: measured splits, earlier windows, another window to compare with
-(``Grouped.before``), or baselines of some rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +25,17 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A column that a table may have."""
+class ColumnCells:
+    """The cells of a column."""
 
-    id: str
-    title: str
-    """The head of the column. The column ``beside`` gets the name of its dimension instead."""
-    width: int
-    help: str
-    cell: Callable[[Grouped, int, Look], Cell]
+    draw: Callable[[Grouped, int, Look], Cell]
     """Returns the cell of a row. Called for visible rows only."""
     values: Callable[[Grouped], Values] | None = None
     """Returns a number for each row to sort by. NaN, an unknown value, comes last in both directions."""
-    sort: str = ""
-    """The id of the column that a click sorts by. Empty: this column, if it has ``values``."""
-    right: bool = True
-    needs: Need = ""
     uncounted: Cell | None = None
     """The cell of rows without a counted call; None: a dash."""
     always: bool = False
-    """Whether ``cell`` is called for rows without a counted call too."""
+    """Whether ``draw`` is called for rows without a counted call too."""
 
 
 _DIM_DASH = {glyphs: Cell(glyphs.missing, "dim") for glyphs in (UNICODE, ASCII)}
@@ -56,8 +43,8 @@ BLANK = Cell("")
 """An empty cell."""
 
 
-def cell(kind: Kind, rows: Grouped, i: int, look: Look) -> Cell:
-    """Return the cell of ``kind`` for row ``i``."""
-    if rows.at[i] >= 0 or kind.always:
-        return kind.cell(rows, i, look)
-    return kind.uncounted or _DIM_DASH[look.glyphs]
+def cell(column: ColumnCells, rows: Grouped, i: int, look: Look) -> Cell:
+    """Return the cell of ``column`` for row ``i``."""
+    if rows.at[i] >= 0 or column.always:
+        return column.draw(rows, i, look)
+    return column.uncounted or _DIM_DASH[look.glyphs]

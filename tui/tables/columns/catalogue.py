@@ -1,0 +1,165 @@
+"""The columns of tables of groups: id, heading, width, help and sort order of each, and when it is shown.
+
+Settings, tables, the list of columns and the help page are derived from it. It imports neither numpy nor
+Textual, because the command line needs the ids before any screen. ``now.py``, ``against.py`` and ``pair.py``
+draw the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Need = Literal["", "split", "past", "mark", "baseline"]
+"""What data a column needs: measured splits, earlier windows, a mark (the window to compare with,
+``Grouped.before``), or baselines of some rows."""
+Usual = Literal["", "first", "last", "roomy", "changes", "wider"]
+"""When a column is shown without a choice of the user: never; in every table, where the columns ``last`` come
+after the others if there is little room; in tables with room for bars; or only in the widest tables.
+``choice.defaults`` says how wide these tables are."""
+
+SPLIT_CELLS: Final = 10
+"""Length in cells of the bar of where the time went."""
+TREND_WINDOWS: Final = 10
+"""Windows in the trend of a row, one cell each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column that a table may have."""
+
+    id: str
+    heading: str
+    """Empty: the second dimension of the table, or none."""
+    width: int
+    help: str
+    usual: Usual = ""
+    sort: str | None = None
+    """The id of the column that a click sorts by. None: this one; empty: none."""
+    right: bool = True
+    needs: Need = ""
+    of_calls: bool = False
+    """Whether it is a figure of calls. Sorted by it, the time between calls comes last, because it has no
+    calls."""
+
+
+# fmt: off
+COLUMNS: Final = (
+    TableColumn("beside", "", 18,
+                "the container of a process, the layer of an operation, the namespace of a pod",
+                "last", sort="name", right=False),
+    TableColumn("calls", "CALL/S", 6, "calls per second over the window", "first", of_calls=True),
+    TableColumn("p50", "P50", 6, "half of the calls took no longer", "first", of_calls=True),
+    TableColumn("p95", "P95", 6, "95 % of the calls took no longer; dim for fewer than 20 calls",
+                "first", of_calls=True),
+    TableColumn("p99", "P99", 6, "99 % of the calls took no longer; dim for fewer than 100 calls",
+                "first", of_calls=True),
+    TableColumn("max", "MAX", 6, "the longest call", "first", of_calls=True),
+    TableColumn("mean", "MEAN", 6, "TOTAL divided by CALLS; far above P50 if few calls take most of the time",
+                of_calls=True),
+    TableColumn("total", "TOTAL", 6,
+                "time in calls, summed over threads; sorting by it adds the time of open calls",
+                "first", of_calls=True),
+    TableColumn("share", "SHARE", 5, "share of the time of all calls below the path in the table's title",
+                "first", sort="total"),
+    TableColumn("bar", "", 10, "SHARE as a bar", "roomy", sort="total", right=False),
+    TableColumn("split", "SPLIT", SPLIT_CELLS, "where the time of the calls went, by letters and colours",
+                "first", sort="", right=False, needs="split"),
+    TableColumn("open", "OPEN", 6, "age of the oldest call that has not returned yet", "first"),
+    TableColumn("errors", "ERR", 5, "calls that returned an error", "first"),
+    TableColumn("bytes", "BYTES/S", 7, "bytes moved per second; empty for calls that move none", "last"),
+    TableColumn("n", "CALLS", 6, "calls within the window", "last", sort="calls"),
+    TableColumn("trend", "P99 TREND", TREND_WINDOWS,
+                "p99 of each of the ten newest windows, on a scale of its own",
+                "changes", sort="change", right=False, needs="past"),
+    TableColumn("change", "P99/MED", 7, "p99 divided by the row's median p99 in the last 10 to 60 windows",
+                "changes", needs="past"),
+    TableColumn("normal", "P99/NORM", 8,
+                "p99 divided by its baseline, learned from windows without problems; a dash until then",
+                "changes", needs="baseline"),
+    TableColumn("procs", "PROCS", 5, "processes that made the calls", "wider"),
+    TableColumn("device", "GPU", 5, "devices of its calls; else those on which its processes hold a context",
+                "wider"),
+    TableColumn("gpu_memory", "GPU MEM", 7,
+                "memory that its processes hold on all GPUs; by device: on that one"),
+)
+# fmt: on
+"""The columns that show a row as it is in the window, in the order in which they are offered."""
+_BY_ID: Final = {column.id: column for column in COLUMNS}
+
+
+def _again(name: str, suffix: str, heading: str, help_: str, needs: Need = "") -> TableColumn:
+    """Return the column ``name`` of one of two windows or rows; ``{}`` in ``heading`` is its heading."""
+    one = _BY_ID[name]
+    heading = heading.format(one.heading)
+    return TableColumn(
+        f"{name}_{suffix}",
+        heading,
+        max(one.width, len(heading)),
+        f"{help_}: {one.help}",
+        sort="" if one.sort == "" else None,
+        right=one.right,
+        needs=needs or one.needs,
+    )
+
+
+def _was(name: str) -> TableColumn:
+    return _again(name, "was", "{} WAS", "then", "mark")
+
+
+def _now(name: str) -> TableColumn:
+    return _again(name, "now", "NOW", "now", "mark")
+
+
+def _ratio(name: str) -> TableColumn:
+    heading = _BY_ID[name].heading
+    help_ = f"{heading} now divided by then; dim: may be chance"
+    return TableColumn(f"{name}_ratio", f"x{heading}", 5, help_, needs="mark")
+
+
+# fmt: off
+MARK_COLUMNS: Final = (
+    TableColumn("lost", "LOST/S", 7,
+                "time lost per second because calls take longer than then; dim: may be chance", needs="mark"),
+    TableColumn("lost_share", "SHARE", 5, "share of all time lost or gained since then",
+                sort="lost", needs="mark"),
+    _was("p99"), _now("p99"), _ratio("p99"),
+    _was("split"), _now("split"),
+    _was("calls"), _now("calls"),
+    _was("p50"), _now("p50"), _ratio("p50"),
+)
+# fmt: on
+"""The columns that compare a row with the same row at the mark, in the order in which they are shown."""
+
+
+def _both(name: str) -> tuple[TableColumn, TableColumn]:
+    return _again(name, "a", "{} A", "A"), _again(name, "b", "{} B", "B")
+
+
+PAIR_COLUMNS: Final = (
+    *_both("p99"),
+    TableColumn("ratio", "B/A", 5, "p99 of B divided by p99 of A"),
+    TableColumn("more", "B-A", 7, "how much more time B took than A"),
+    *_both("split"),
+    *_both("total"),
+    *_both("calls"),
+    *_both("p50"),
+    *_both("n"),
+)
+"""The columns that show two rows, A and B, side by side, in the order in which they are shown. The first
+ones, which fit on 80 cells, tell how the rows differ and why."""
+
+
+def _sorts(columns: Sequence[TableColumn]) -> tuple[str, ...]:
+    return ("name", *(column.id for column in columns if column.sort is None))
+
+
+BY_ID: Final = {**_BY_ID, **{column.id: column for column in MARK_COLUMNS}}
+"""The columns of the tables of the main screen by id."""
+IDS: Final = tuple(column.id for column in COLUMNS)
+"""The columns that a user may choose."""
+SORTS: Final = _sorts(COLUMNS)
+"""What rows of the main screen can be sorted by without a mark."""
+PAIR_SORTS: Final = _sorts(PAIR_COLUMNS)
+"""What a table of two rows can be sorted by, in the order in which the key goes through them."""
