@@ -21,7 +21,7 @@ IO_KEY: Final = np.dtype(
         ("reserved", "u4"),
     ]
 )
-"""``struct io_key``: Whose requests, to which disk, which way."""
+"""``struct io_key``: Who submitted requests, to which disk, and in which direction."""
 
 IO: Final = np.dtype(
     [
@@ -33,7 +33,7 @@ IO: Final = np.dtype(
         ("idle_ns", "u8"),
     ]
 )
-"""``struct io``: Requests that were done."""
+"""``struct io``: Completed requests of one struct io_key."""
 
 USER: Final = np.dtype(
     [
@@ -53,7 +53,7 @@ USE: Final = np.dtype(
         ("exits", "u8"),
     ]
 )
-"""``struct use``: What it did, and what was done to it."""
+"""``struct use``: What the processes of one struct user did."""
 
 SOCKET_KEY: Final = np.dtype(
     [
@@ -79,7 +79,7 @@ VICTIM: Final = np.dtype(
         ("name", "S16"),
     ]
 )
-"""``struct victim``: What is known of it."""
+"""``struct victim``: What is known of a process that was killed for lack of memory."""
 
 STOP_KEY: Final = np.dtype(
     [
@@ -99,4 +99,4 @@ STOP: Final = np.dtype(
         ("name", "S16"),
     ]
 )
-"""``struct stop``: Who stopped it last."""
+"""``struct stop``: Who stopped a process or cgroup last."""
