@@ -39,8 +39,8 @@ INLINE struct activity *new_activity(struct thread *thread, struct process_devic
 }
 
 /*
- * Returns the record of the thread's process on `device`; NULL if all are in use. The thread remembers the
- * last one.
+ * Returns the record of the thread's process on `device`; NULL if all records are in use. The thread remembers
+ * the record that it found last.
  */
 INLINE struct activity *find_activity(struct thread *thread, u32 device)
 {
@@ -64,8 +64,8 @@ INLINE struct activity *find_activity(struct thread *thread, u32 device)
 }
 
 /*
- * Ticks are counted modulo 2^32, and laps modulo 2^15, which is 39 hours. The monitor removes older ones in
- * time.
+ * Ticks are counted modulo 2^32, and laps modulo 2^15: the number of a lap returns after 39 hours. The monitor
+ * removes older laps before that.
  */
 INLINE u16 *lap_at(struct activity *activity, u64 tick)
 {
@@ -84,7 +84,7 @@ INLINE u16 *span_at(struct activity *activity, u64 tick)
 #define LAP_OF(tick) ((u16)(LAP | (tick) / TICKS))
 #define MOST_STEPS (2 * SPAN + TICKS / SPAN)
 
-/* Notes that the thread was until `now` in a call of the kind that makes its process active. */
+/* Marks the ticks of the call in `frame`, which ends `now`, as active for the thread's process. */
 INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now)
 {
 	struct activity *activity = find_activity(thread, frame->operation >> DEVICE_SHIFT);
@@ -104,7 +104,7 @@ INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now
 		tick = last - (TICKS - 1); /* the monitor saw the call open before that */
 	EACH(i, 0, MOST_STEPS) {
 		tick = forgotten(thread, tick);
-		if (last - tick >= TICKS) /* below zero */
+		if (last - tick >= TICKS) /* `tick` is after `last`: all are marked */
 			break;
 		if (tick % SPAN || last - tick < SPAN - 1) {
 			*lap_at(activity, tick) = LAP_OF(tick);

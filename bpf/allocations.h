@@ -3,8 +3,8 @@
  * Device memory that a process has allocated and not freed. An allocation is identified by its address, so
  * that any thread may free it.
  *
- * An allocation is removed when the call that frees it begins, and put back if that fails: the driver may
- * give its address to another thread long before the call returns.
+ * An allocation is removed when the call that frees it begins, and put back if that call fails. Removing it
+ * at the return would be too late: the driver may give its address to another thread long before.
  */
 #ifndef STALLTOP_ALLOCATIONS_H
 #define STALLTOP_ALLOCATIONS_H
@@ -42,7 +42,7 @@ INLINE u32 find_heap(struct thread *thread)
 	return found ? *found : NO_HEAP;
 }
 
-/* The current process executes another program: what it held was freed with the previous one. */
+/* The current process executes another program: the memory of the previous program was freed at its end. */
 INLINE void drop_heap(void)
 {
 	struct numbers numbers = {};
@@ -121,7 +121,7 @@ INLINE void allocation_ends(struct thread *thread, struct frame *frame, u32 retu
 	__sync_fetch_and_add(&heap->allocations, 1);
 	__sync_fetch_and_add(&heap->allocated_bytes, bytes);
 	before = pieces.lookup(&piece);
-	if (before) { /* freed by a function without a probe, since its address was given out again */
+	if (before) { /* the driver gave out this address again: a function without a probe has freed it */
 		u64 gone = *before;
 
 		__sync_fetch_and_add(&heap->freed_bytes, gone);

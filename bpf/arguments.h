@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Reads the registers of a call, and from its arguments bytes and direction. */
+/* Reads the argument registers of a call, and from its arguments the number of bytes and the direction. */
 #ifndef STALLTOP_ARGUMENTS_H
 #define STALLTOP_ARGUMENTS_H
 
@@ -29,7 +29,7 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[5] = ctx->r9;
 }
 
-/* The first TOLD arguments, which are all of them here. */
+/* Copies the first TOLD arguments: on x86-64, all that are in registers. */
 INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
 {
 	keep_arguments(ctx, into);
@@ -59,7 +59,7 @@ INLINE __u64 return_address(const struct pt_regs *ctx)
 #define SP_AT_RETURN(ctx) ((ctx)->sp)
 #define RETURNED(ctx) ((ctx)->regs[0])
 
-/* The first TOLD arguments. */
+/* Copies the first TOLD arguments. */
 INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
 {
 	into[0] = ctx->regs[0];
@@ -88,7 +88,7 @@ INLINE __u64 return_address(const struct pt_regs *ctx)
 
 #endif
 
-/* The Linux kernel replaces a return address by that of its trampoline, which begins a page. */
+/* For a return probe, the Linux kernel replaces the return address by that of a trampoline: the start of a page. */
 #define IS_TRAMPOLINE(address) (((address) & 0xfff) == 0)
 
 /* Reads argument `n`, counted from 0, of the call whose registers `thread` keeps. */
@@ -153,7 +153,7 @@ INLINE int read_bytes(const struct function *function, const struct thread *thre
 	return -1;
 }
 
-/* Returns the operation that is counted for this call: that of its direction if it can be read. */
+/* Returns the operation by which the call is counted: that of its direction, if the direction can be read. */
 INLINE __u32 read_operation(const struct function *function, const struct thread *thread, __u64 sp)
 {
 	__u64 value = 0;

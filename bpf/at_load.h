@@ -12,8 +12,8 @@
 #define AT_LOAD_MARK 0x5354414c4c000000ULL /* "STALL" and the number's index: see probes/programs/ */
 
 /*
- * Number `n` of those that the loader knows. Volatile, so that it is loaded where it is used and not spilled
- * to the stack.
+ * Number `n` of those that the loader fills in. Volatile, so that the program loads the number where it uses it
+ * and does not spill it to the stack.
  */
 #define AT_LOAD(n)                                                                     \
 	({                                                                             \

@@ -27,9 +27,9 @@
 	for ((i) = (first); ({ __asm__ volatile("" : "+r"(i)); (i) < (end); }); (i)++)
 
 /*
- * The key of a map that is 32 bits wide, in a __u64. A number that is written to the stack whole is a new one
- * to the verifier. If only half of it were written, the verifier would follow all further code once for each
- * old number to which the other half may belong.
+ * The address of a map's key of 32 bits, which lies in a __u64 on the stack. If all 64 bits are written, the
+ * verifier takes them for a new number. If only half of them were written, it would follow all further code once
+ * for each old number to which the other half may belong.
  */
 #define KEY(number) ((__u32 *)&(number))
 

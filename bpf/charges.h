@@ -46,7 +46,7 @@ INLINE u32 new_charge(struct charge_key *key)
 	charge->key = *key;
 	if (!charge_of.insert(key, KEY(index)))
 		return index;
-	/* Another CPU was first, unless the Linux kernel refused. */
+	/* Another CPU has inserted the key before, or the Linux kernel refused the insertion. */
 	free_charges.push(KEY(index), 0);
 	winner = charge_of.lookup(key);
 	return winner ? *winner : CHARGES;
@@ -64,7 +64,7 @@ INLINE u32 charged_operation(struct thread *thread, u64 now)
 
 INLINE void charge(struct thread *thread, u32 operation, u32 part, const struct culprit *culprit, u64 ns)
 {
-	/* Waits for the CPU are charged by process: pairs of threads would be very many. */
+	/* Waits for the CPU are charged by process: there would be too many pairs of threads. */
 	u32 by_thread = part != RUNQUEUE;
 	struct charge_key key = {
 		.cgroup_id = thread->cgroup_id,
@@ -98,12 +98,12 @@ INLINE struct slice *slice_at(struct cpu *cpu, u64 number)
 }
 
 /*
- * Remembers the slice of time that `leaving`, which is still current, had this CPU until `now`. Called if a
- * thread waits for the CPU.
+ * Remembers the slice of time for which `leaving`, which is still the current task, had this CPU until `now`.
+ * Called only if a thread waits for the CPU.
  */
 INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 {
-	/* If another task was seen to get the CPU, a switch was missed at an unknown time. */
+	/* If the last task seen to get the CPU is another, a switch was missed, and the slice's start is unknown. */
 	if (cpu->task == (u64)leaving) {
 		struct slice *slice = slice_at(cpu, cpu->next);
 		struct culprit culprit = {};
@@ -146,8 +146,8 @@ INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation,
 }
 
 /*
- * Charges the same wait to the task that has `cpu`, which is not this CPU. Its ids are those of the initial
- * PID namespace.
+ * Charges the wait of `thread` from `from` to `until` to the task that has `cpu`, which is not this CPU, as far as
+ * the task had it then. The task's ids are those of the initial PID namespace: in another one, nothing is charged.
  */
 INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {
@@ -188,7 +188,7 @@ INLINE void charge_wait(struct thread *thread, u64 now)
 }
 
 /*
- * `thread`, which waits for a CPU, is moved to another: charges its wait so far, which was for the old one.
+ * `thread` waits for a CPU and is moved to another one: charges its wait so far, which was for `cpu`, the old CPU.
  */
 INLINE void charge_moved(struct thread *thread, struct cpu *cpu, u64 now)
 {

@@ -80,7 +80,7 @@ INLINE struct member *find_member(struct thread *thread, u64 handle)
 	return members.lookup(KEY(index));
 }
 
-/* From now on the communicator with this handle is record `index`. */
+/* From now on `member`, the record at `index`, is that of the communicator with this handle. */
 INLINE void live(struct thread *thread, struct member *member, u64 index, u64 handle)
 {
 	struct handle key = {.handle = handle, .tgid = thread->tgid};
@@ -121,7 +121,7 @@ INLINE void member_begins(const struct function *function, struct thread *thread
 		id = hashed(hashed(0, thread->tgid), bpf_ktime_get_ns()) | 1;
 		ranks = thread->arguments[1];
 		break;
-	case OBJECT_SPLITS: /* (handle of the whole, colour, key, handle): all ranks split in one order */
+	case OBJECT_SPLITS: /* (handle of the whole, colour, key, handle of the part): all ranks split in one order */
 		parent = find_member(thread, thread->arguments[0]);
 		if (!parent || !parent->id)
 			return;
@@ -150,8 +150,8 @@ INLINE void undo(struct member *member)
 
 /*
  * Finds the devices of the ranks that the call of a frame made. ncclCommInitAll(handles, ranks, devices)
- * gives each rank a device, the first ones if none are listed. They are all read before the loop that uses
- * them, because the verifier follows each branch inside that loop as often as there are ranks.
+ * gives each rank a device of the list, or devices 0, 1, 2 and so on if `devices` is NULL. All are read before the
+ * loop that uses them, because the verifier follows each branch inside that loop once per rank.
  */
 INLINE void devices_of_ranks(const struct function *function, const struct frame *frame, u32 ranks, u32 *devices)
 {

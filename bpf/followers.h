@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Finds the threads that wake traced threads, and follows them: they have a record, and so a split, like
- * threads that make calls. Their unit of time is host work: from one wake-up that they give to the next.
+ * threads that make calls. Their time is counted as host work: from one wake-up that they give to the next.
  * Included WITH_SPLITS only.
  */
 #ifndef STALLTOP_FOLLOWERS_H
@@ -13,15 +13,15 @@
 
 #define LONGEST_CHAIN 6             /* links: wakers of wakers of wakers and so on */
 #define FOLLOWED_WAIT_NS 100000     /* the waker that ends a shorter wait is not worth following */
-#define RESUMED_NS 20000000         /* from being let go until a stopped thread has got a CPU on a busy host */
+#define RESUMED_NS 20000000         /* most time from a stop's end until the thread has a CPU on a busy host */
 
 /* Flags of struct task_struct, stable (linux/sched.h). */
 #define PF_EXITING 0x4
 #define PF_KTHREAD 0x200000
 
 /*
- * Returns whether the current task is one that ends waits of this kind, and not merely interrupted when the
- * wake-up came. `call` becomes its system call.
+ * Returns whether the current task itself ends a wait of `part`; 0 if an interrupt that merely runs on that task
+ * does. Stores the task's system call in `call`, unless the answer is 0 without it.
  */
 INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 {
@@ -36,8 +36,8 @@ INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 }
 
 /*
- * Returns whether the current task has just gone on after a stop: in whatever system call it was, it then tells
- * its parent by SIGCHLD, which ends the wait of a parent that handles this signal.
+ * Returns whether the current task has just continued after a stop. Whatever system call it is in, it then sends
+ * SIGCHLD to its parent, which ends the wait of a parent that handles this signal.
  */
 INLINE int current_resumes(u64 now)
 {
@@ -81,7 +81,11 @@ INLINE void follow_current(struct thread *woken, u64 now)
 	begin_gap(thread, now);
 }
 
-/* The current thread, which has the record `thread`, has woken `woken`: that may end a unit of its work. */
+/*
+ * The current thread, which has the record `thread`, has woken `woken`: counts its host work until now, if it is
+ * followed for `woken`, or if `woken` is nearer to a thread that makes calls, or if the thread for which it was
+ * followed has ended.
+ */
 INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 {
 	if (!thread->link)
@@ -98,7 +102,7 @@ INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 
 /*
  * The current task, or an interrupt that runs on it, wakes `thread`, which was blocked for `ns`: charges that
- * time. Of waits for a disk, only those in fsync are charged, to nobody: so their sum is known.
+ * time. Of waits for a disk, only those in fsync are charged: to no process, so that their sum is known.
  */
 INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 {
@@ -114,7 +118,7 @@ INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 		return;
 	wakes = current_wakes(part, &flags, &call) || current_resumes(now);
 	waker = wakes ? find_thread(bpf_get_current_pid_tgid()) : NULL;
-	/* Threads that wait at one place for each other, one at a time, take turns: at a barrier all are woken. */
+	/* Threads that wait at one futex and wake each other one at a time share a lock. A barrier wakes all at once. */
 	if (waker && part == LOCK && how == HOW_PLAIN && (u32)call.third == 1 && took_turns(thread, waker))
 		how = HOW_HELD;
 	if (wakes && flags & PF_EXITING && how <= HOW_HELD)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Tells whether a thread waits for a lock that another thread holds, or for something that another thread has to do
- * first (a hand-over: a condition, a queue, the result of a pool). Two signs of a lock: what the waiter expects in
- * the futex word, and that waiter and waker lately waited at the same place, while the waker wakes one thread only.
- * A wait without such a sign is HOW_PLAIN. Included WITH_SPLITS only.
+ * first (a hand-over: a condition, a queue, the result of a pool). Either of two signs shows a lock: the value that the
+ * waiter expects in the futex word; or that waiter and waker both waited at this futex lately, and the waker wakes only
+ * one thread. A wait without either sign is HOW_PLAIN. Included WITH_SPLITS only.
  */
 #ifndef STALLTOP_HELD_H
 #define STALLTOP_HELD_H
@@ -71,7 +71,10 @@ INLINE void current_system_call(struct system_call *call)
 #endif
 }
 
-/* Returns whether a thread that waits in `call`, which is for LOCK, waits for a lock that somebody holds. */
+/*
+ * `call` is a system call whose wait counts as part LOCK. Returns whether its arguments show that the thread waits
+ * for a lock that another thread holds.
+ */
 INLINE u32 is_for_held_lock(const struct system_call *call)
 {
 	u32 command = call->second & COMMANDS, expected = call->third;
@@ -89,7 +92,7 @@ INLINE u64 *futex_at(struct thread *thread, u64 index)
 	return &thread->futexes[index];
 }
 
-/* `thread` waits at `futex`: remembers that, if it did not wait there last. */
+/* `thread` waits at `futex`: remembers this futex, unless it is the one remembered last. */
 INLINE void remember_futex(struct thread *thread, u64 futex)
 {
 	u64 next = thread->next_futex;
@@ -100,7 +103,7 @@ INLINE void remember_futex(struct thread *thread, u64 futex)
 	thread->next_futex = next + 1;
 }
 
-/* Returns whether `waker` has lately waited where `thread` waits now. */
+/* Returns whether `waker` has lately waited at the futex at which `thread` waits now. */
 INLINE int took_turns(struct thread *thread, const struct thread *waker)
 {
 	u64 futex = *futex_at(thread, (u64)thread->next_futex - 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Measures what the host does to its processes besides taking the CPU: block I/O, reclaim of memory, OOM
- * kills, retransmitted TCP segments, the beginnings and ends of processes, and who stops them. Raw tracepoints only. Each
- * part is compiled if WITH_ its name is defined; offsets of members of Linux kernel structs are then defined
- * too, as STRUCT_MEMBER.
+ * kills, retransmitted TCP segments, the beginnings and ends of processes, and who stops them. Uses raw tracepoints
+ * only. A part, such as block.h, is compiled if its macro, such as WITH_BLOCK, is defined. The offsets of members of
+ * Linux kernel structs are then defined too, as STRUCT_MEMBER.
  *
  * Counts lie in hashes that the monitor empties once a second: an element holds what happened since the last
  * time, so elements of ended processes disappear by themselves. A full hash drops new elements, and counts

@@ -7,7 +7,7 @@
 
 #define HOST_ENTRIES 8192   /* elements of each hash */
 
-/* Whose requests, to which disk, which way. */
+/* Who submitted requests, to which disk, and in which direction. */
 struct io_key {
 	__u64 cgroup_id;
 	__u32 tgid;             /* 0: a kernel thread; cgroup_id is that of the block controller */
@@ -16,14 +16,14 @@ struct io_key {
 	__u32 reserved;
 };
 
-/* Requests that were done. */
+/* Completed requests of one struct io_key. */
 struct io {
 	__u64 requests;
 	__u64 bytes;
 	__u64 queued_ns;        /* from submission until the device got them */
-	__u64 service_ns;       /* from then until they were complete */
-	__u64 max_ns;           /* the longest sum of both */
-	__u64 idle_ns;          /* requests of kernel threads: time in which the cgroup had none under way */
+	__u64 service_ns;       /* from when the device got them until they were complete */
+	__u64 max_ns;           /* the longest time of one request from submission to completion */
+	__u64 idle_ns;          /* of kernel threads' requests: sum of what idle_since() returned */
 };
 
 /* A process in a cgroup. */
@@ -33,13 +33,13 @@ struct user {
 	__u32 reserved;
 };
 
-/* What it did, and what was done to it. */
+/* What the processes of one struct user did. */
 struct use {
 	__u64 reclaims;
 	__u64 reclaim_ns;
 	__u64 forks;            /* by the process */
-	__u64 execs;            /* by its children; the same is true of exits */
-	__u64 exits;
+	__u64 execs;            /* of the cgroup (tgid 0) or, in the root cgroup, of children of the process */
+	__u64 exits;            /* counted for the same struct user as execs */
 };
 
 /* A socket. */
@@ -55,7 +55,7 @@ struct victim_key {
 	__u32 reserved;
 };
 
-/* What is known of it. */
+/* What is known of a process that was killed for lack of memory. */
 struct victim {
 	__u64 time_ns;          /* CLOCK_MONOTONIC */
 	__u64 cgroup_id;        /* v2 */
@@ -64,18 +64,18 @@ struct victim {
 
 /* What is stopped: a process by a signal, or a cgroup of v2 by its freezer. */
 struct stop_key {
-	__u64 cgroup_id;        /* 0: a process */
-	__u32 tgid;             /* 0: a cgroup */
+	__u64 cgroup_id;        /* 0 if the key is a process */
+	__u32 tgid;             /* 0 if the key is a cgroup */
 	__u32 reserved;
 };
 
-/* Who stopped it last. */
+/* Who stopped a process or cgroup last. */
 struct stop {
 	__u64 time_ns;          /* CLOCK_MONOTONIC */
-	__u64 cgroup_id;        /* of the process that did it */
-	__u32 tgid;             /* that process; 0: the Linux kernel did it, for a terminal */
-	__u32 signal;           /* its number; 0: the freezer */
-	char name[16];          /* of the thread that did it */
+	__u64 cgroup_id;        /* of the process that sent the signal or froze the cgroup */
+	__u32 tgid;             /* PID of that process; 0: the Linux kernel sent the signal, for a terminal */
+	__u32 signal;           /* number of the signal; 0: the cgroup was frozen */
+	char name[16];          /* of the thread that sent the signal or froze the cgroup */
 };
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Captures calls: those of each slot that are slow, by the threshold that the monitor sets there, and a few
- * at random. They lie in a ring until the monitor reads them; limits per second apply before a storm of slow
- * calls can fill the ring. Histograms count every call, captured or not.
+ * at random. They lie in a ring until the monitor reads them; limits per second keep a storm of slow calls
+ * from filling the ring. Histograms count every call, captured or not.
  */
 #ifndef STALLTOP_KEPT_H
 #define STALLTOP_KEPT_H
@@ -12,9 +12,9 @@
 #include "threads.h"
 
 #define SECOND_NS 1000000000ULL
-#define SAMPLE_EVERY 1024   /* calls of a slot, on average, until the monitor sets the number */
+#define SAMPLE_EVERY 1024   /* one of so many calls of a slot is captured at random, until the monitor sets the number */
 #define NO_WAKEUP 1         /* BPF_RB_NO_WAKEUP: the monitor polls the ring */
-#define SLOW_MEANS 4        /* times the mean that a slow call takes, until a threshold is set */
+#define SLOW_MEANS 4        /* a call of so many times the slot's mean is slow, until the monitor sets a threshold */
 
 /* Returns whether a second has passed since `since_ns`; another CPU's clock may be a little ahead. */
 INLINE int second_over(u64 now, u64 since_ns)
@@ -46,7 +46,7 @@ INLINE int room_for_slow(struct keeping *keeping, struct slot *slot, u64 now)
 	return 1;
 }
 
-/* The same for a call captured at random; also sets when the next one is due. */
+/* Returns whether one more random call may be captured this second. Also sets when the slot's next one is due. */
 INLINE int room_for_sample(struct keeping *keeping, struct slot *slot)
 {
 	u64 every = slot->sample_every;

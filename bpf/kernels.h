@@ -89,8 +89,8 @@ INLINE u32 new_kernel(struct launched *key)
 }
 
 /*
- * Returns which program the current thread runs. Looked up once per thread: another program has other
- * threads, whatever their TIDs.
+ * Returns which program the current thread runs, as its born_ns; 0 if that cannot be stored. Looked up once per
+ * record of a thread: when a thread executes another program, its record is dropped.
  */
 INLINE u64 program_of(struct thread *thread)
 {
@@ -140,7 +140,7 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 	return kernels.lookup(KEY(index));
 }
 
-/* The call of a function that launches begins; its first arguments are in its frame. */
+/* A call that launches a CUDA kernel begins, with its first arguments in its frame: stores which CUDA kernel it is. */
 INLINE void launch_begins(const struct function *function, struct frame *frame, u32 depth)
 {
 	if (!depth)

@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#define KERNELS 16384       /* counts by CUDA kernel */
+#define KERNELS 16384       /* records that count launches by CUDA kernel */
 #define BUCKETS 128         /* buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 unused */
 #define BUCKET_SHIFT 5
 #define NAME_BYTES 256      /* bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8 */
@@ -14,7 +14,7 @@
 #define LOOKED_UP_FUNCTIONS 16384 /* functions that programs looked up in modules; the oldest are evicted */
 #define REUSED 4096         /* functions whose address belonged to another CUDA kernel before */
 #define LOOKUPS 4096        /* calls under way that look up functions */
-#define READ_NAMES 1024     /* of these, calls that have returned and whose name was read */
+#define READ_NAMES 1024     /* look-ups that have returned and whose name is being read */
 #define TOLD_PROGRAMS 8192  /* programs that registered, looked up or launched CUDA kernels */
 
 /* Which launches a record counts. No padding: it is a key. */
@@ -27,12 +27,12 @@ struct launched {
 
 /* Launches of one CUDA kernel. */
 struct kernel {
-	__u64 calls;            /* counted last, but before the slot's */
+	__u64 calls;            /* incremented last, but before the calls of the slot */
 	__u64 total_ns;
 	__u64 errors;
 	__u64 max_ns;           /* reset to 0 by the monitor's reads */
 	__u64 name_at;          /* address of the name in the process; 0 if the program never named it */
-	__u32 name_bytes;       /* known of it, with its zero byte; NAME_BYTES: it may be longer */
+	__u32 name_bytes;       /* bytes of the name that are known, with its zero byte; NAME_BYTES: it may be longer */
 	__u32 reserved;
 	__u32 counters[BUCKETS];
 	char name[NAME_BYTES];
@@ -52,8 +52,8 @@ struct function_key {
 
 /* A CUDA kernel that a program or a library registered when it was loaded. */
 struct registered {
-	__u64 name_at;          /* valid for as long as it is loaded */
-	__u64 unloads;          /* of the program, at that time */
+	__u64 name_at;          /* address of the name; valid while the library or program is loaded */
+	__u64 unloads;          /* `unloads` of the program when the CUDA kernel was registered */
 };
 
 /* A CUDA kernel that the program looked up by its name. */
@@ -70,7 +70,7 @@ struct lookup_key {
 	__u64 cookie;
 };
 
-/* What such a call was given. */
+/* Arguments of a call that looks up a function. */
 struct lookup {
 	__u64 result_at;        /* address where the function will be written */
 	__u64 given;            /* address of the name, or the other function */

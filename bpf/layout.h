@@ -15,11 +15,11 @@
 #define CACHED 16           /* slots that a thread remembers; a power of two */
 #define ARGUMENTS 8         /* argument registers kept at entry; a power of two */
 #define TOLD 6              /* argument registers kept until the call returns */
-#define FUTEXES 4           /* places at which a thread waited that are remembered; a power of two */
+#define FUTEXES 4           /* futexes at which a thread waited last; a power of two */
 #define LIKELY_THREADS 4096 /* TIDs that are found without the hash; a power of two */
 #define FUNCTIONS 2048      /* attach cookies */
 #define KINDS 5             /* values of cudaMemcpyKind, 0 to 4 */
-#define CHARGES 16384       /* sums of off-CPU time that another process caused */
+#define CHARGES 16384       /* records that sum off-CPU time by its victim and its culprit */
 #define SLICES 64           /* slices of time on a CPU remembered for each CPU; a power of two */
 #define HEAPS 1024          /* processes whose device memory is followed */
 #define ALLOCATIONS 65536   /* allocations of device memory known at once */
@@ -38,12 +38,12 @@
 #define PROGRAM_DEVICES 16  /* devices of a program whose UUIDs are kept; a power of two */
 #define UUID_BYTES 16
 #define CONTEXTS 16         /* contexts below a thread's current one whose devices are kept; a power of two */
-#define FILLED_AT_ONCE 256  /* free elements queued by one run: the verifier follows that loop to its end */
+#define FILLED_AT_ONCE 256  /* free elements that one run queues: few, as the verifier follows each iteration */
 #define LONGEST_GAP_NS 60000000000ULL /* a longer gap is not counted: the program is idle */
 
 /* The counts of one operation of one process in one cgroup. 16,384 bytes. */
 struct slot {
-	__u64 calls;            /* counted last: a rise means that there is something to read */
+	__u64 calls;            /* incremented last: if it has risen, the slot has new counts */
 	__u64 total_ns;
 	__u64 errors;           /* calls that returned an error */
 	__u64 bytes;            /* of the calls that succeeded */
@@ -53,10 +53,10 @@ struct slot {
 	__u64 passed_over;      /* slow calls that were not captured */
 	__u64 last_error;       /* return value of the last failed call */
 	__u64 clamped;          /* calls longer than the histogram's range */
-	__u64 split_ns[SPLITS]; /* the monitor computes running: total_ns less the others */
-	__u64 kept_since_ns;    /* CLOCK_MONOTONIC */
-	__u64 kept;             /* slow calls captured since then */
-	__u64 sample_every;     /* calls, on average; set by the monitor, 0 until then */
+	__u64 split_ns[SPLITS]; /* by enum part; the monitor computes running: total_ns less the other parts */
+	__u64 kept_since_ns;    /* CLOCK_MONOTONIC: when the second began in which `kept` counts */
+	__u64 kept;             /* slow calls captured since kept_since_ns */
+	__u64 sample_every;     /* one of so many calls is captured at random; set by the monitor, 0 until then */
 	__u64 reserved[41];
 	__u32 counters[COUNTERS];
 };
@@ -103,31 +103,31 @@ struct thread {
 	__u64 cgroup_id;        /* at its last outermost call */
 	__u32 depth;            /* frames in use; a frame is complete before depth counts it */
 	__u32 shown_tid;        /* in the monitor's PID namespace */
-	__u64 ended_ns;         /* of a free record with depth: when its thread ended inside these calls */
-	__u32 ended_tgid;       /* and to which process that thread belonged */
+	__u64 ended_ns;         /* if tid is 0 and depth is not: when the thread ended inside these calls */
+	__u32 ended_tgid;       /* process of the thread that ended at ended_ns */
 	__u32 index;            /* of this record, in all arrays that have an element for each thread */
 	__u64 off_since_ns;     /* when it left the CPU; 0 while it is on one */
-	__u64 woken_ns;         /* when it was woken since then; 0 while it was not */
-	__u32 off_for;          /* enum part: why it left */
+	__u64 woken_ns;         /* when it was woken after it left the CPU; 0 until then */
+	__u32 off_for;          /* why it left the CPU: enum part */
 	__u32 off_levels;       /* bit n: level n of its struct off_cpu is in use */
 	__u64 gap_ns;           /* when its host gap or host work began; 0 if that is not known */
 	__u64 waiting_ns;       /* since when it waits for `cpu`; 0 while it does not */
 	__u32 gap_slot;         /* where its gaps are counted; NO_SLOT if that is not known */
 	__u32 cpu;              /* on which it ran last, or for which it waits */
-	__u32 link;             /* 0: makes calls; 1: wakes one that does; 2, 3: wakes one of link - 1 */
+	__u32 link;             /* 0: makes calls; 1: wakes a thread that does; n: wakes a thread of link n - 1 */
 	__u32 follows;          /* tid of the thread for which it is followed, if link is above 0 */
 	__u32 scratch;          /* used by forgotten() */
-	__u8 device;            /* of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: may never have chosen */
-	__u8 device_decided;    /* 0: which device it uses without choosing one was not looked up yet */
-	__u16 contexts_below;   /* below the current one, on the driver's stack of contexts */
-	__u64 born_ns;          /* of its program, as in struct told_program; 0: not looked up yet */
-	__u64 context;          /* handle of the current one, if the thread chose it by the driver; else 0 */
-	__u8 devices_below[CONTEXTS]; /* of the contexts below, as `device` */
+	__u8 device;            /* of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: it may never have chosen one */
+	__u8 device_decided;    /* 0: not looked up yet which device it uses if it never chooses one */
+	__u16 contexts_below;   /* contexts below the current one on the thread's stack in the driver */
+	__u64 born_ns;          /* born_ns of its program's struct told_program; 0: not looked up yet */
+	__u64 context;          /* handle of the current context, if the thread chose it through the driver; else 0 */
+	__u8 devices_below[CONTEXTS]; /* of the contexts below the current one, encoded as `device` */
 	__u32 activity;         /* index of the struct activity found last */
 	__u32 choices;          /* calls that choose a device, by all threads that ever had this record */
-	__u8 runtime_device;    /* that it chose by the runtime, as `device`; 0: none */
+	__u8 runtime_device;    /* device chosen through the runtime, encoded as `device`; 0: none */
 	__u8 how;               /* enum how: more about its last wait */
-	__u8 next_futex;        /* element of futexes that is written next */
+	__u8 next_futex;        /* index of the element of `futexes` that is written next */
 	__u8 reserved[5];
 	__u64 futexes[FUTEXES]; /* where it last waited by a futex; 0: nowhere */
 	__u64 arguments[ARGUMENTS];
@@ -137,7 +137,7 @@ struct thread {
 
 /* Whether the monitor saw how a program initialized CUDA. */
 enum watched {
-	WATCHED_UNKNOWN = 0,    /* it has not called yet */
+	WATCHED_UNKNOWN = 0,    /* it has neither initialized CUDA nor made a traced call yet */
 	WATCHED_BEGIN = 1,      /* the monitor saw it initialize CUDA */
 	WATCHED_LATE = 2,       /* it had initialized CUDA before it was watched */
 };
@@ -145,8 +145,8 @@ enum watched {
 /* Whether a program has ended. */
 enum over {
 	OVER_NOT = 0,
-	OVER_FIRST_THREAD = 1,  /* its first thread has: others may continue */
-	OVER_ALL = 2,           /* its process executes another one */
+	OVER_FIRST_THREAD = 1,  /* its first thread has ended; other threads may continue */
+	OVER_ALL = 2,           /* its process has begun to execute another program */
 };
 
 /* What is known of a program's devices. */
@@ -170,10 +170,10 @@ struct choice_key {
 	__u64 cookie;
 };
 
-/* What such a call was given. */
+/* Arguments of a call that chooses a device. */
 struct choice {
 	__u64 first;            /* the first argument: a context, the address where one will be written, or an ordinal */
-	__u64 device;           /* the ordinal, of a call that makes a context or returns a UUID */
+	__u64 device;           /* the ordinal, if the call makes a context or returns a UUID */
 };
 
 /* How a function chooses a device: the lower bits of its attach cookie. In parentheses: its arguments. */
@@ -190,13 +190,13 @@ enum choosing {
 	CHOOSING_SETS_CONTEXT = 10, /* (context) */
 	CHOOSING_TELLS = 11,        /* (ordinal of the current context) */
 	CHOOSING_TELLS_UUID = 12,   /* (UUID, ordinal) */
-	CHOOSING_TELLS_GPU = 13,    /* the same, but the UUID of the whole GPU if the device is a part of one */
+	CHOOSING_TELLS_GPU = 13,    /* (UUID, ordinal); for a part of a GPU, the UUID is that of the whole GPU */
 };
 #define CHOOSING_MASK 15
 
 /*
- * Off-CPU time of a thread, by enum part: level 0 is since its last call, level n inside its nth frame. `all` is
- * all of it since since_ns, and is never reset: the monitor reads it.
+ * Off-CPU time of a thread, by enum part. Level 0 is time since its last call, level n time inside its nth frame.
+ * `all` sums all off-CPU time since since_ns and is never reset while the thread has the record: the monitor reads it.
  */
 struct off_cpu {
 	__u64 all[SPLITS];
@@ -206,21 +206,21 @@ struct off_cpu {
 	__u64 inside[DEPTH][SPLITS];
 };
 
-/* More about a wait than its part says. */
+/* Details of a wait that its enum part does not tell. */
 enum how {
-	HOW_PLAIN = 0,          /* of LOCK: a hand-over, HAND_OVER of model/thread_evidence.py; see held.h */
-	HOW_HELD = 1,           /* of LOCK: it waited for a lock that another thread held, not for something that it made */
-	HOW_STOPPED = 2,        /* of OTHER: it was stopped by a signal */
-	HOW_ENDED = 3,          /* it waited until the other thread had ended */
-	HOW_SYNC = 4,           /* of DISK: for what it had written, in fsync or a call like it */
-	HOW_TRACED = 5,         /* of OTHER: it was stopped by a debugger */
-	HOW_FROZEN = 6,         /* of OTHER: its cgroup was frozen */
+	HOW_PLAIN = 0,          /* no detail. A wait of part LOCK is then a hand-over: see held.h */
+	HOW_HELD = 1,           /* part LOCK: for a lock that another thread held, not for a hand-over */
+	HOW_STOPPED = 2,        /* part OTHER: a signal had stopped the thread */
+	HOW_ENDED = 3,          /* the thread waited until the other thread had ended */
+	HOW_SYNC = 4,           /* part DISK: in fsync or a similar call, for data that was written before */
+	HOW_TRACED = 5,         /* part OTHER: a debugger had stopped the thread */
+	HOW_FROZEN = 6,         /* part OTHER: the thread's cgroup was frozen */
 };
-#define HOW_SHIFT 8             /* bits of charge_key.part below its enum how */
+#define HOW_SHIFT 8             /* low bits of charge_key.part with its enum part; its enum how is above */
 
 /*
- * Whose off-CPU time it is, and which process caused it. No padding: it is a key. Threads are given for all
- * waits but those for a CPU.
+ * Who lost off-CPU time, and which process caused it. No padding: it is a key. Waits for a CPU are charged by
+ * process: both thread ids are 0 there.
  */
 struct charge_key {
 	__u64 cgroup_id;
@@ -229,15 +229,15 @@ struct charge_key {
 	__u32 culprit_tgid;     /* 0: the Linux kernel, or a process that the monitor cannot know */
 	__u32 operation;        /* of the outermost call, HOST_GAP or HOST_WORK */
 	__u32 part;             /* enum part, and above HOW_SHIFT enum how */
-	__u32 tid;              /* 0: of all threads */
-	__u32 culprit_tid;      /* 0: no thread, or any of the process */
+	__u32 tid;              /* 0: all threads of the process */
+	__u32 culprit_tid;      /* 0: no thread, or all threads of the culprit */
 };
 
-/* A sum of that time. */
+/* The off-CPU time of one charge_key, summed. */
 struct charge {
 	struct charge_key key;
 	__u64 ns;
-	__u64 times;            /* counted last */
+	__u64 times;            /* number of charges; incremented last */
 };
 
 /* Time for which one task had a CPU without a break. */
@@ -261,7 +261,7 @@ struct cpu {
 /* Which record a thread has, by the lowest bits of its TID. */
 struct likely {
 	__u32 thread;           /* index of the record found last */
-	__u32 records;          /* threads with these bits and a record: mostly 0, which ends a search */
+	__u32 records;          /* threads with a record whose TID has these bits: mostly 0, which ends a search */
 };
 
 /* How to read a call of one function. */
@@ -281,7 +281,7 @@ struct function {
 	__u8 reserved[6];
 };
 
-/* How the bytes of a call are found. A shift multiplies elements by their size, 2 to its power. */
+/* How the bytes of a call are found. Elements have 2^c bytes where a value is shifted by c. */
 enum size {
 	SIZE_NONE = 0,              /* the call moves no bytes, or no argument says how many */
 	SIZE_ARGUMENT = 1,          /* argument a, shifted left by c */
@@ -294,8 +294,8 @@ enum size {
 };
 
 /*
- * Where the direction of a copy stands. Where it can be read and is one of the KINDS, the call is counted as operation
- * + 1 + the value of cudaMemcpyKind; else as the operation itself.
+ * Where the arguments hold the direction of a copy. If the direction can be read and is one of the KINDS, the call is
+ * counted as operation + 1 + the value of cudaMemcpyKind; else as the operation itself.
  */
 enum direction {
 	DIRECTION_NONE = 0,
@@ -303,13 +303,13 @@ enum direction {
 	DIRECTION_STRUCT_KIND = 2,  /* the cudaMemcpyKind (u32) lies at byte 8 x d of what argument a points to */
 };
 
-/* What a call does to an object that outlives it, and what argument object_at is then. */
+/* What a call does to an object that outlives the call. After the colon: what argument object_at is. */
 enum object {
 	OBJECT_NONE = 0,
 	OBJECT_ALLOCATES = 1,       /* device memory: points to where its address is written */
 	OBJECT_FREES = 2,           /* device memory: its address */
 	OBJECT_JOINS = 3,           /* a communicator, by unique id: points to where its handle is written */
-	OBJECT_JOINS_BY_MANY = 4,   /* the same, by an array of unique ids */
+	OBJECT_JOINS_BY_MANY = 4,   /* a communicator, by several unique ids: points to where its handle is written */
 	OBJECT_JOINS_ALL = 5,       /* all ranks of a communicator: points to where the handles are written */
 	OBJECT_SPLITS = 6,          /* a communicator: points to where the handle of the part is written */
 	OBJECT_LEAVES = 7,          /* a communicator: its handle */
@@ -323,8 +323,8 @@ struct heap {
 	__u64 cgroup_id;            /* at its last allocation or free */
 	__u32 tgid;                 /* 0 means that the record is free; written last */
 	__u32 over;                 /* the process executes another program by now */
-	__u64 allocations;          /* outermost calls that succeeded; frees are counted alike */
-	__u64 frees;
+	__u64 allocations;          /* outermost calls that allocated successfully */
+	__u64 frees;                /* outermost calls that freed successfully */
 	__u64 allocated_bytes;
 	__u64 freed_bytes;          /* of allocations that are known */
 	__u64 held;                 /* allocations that are known and not freed */
@@ -338,14 +338,14 @@ struct piece {
 };
 
 /*
- * The ticks in which a process was active on a device. Element n % TICKS of `laps` holds the lap of the last
- * such tick n, as LAP | n / TICKS; an element of `spans` does so for SPAN ticks at once. So nothing has to be
- * cleared here, and all threads that write an element write the same value.
+ * The ticks in which a process was active on a device. If it was active in tick n, element n % TICKS of `laps` is
+ * LAP | n / TICKS, where n / TICKS is the lap. An element of `spans` says this of SPAN ticks at once. A later lap
+ * overwrites an earlier one, so no program has to clear elements; threads that write one write the same value.
  */
 struct activity {
 	__u64 cgroup_id;            /* at the last call that made it active in a new tick */
 	__u32 tgid;                 /* 0 means that the record is free; written last */
-	__u32 device;               /* as in struct thread */
+	__u32 device;               /* encoded as in struct thread */
 	__u16 laps[TICKS];
 	__u16 spans[TICKS / SPAN];
 };
@@ -362,29 +362,29 @@ struct handle {
 	__u64 tgid;
 };
 
-/* What a record of a rank stands for. */
+/* State of the record of a rank. */
 enum member_state {
 	MEMBER_FREE = 0,
-	MEMBER_BEGINS = 1,          /* the call that joins has not returned */
+	MEMBER_BEGINS = 1,          /* the call that joins the communicator has not returned */
 	MEMBER_LIVE = 2,
 	MEMBER_OVER = 3,            /* the rank has left; the monitor frees the record */
 };
 
 /* One rank of a communicator. Only threads of its process write it, one at a time as NCCL requires. */
 struct member {
-	__u64 id;                   /* the same in all ranks; 0 if it is older than the probes */
-	__u64 handle;               /* while it begins: the address where it will be written */
+	__u64 id;                   /* the same in all ranks; 0 if the communicator is older than the probes */
+	__u64 handle;               /* in state MEMBER_BEGINS: the address where the call will write the handle */
 	__u64 cgroup_id;
 	__u32 tgid;
 	__u32 rank;
 	__u32 ranks;                /* of the communicator; 0 if that is not known */
 	__u32 state;                /* enum member_state; written last */
 	__u32 heap;                 /* index of its process's heap, which shows when the program ends */
-	__u32 splits;               /* communicators made by splitting it */
-	__u32 device;               /* on which it works, as in struct thread */
+	__u32 splits;               /* calls by which this rank split the communicator */
+	__u32 device;               /* on which the rank works, encoded as in struct thread */
 	__u32 reserved;
 	__u64 made_ns;              /* CLOCK_MONOTONIC, as entries_ns */
-	__u64 entered;              /* collectives; counted after the time of the entry is written */
+	__u64 entered;              /* collectives entered; incremented after the entry's time is written */
 	__u64 entries_ns[ENTRIES];
 };
 
@@ -419,25 +419,25 @@ struct kept_call {
 	__u64 duration_ns;
 	__u64 bytes;
 	__u64 cgroup_id;
-	__u64 born_ns;              /* of an outermost launch: the program's, as in struct told_program */
+	__u64 born_ns;              /* for an outermost launch: born_ns of the program's struct told_program */
 	__u32 tgid;
 	__u32 tid;                  /* in the monitor's PID namespace */
 	__u32 operation;            /* with NESTED */
 	__u32 function;             /* attach cookie */
 	__u32 returned;
 	__u32 why;                  /* enum why */
-	__u64 split_ns[SPLITS];     /* as measured: their sum may exceed the call's time; without running */
+	__u64 split_ns[SPLITS];     /* as measured, without running; the sum may exceed the call's time */
 	__u64 arguments[TOLD];
 };
 
-/* How many calls may be captured. The monitor writes the last three. */
+/* Numbers of captured calls, and their limits, which the monitor writes. */
 struct keeping {
 	__u64 since_ns;             /* CLOCK_MONOTONIC */
-	__u64 slow;                 /* captured since then */
-	__u64 samples;
-	__u64 most_slow;            /* per second */
-	__u64 most_samples;
-	__u64 most_of_slot;         /* slow calls of one slot, per second */
+	__u64 slow;                 /* slow calls captured since since_ns */
+	__u64 samples;              /* random calls captured since since_ns */
+	__u64 most_slow;            /* limit of `slow` per second */
+	__u64 most_samples;         /* limit of `samples` per second */
+	__u64 most_of_slot;         /* limit of slow calls of one slot, per second */
 };
 
 #endif

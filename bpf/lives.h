@@ -6,9 +6,9 @@
 #ifdef WITH_LIVES
 
 /*
- * Returns where the current process is counted. Its cgroup identifies its tenant. If that is the root cgroup
- * (always, with cgroup v1), its parent is counted instead: a short-lived process is gone before the monitor
- * can identify it.
+ * Returns the counts to which an exec or exit of the current process is added: those of its cgroup, which
+ * identifies its tenant. In the root cgroup (always, with cgroup v1) they are those of its parent, because a
+ * short-lived process is gone before the monitor can identify it.
  */
 INLINE struct use *use_of_child(void)
 {
@@ -17,7 +17,7 @@ INLINE struct use *use_of_child(void)
 
 	if (cgroup_id <= 1) {
 #ifdef PID_NAMESPACE
-		tgid = own_tgid(); /* the parent's PID here is that of the initial namespace */
+		tgid = own_tgid(); /* not the parent: its PID is only known as that of the initial namespace */
 #else
 		void *parent = NULL;
 

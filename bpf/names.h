@@ -17,13 +17,13 @@ BPF_F_TABLE("lru_hash", struct function_key, u32, generation_of, REUSED, 0);
 BPF_F_TABLE("lru_hash", struct lookup_key, struct lookup, lookups, LOOKUPS, 0);
 /*
  * Names that are being read, by the call that reads them: they are too large for the stack. The second map
- * holds an empty one.
+ * holds an empty name, with which each of them begins.
  */
 BPF_F_TABLE("hash", struct lookup_key, struct looked_up, read_names, READ_NAMES, 0);
 BPF_F_TABLE("array", u32, struct looked_up, no_name, 1, 0);
 /*
- * How often a function has become another CUDA kernel's: what is remembered of launches is valid for one such
- * count.
+ * How often, in all programs, a function came to belong to another CUDA kernel. An element of likely_kernel is valid
+ * only as long as this count is what it was when the element was written.
  */
 BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
 
@@ -106,7 +106,7 @@ INLINE void look_up_function(struct function_key *key, struct looked_up *fresh)
 	looked_up.update(key, fresh);
 }
 
-/* `key` has the name at address `name_at`; `reader` identifies the current call. */
+/* Stores the name at address `name_at` as that of function `key`; `reader` identifies the current call. */
 INLINE void read_name(struct lookup_key *reader, struct function_key *key, u64 name_at)
 {
 	struct looked_up *fresh;

@@ -20,9 +20,9 @@ static long (*numbers_in_namespace)(u64 device, u64 inode, struct numbers *numbe
 #endif
 
 /*
- * Finds the ids by which the monitor knows the current thread. They are those of the initial PID namespace
- * unless the monitor runs in another (PID_NAMESPACE is its inode then): that contains only its own processes,
- * and others have no ids there.
+ * Finds the ids by which the monitor knows the current thread; returns 0 if it has found them. They are those of
+ * the initial PID namespace unless the monitor runs in another one, whose inode is then PID_NAMESPACE. A thread of
+ * a process outside that namespace has no ids there.
  */
 INLINE int numbers_of(u64 pid_tgid, struct numbers *numbers)
 {

@@ -6,7 +6,7 @@
 #include "allocations.h"
 #include "communicators.h"
 
-/* The call begins; its argument registers are kept. Sets frame->object if its end matters too. */
+/* A call begins; `thread` has its argument registers. Sets frame->object if object_ends() has to handle its return. */
 INLINE void object_begins(const struct function *function, struct thread *thread, struct frame *frame, u64 sp)
 {
 	u64 value = 0;

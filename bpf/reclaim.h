@@ -33,7 +33,7 @@ int reclaim_begins(void *ctx)
 	return 0;
 }
 
-/* The same with _end. */
+/* Raw tracepoints mm_vmscan_direct_reclaim_end and mm_vmscan_memcg_reclaim_end. */
 int reclaim_ends(void *ctx)
 {
 	u32 tid = bpf_get_current_pid_tgid();
@@ -75,7 +75,7 @@ int victim_marked(struct bpf_raw_tracepoint_args *ctx)
 		READ(victim.cgroup_id, at, KERNFS_NODE_ID);
 	}
 #ifdef PID_NAMESPACE
-	key.pid = 0; /* the PID is that of the initial namespace */
+	key.pid = 0; /* not known: the tracepoint gives the PID in the initial namespace */
 #endif
 	victims.update(&key, &victim);
 	return 0;

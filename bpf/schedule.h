@@ -41,7 +41,7 @@ INLINE int by_driver(struct thread *thread, u32 depth)
 	return function && function->waits_for_gpu;
 }
 
-/* Returns what the current thread, which is leaving the CPU, will wait for. */
+/* Returns what the current thread, which is leaving the CPU, will wait for: an enum part. Sets thread->how. */
 INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *task)
 {
 	struct system_call call = {};
@@ -49,7 +49,7 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 	u64 job = 0;
 
 	thread->how = HOW_PLAIN;
-	/* A state of 0 or one without these bits: it was woken before it had even left. */
+	/* If the state is 0 or has none of these bits, the thread was woken before it had left the CPU. */
 	READ(state, task, TASK_STATE);
 	if (preempted || !(state & TASK_ASLEEP))
 		return RUNQUEUE;
@@ -87,8 +87,8 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 INLINE void leaves_cpu(struct thread *thread, int preempted, const void *task, u64 now)
 {
 	/*
-	 * Cleared before its state is read: a wake-up after that is seen in woken_ns, one before it in the
-	 * state.
+	 * woken_ns is cleared before the thread's state is read: a later wake-up shows in woken_ns, an earlier
+	 * one in the state.
 	 */
 	thread->woken_ns = 0;
 	PUBLISH(thread->woken_ns);
@@ -155,7 +155,7 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 	off->all[RUNQUEUE] += now - since;
 }
 
-/* `thread` waits for CPU `number` from `now` on. The task that has that CPU now got it earlier. */
+/* `thread` waits for CPU `number` from `now` on. */
 INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 {
 	u64 key = number;
@@ -170,8 +170,8 @@ INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 /*
  * `thread` is on a CPU `now`. The Linux kernel does not report every switch. If the switch by which it got
  * there was not seen, it is assumed to have got the CPU when it was woken; or now, if that was not seen
- * either; or at once, if it was not blocked. When it was moved to another CPU it was still waiting: that wait
- * has been charged.
+ * either; or at once, if it was not blocked. If it was moved to another CPU while it waited, it is assumed to
+ * have got the CPU at the move at the earliest: its wait until then has been charged.
  */
 INLINE void is_on_cpu(struct thread *thread, u64 now)
 {
@@ -218,8 +218,8 @@ INLINE void drop_level(struct thread *thread, u32 depth)
 /*
  * Removes the innermost level, number `depth`. If `slot` is given, the level's time is counted there, at most
  * `ns` of it: a thread that loses the CPU between reading the clock and removing the call's frame was off the
- * CPU for longer than the call took. All of it belongs to the call around, too; what was too much for an
- * outermost call belongs to the gap after it.
+ * CPU for longer than the call took. All of it belongs to the call around, too. Of an
+ * outermost call, what exceeds `ns` belongs to the gap after the call.
  */
 INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 ns)
 {
@@ -251,8 +251,8 @@ INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 n
 }
 
 /*
- * Copies what `level`, as used_level() returned it, held before it was removed: nothing writes there until it
- * is next in use.
+ * Copies the parts of a level that end_level() has just removed: nothing writes there until the level is used
+ * again. `level` is what used_level() returned before the removal; the parts are 0 if it is 0.
  */
 INLINE void copy_level(const struct thread *thread, u32 level, u64 *parts)
 {

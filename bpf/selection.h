@@ -124,9 +124,9 @@ INLINE void choose_context(struct thread *thread, u64 context, u32 device)
 }
 
 /*
- * Decides the device of a thread that never chose: the first, if the program was watched when it initialized
- * CUDA; a program that had made calls before may also have chosen before. Done once per thread, when its
- * first call returns, because the runtime initializes CUDA in its first call.
+ * Decides the device of a thread that was not seen to choose one: the first device, if the program was seen to
+ * initialize CUDA; else 0, because the thread may have chosen a device before the probes were there. Done once per
+ * thread, when its first call returns, because the runtime initializes CUDA in its first call.
  */
 INLINE void decide_device(struct thread *thread, u64 cookie)
 {
@@ -195,7 +195,7 @@ INLINE u64 made_context(struct thread *thread, u64 place, u32 device)
 	return key.context;
 }
 
-/* Returns where `thread` keeps the device of its context number `n` from below. */
+/* Returns the element of devices_below for context number `n` of the thread's stack, counted from the bottom. */
 INLINE u8 *device_below(struct thread *thread, u64 n)
 {
 	WITHIN(n, CONTEXTS);
@@ -213,9 +213,8 @@ INLINE void push_context(struct thread *thread, u64 context, u32 device)
 }
 
 /*
- * Removes the current context. Without a context left, the thread is like one that never chose, unless it
- * chose by the runtime, which may keep that choice: then the device is unknown, except if both are the first
- * one.
+ * Removes the current context. Without a context left, the thread is like one that never chose a device. But if it
+ * chose a device other than the first by the runtime, which may keep that choice, its device is unknown.
  */
 INLINE void pop_context(struct thread *thread)
 {
@@ -231,7 +230,8 @@ INLINE void pop_context(struct thread *thread)
 
 /*
  * The runtime and NCCL make their own contexts current inside their calls, and may have got these from
- * functions without probes: what the thread chose before is more reliable than a context that is not known.
+ * functions without probes. So an unknown context that is set inside a call is ignored: what the thread chose before
+ * is more reliable.
  */
 INLINE void set_context(struct thread *thread, u64 context)
 {

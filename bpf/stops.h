@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Notes who stops a process by a signal, and who freezes a cgroup of v2. The freezer of v1 has no tracepoint.
- * What a debugger stops needs none: it is also who lets the threads go on.
+ * A stop by a debugger needs no note: the debugger also wakes the threads again, and is known as their waker.
  */
 #ifndef STALLTOP_STOPS_H
 #define STALLTOP_STOPS_H
@@ -24,7 +24,7 @@ INLINE void note_stop(const struct stop_key *key, u32 signal)
 	if (!(flags & PF_KTHREAD)) {
 		stop.tgid = own_tgid();
 		stop.cgroup_id = bpf_get_current_cgroup_id();
-		bpf_get_current_comm(stop.name, sizeof(stop.name)); /* such as runc, it may end at once */
+		bpf_get_current_comm(stop.name, sizeof(stop.name)); /* now, as the process may end at once, like runc */
 	}
 	if (stops.update(key, &stop))
 		drop();

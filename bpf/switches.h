@@ -16,7 +16,8 @@
 #define UNFOLLOWED_NS LONGEST_GAP_NS /* threads that woke nobody for so long are not followed any more */
 
 /*
- * Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...): the first is still current.
+ * Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...): the task that leaves is still
+ * current.
  */
 int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 {

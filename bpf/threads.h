@@ -14,8 +14,8 @@ INLINE struct frame *frame_at(struct thread *thread, u64 index)
 }
 
 /*
- * Returns the same value, of which the verifier no longer knows anything: it checks the following code once,
- * not once for each path to this point.
+ * Returns `value`, of which the verifier then no longer knows anything. So the verifier checks the following code
+ * once, not once for each path to this point.
  */
 INLINE u32 forgotten(struct thread *thread, u32 value)
 {
@@ -55,9 +55,9 @@ INLINE struct thread *find_thread(u32 tid)
 }
 
 #define NO_SLOT (~0U)
-#define NO_CGROUP (~0ULL) /* the first call forgets the slots of the record's last owner */
+#define NO_CGROUP (~0ULL) /* no cgroup's id: so the first call forgets the slots of the record's last owner */
 
-/* `thread` is the record of another thread now: its waits are forgotten. */
+/* The record `thread` is given to another thread: clears the waits of the thread that had it before. */
 INLINE void forget_waits(struct thread *thread)
 {
 #ifdef WITH_SPLITS

@@ -36,8 +36,8 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 		if (above > sp)
 			break;
 		/*
-		 * At the same place, the function of the frame either is alive and jumped here as its last
-		 * act, or is gone.
+		 * If both begin at one stack pointer, the frame's function has either jumped here as its last
+		 * act, so that the call returns to its trampoline, or is gone.
 		 */
 		if (above == sp && IS_TRAMPOLINE(return_address(ctx)))
 			break;
@@ -127,8 +127,8 @@ int call_begins(struct pt_regs *ctx)
 }
 
 /*
- * Returns the index of the frame of the call that returns, if that is not simply the innermost one, or -1 if
- * the call has no frame. `depth` is above 0. Frames of calls below it are dropped in either case.
+ * Called if the innermost frame is not that of the call that returns. Returns the index of that call's frame, or
+ * -1 if it has none. `depth` is above 0. Frames of calls below the call are dropped in either case.
  */
 INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 {
@@ -204,8 +204,8 @@ int call_returns(struct pt_regs *ctx)
 	if (frame->object)
 		object_ends(thread, frame, RETURNED(ctx));
 	/*
-	 * Written before the call is over, so that the monitor sees it at any time, as open or in this
-	 * record.
+	 * Written before the call is over, so that the monitor sees the activity at any time: as an open call
+	 * or in its record.
 	 */
 	function = functions.lookup(KEY(cookie));
 	if (function && function->uses_device)

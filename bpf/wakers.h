@@ -11,7 +11,7 @@
 #define BY_LOCKS (PART(LOCK) | PART(OTHER))
 #define BY_DATA (PART(PROCESS) | PART(NETWORK) | PART(OTHER))
 #define BY_SIGNAL (PART(PROCESS) | PART(OTHER))
-/* A task that ends releases locks, pipes, sockets and its parent; other wake-ups have no waker. */
+/* A task that ends releases locks, pipes, sockets and its waiting parent. Waits of other parts have no waker. */
 #define BY_ANY (PART(LOCK) | PART(PROCESS) | PART(NETWORK) | PART(OTHER))
 
 /*

@@ -43,9 +43,11 @@ most."""
 CULPRIT_LOOKS: Final = 10
 """Number of samples for which a culprit is still followed after it last took time from others."""
 MOST_SLEEPERS: Final = 16
-"""Processes whose children are sampled because they sleep between their calls: those that sleep longest."""
+"""Maximum number of processes that sleep between their calls and whose children are therefore sampled: those
+that sleep longest."""
 LEAST_SLEPT_NS: Final = 20_000_000
-"""Time that such a process sleeps at least, in ns of the window."""
+"""Shortest time that a process sleeps between its calls in a window, in ns, for its children to be
+sampled."""
 KERNEL: Final = "kernel"
 """Name under which time that the Linux kernel itself took (such as an interrupt) is charged."""
 SEVERAL: Final = "others"
@@ -76,13 +78,14 @@ class KernelSource(Protocol):
         """Returns off-CPU time that other processes caused."""
 
     def waits(self) -> list[RawWait]:
-        """Returns, for what `charges` returned last, which thread ended the waits of which."""
+        """Returns which thread waited, and which thread ended the wait, for the charges that `charges`
+        returned last."""
 
     def works(self) -> list[RawWork]:
-        """Returns what followed threads did."""
+        """Returns what each followed thread did."""
 
     def placed(self) -> list[RawPlaced]:
-        """Returns on which CPUs threads were."""
+        """Returns the CPUs on which threads were."""
 
     def links(self) -> dict[int, int]:
         """Returns the link of each process: 0 for processes that make calls, 1 and more for followed
@@ -171,7 +174,7 @@ class EvidenceReader:
         waits = kernel.waits()
         helpers = _children_of_sleepers(waits)
         uses = self._uses.look(links.keys() | culprits | helpers)
-        # A culprit that has ended is reported once more: in the window in which it was charged.
+        # A culprit that has ended is still reported in the window in which it was charged.
         charged = {charge.culprit_tgid for charge in charges}
         watched = links.keys() | {pid for pid in culprits | helpers if pid in uses or pid in charged}
         owners = {pid: self._owners.of(pid) for pid in sorted(watched)}

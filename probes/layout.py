@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 KERNELS: Final = 16384
-"""Counts by CUDA kernel."""
+"""Records that count launches by CUDA kernel."""
 BUCKETS: Final = 128
 """Buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 unused."""
 NAME_BYTES: Final = 256
@@ -30,7 +30,7 @@ FUNCTIONS: Final = 2048
 KINDS: Final = 5
 """Values of cudaMemcpyKind, 0 to 4."""
 CHARGES: Final = 16384
-"""Sums of off-CPU time that another process caused."""
+"""Records that sum off-CPU time by its victim and its culprit."""
 HEAPS: Final = 1024
 """Processes whose device memory is followed."""
 ALLOCATIONS: Final = 65536
@@ -62,10 +62,10 @@ UNKNOWN_DEVICE: Final = 255
 PROGRAM_DEVICES: Final = 16
 """Devices of a program whose UUIDs are kept; a power of two."""
 FILLED_AT_ONCE: Final = 256
-"""Free elements queued by one run: the verifier follows that loop to its end."""
+"""Free elements that one run queues: few, as the verifier follows each iteration."""
 CHOOSING_MASK: Final = 15
 HOW_SHIFT: Final = 8
-"""Bits of charge_key.part below its enum how."""
+"""Low bits of charge_key.part with its enum part; its enum how is above."""
 
 LAUNCHED: Final = np.dtype(
     [
@@ -232,9 +232,9 @@ OFF_CPU: Final = np.dtype(
         ("inside", "u8", (16, 10)),
     ]
 )
-"""``struct off_cpu``: Off-CPU time of a thread, by enum part: level 0 is since its last call, level
-n inside its nth frame. `all` is all of it since since_ns, and is never reset: the monitor reads
-it."""
+"""``struct off_cpu``: Off-CPU time of a thread, by enum part. Level 0 is time since its last call,
+level n time inside its nth frame. `all` sums all off-CPU time since since_ns and is never reset
+while the thread has the record: the monitor reads it."""
 
 CHARGE_KEY: Final = np.dtype(
     [
@@ -248,8 +248,8 @@ CHARGE_KEY: Final = np.dtype(
         ("culprit_tid", "u4"),
     ]
 )
-"""``struct charge_key``: Whose off-CPU time it is, and which process caused it. No padding: it is a
-key. Threads are given for all waits but those for a CPU."""
+"""``struct charge_key``: Who lost off-CPU time, and which process caused it. No padding: it is a
+key. Waits for a CPU are charged by process: both thread ids are 0 there."""
 
 CHARGE: Final = np.dtype(
     [
@@ -258,7 +258,7 @@ CHARGE: Final = np.dtype(
         ("times", "u8"),
     ]
 )
-"""``struct charge``: A sum of that time."""
+"""``struct charge``: The off-CPU time of one charge_key, summed."""
 
 FUNCTION: Final = np.dtype(
     [
@@ -311,10 +311,10 @@ ACTIVITY: Final = np.dtype(
         ("spans", "u2", (64,)),
     ]
 )
-"""``struct activity``: The ticks in which a process was active on a device. Element n % TICKS of
-`laps` holds the lap of the last such tick n, as LAP | n / TICKS; an element of `spans` does so for
-SPAN ticks at once. So nothing has to be cleared here, and all threads that write an element write
-the same value."""
+"""``struct activity``: The ticks in which a process was active on a device. If it was active in
+tick n, element n % TICKS of `laps` is LAP | n / TICKS, where n / TICKS is the lap. An element of
+`spans` says this of SPAN ticks at once. A later lap overwrites an earlier one, so no program has to
+clear elements; threads that write one write the same value."""
 
 PROCESS_DEVICE: Final = np.dtype(
     [
@@ -405,7 +405,7 @@ KEEPING: Final = np.dtype(
         ("most_of_slot", "u8"),
     ]
 )
-"""``struct keeping``: How many calls may be captured. The monitor writes the last three."""
+"""``struct keeping``: Numbers of captured calls, and their limits, which the monitor writes."""
 
 
 class Naming(IntEnum):
@@ -426,7 +426,7 @@ class Watched(IntEnum):
     """``enum watched``: Whether the monitor saw how a program initialized CUDA."""
 
     UNKNOWN = 0
-    """It has not called yet."""
+    """It has neither initialized CUDA nor made a traced call yet."""
     BEGIN = 1
     """The monitor saw it initialize CUDA."""
     LATE = 2
@@ -462,31 +462,31 @@ class Choosing(IntEnum):
     TELLS_UUID = 12
     """(UUID, ordinal)."""
     TELLS_GPU = 13
-    """The same, but the UUID of the whole GPU if the device is a part of one."""
+    """(UUID, ordinal); for a part of a GPU, the UUID is that of the whole GPU."""
 
 
 class How(IntEnum):
-    """``enum how``: More about a wait than its part says."""
+    """``enum how``: Details of a wait that its enum part does not tell."""
 
     PLAIN = 0
-    """Of LOCK: a hand-over, HAND_OVER of model/thread_evidence.py; see held.h."""
+    """No detail. A wait of part LOCK is then a hand-over: see held.h."""
     HELD = 1
-    """Of LOCK: it waited for a lock that another thread held, not for something that it made."""
+    """Part LOCK: for a lock that another thread held, not for a hand-over."""
     STOPPED = 2
-    """Of OTHER: it was stopped by a signal."""
+    """Part OTHER: a signal had stopped the thread."""
     ENDED = 3
-    """It waited until the other thread had ended."""
+    """The thread waited until the other thread had ended."""
     SYNC = 4
-    """Of DISK: for what it had written, in fsync or a call like it."""
+    """Part DISK: in fsync or a similar call, for data that was written before."""
     TRACED = 5
-    """Of OTHER: it was stopped by a debugger."""
+    """Part OTHER: a debugger had stopped the thread."""
     FROZEN = 6
-    """Of OTHER: its cgroup was frozen."""
+    """Part OTHER: the thread's cgroup was frozen."""
 
 
 class Size(IntEnum):
-    """``enum size``: How the bytes of a call are found. A shift multiplies elements by their size, 2 to
-    its power."""
+    """``enum size``: How the bytes of a call are found. Elements have 2^c bytes where a value is
+    shifted by c."""
 
     NONE = 0
     """The call moves no bytes, or no argument says how many."""
@@ -507,9 +507,9 @@ class Size(IntEnum):
 
 
 class Direction(IntEnum):
-    """``enum direction``: Where the direction of a copy stands. Where it can be read and is one of the
-    KINDS, the call is counted as operation + 1 + the value of cudaMemcpyKind; else as the operation
-    itself."""
+    """``enum direction``: Where the arguments hold the direction of a copy. If the direction can be
+    read and is one of the KINDS, the call is counted as operation + 1 + the value of cudaMemcpyKind;
+    else as the operation itself."""
 
     NONE = 0
     KIND = 1
@@ -519,8 +519,8 @@ class Direction(IntEnum):
 
 
 class Object(IntEnum):
-    """``enum object``: What a call does to an object that outlives it, and what argument object_at is
-    then."""
+    """``enum object``: What a call does to an object that outlives the call. After the colon: what
+    argument object_at is."""
 
     NONE = 0
     ALLOCATES = 1
@@ -530,7 +530,7 @@ class Object(IntEnum):
     JOINS = 3
     """A communicator, by unique id: points to where its handle is written."""
     JOINS_BY_MANY = 4
-    """The same, by an array of unique ids."""
+    """A communicator, by several unique ids: points to where its handle is written."""
     JOINS_ALL = 5
     """All ranks of a communicator: points to where the handles are written."""
     SPLITS = 6
@@ -546,11 +546,11 @@ class Object(IntEnum):
 
 
 class MemberState(IntEnum):
-    """``enum member_state``: What a record of a rank stands for."""
+    """``enum member_state``: State of the record of a rank."""
 
     FREE = 0
     BEGINS = 1
-    """The call that joins has not returned."""
+    """The call that joins the communicator has not returned."""
     LIVE = 2
     OVER = 3
     """The rank has left; the monitor frees the record."""

@@ -53,7 +53,8 @@ from stalltop.probes.told_calls import told_calls
 from stalltop.probes.tracer.kernel_side import Counts, KernelSide, SlotKey
 
 NAMES_AFTER_LOOKS = 3
-"""Looks for new libraries before the process that demangles names is started: the first data come before."""
+"""Number of searches for new libraries after which the process that demangles names is started: its start
+must not delay the first data."""
 LOOK_SECONDS = 0.2
 """Seconds between two searches for new libraries: a process is traced well within a second of its start."""
 
@@ -83,7 +84,7 @@ class Monitor:
         """Keys made for earlier windows, by process: windows share them, and most never change."""
         self._callers: set[tuple[int, int]] = set()
         self._devices = DeviceReader(options.nvml_environment)
-        # A driver library from another place is a stand-in, which lists processes by this host's PIDs.
+        # A driver library that the options name is a stand-in, which lists processes by this host's PIDs.
         self._other_numbers = not options.nvml_environment and numbered_otherwise()
         self._hosts = HostReader()
         self._kernel: KernelSide | None = None
@@ -131,13 +132,13 @@ class Monitor:
         kernels: tuple[KernelCount, ...] = ()
         calls = Calls()
         if self._kernel is not None:
-            # A process that has ended by now counts nothing more after this read, and can be forgotten after
-            # it.
+            # A process that has ended by now makes no calls after this read, so it can be forgotten after the
+            # read.
             self._watch.watch(self._kernel.tgids())
             ended = self._watch.ended()
             counts, wall, clock = self._kernel.read(), time.time(), time.monotonic()
-            # In this order no call is reported twice: if its thread ends in between, the next read reports
-            # it.
+            # Ended calls are read before open ones, so that no call is reported twice: if a thread ends in
+            # between, its call is not open any more, and the next read reports it as ended.
             left = [
                 call for call in self._kernel.ended_calls() if call.ended_ns - call.start_ns >= ENDED_CALL_NS
             ]
@@ -296,7 +297,8 @@ class Monitor:
         return "" if self._other_numbers else self._tenants.holder(pid)
 
     def _not_told(self, devices: Devices) -> tuple[Missing, ...]:
-        """Returns what could not be named: tenants, and processes on GPUs."""
+        """Returns what is missing besides traces: names of tenants and CUDA kernels, processes on GPUs, and
+        the cache of compiled programs."""
         wrong = self._other_numbers and any(listed(devices))
         not_kept = self._kernel.not_kept if self._kernel is not None else ""
         return (
@@ -329,7 +331,8 @@ class Monitor:
         for tgid in ended:
             self._tenants.forget(tgid)
             self._kernel_names.forget(tgid)
-            # A new process may have reused the PID already: it keeps the slots, and is watched in its turn.
+            # If a new process has reused the PID already, that process keeps the slots, and is watched in its
+            # turn.
             if not is_alive(tgid):
                 gone.add(tgid)
                 self._kernel.release(tgid)
@@ -374,8 +377,8 @@ def _not_split(kernel: KernelSide) -> tuple[Missing, ...]:
 
 
 def added_up(keys: list[RowKey], counts: Counts) -> Rows:
-    """Returns counts as rows, merging those with one key: of a process that changed its cgroup within a
-    tenant."""
+    """Returns counts as rows. Counts with the same key are added up: they belong to a process that changed
+    its cgroup within a tenant."""
     place: dict[RowKey, int] = {}
     group = np.array([place.setdefault(key, len(place)) for key in keys], dtype=np.int64)
     if len(place) == len(keys):
@@ -410,8 +413,8 @@ def added_up(keys: list[RowKey], counts: Counts) -> Rows:
 
 
 def raise_descriptor_limit() -> None:
-    """Raises the limit of open files as far as this user may: each probed file and traced process needs
-    one."""
+    """Raises the limit of open files as far as this user may: each probed file and each traced process needs
+    a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with contextlib.suppress(OSError, ValueError):

@@ -23,11 +23,13 @@ from stalltop.probes import layout
 from stalltop.probes.layout import Direction, Object, Size
 
 NAMINGS: Final = layout.NAMING_MASK + 1
-"""Attach cookies of a function that names CUDA kernels: one for each ``layout.Naming``, and unused ones."""
+"""Number of attach cookies of each function that names CUDA kernels: one for each ``layout.Naming``, and
+unused ones."""
 CHOOSINGS: Final = layout.CHOOSING_MASK + 1
-"""The same of a function that chooses a device: one for each ``layout.Choosing``."""
+"""Number of attach cookies of each function that chooses a device: one for each ``layout.Choosing``, and
+unused ones."""
 FIRST_CHOOSING: Final = 2 * layout.FUNCTIONS
-"""The lowest cookie of these."""
+"""The lowest attach cookie of functions that choose a device."""
 
 KINDS: Final = ("HtoH", "HtoD", "DtoH", "DtoD", "default")
 """Names of ``cudaMemcpyKind`` 0 to 4; ``default`` lets the addresses decide."""
@@ -47,7 +49,7 @@ class OperationInfo:
     id: int
     """1 to 511."""
     name: str
-    """``cudaLaunchKernel``, ``cuMemcpyHtoDAsync``, ``cudaMemcpyAsync HtoD``."""
+    """For example ``cudaLaunchKernel``, ``cuMemcpyHtoDAsync`` or ``cudaMemcpyAsync HtoD``."""
     layer: str
 
 
@@ -253,7 +255,7 @@ _DEVICE_FAMILIES: Final = frozenset(
 _DEVICE_SYMBOLS: Final = frozenset(
     ("cuGraphLaunch", "cudaGraphLaunch", "cuGraphUpload", "cudaGraphUpload", "ncclGroupEnd")
 )
-"""Functions that give a device work or wait for it: all of a family, and single ones of other families.
+"""Functions that give a device work or wait for it, besides all functions of ``_DEVICE_FAMILIES``.
 Functions that capture, instantiate, update or order work do not count, nor do those that allocate or load
 modules."""
 
@@ -269,8 +271,8 @@ _OLD: Final = frozenset(
     )
     for symbol in symbols.split()
 )
-"""Functions whose symbol without ``_v2`` is CUDA's from before 3.2, with sizes of 32 bits. The extent in
-their structs is not read: nothing that calls them is still built."""
+"""Functions whose symbol without ``_v2`` is the version from before CUDA 3.2, with sizes of 32 bits. The
+extent in the structs of that version is not read, because programs that call it are no longer built."""
 
 _OLD_SIZES: Final = {Size.ARGUMENT: Size.ARGUMENT32, Size.PRODUCT: Size.PRODUCT32}
 
@@ -299,8 +301,8 @@ _CHOOSING: Final[tuple[tuple[str, layout.Choosing, str], ...]] = (
     (DRIVER, layout.Choosing.TELLS_GPU, "cuDeviceGetUuid"),
     (DRIVER, layout.Choosing.TELLS_UUID, "cuDeviceGetUuid_v2"),
 )
-"""Functions that choose the device of a thread's calls, or reveal which one it is. Their calls are not
-counted. Unlike the functions above, each symbol stands for itself, because later versions take other
+"""Functions that choose the device of a thread's calls, or reveal that device. Their calls are not counted.
+Unlike in the other tables, each version of a function is listed, because later versions take other
 arguments."""
 
 _SYMBOL: Final = re.compile(r"((?:cu|cuda|nccl|__cuda)[A-Z]\w*?)(_v\d+)?(?:_pt[sd][sz])?")

@@ -26,7 +26,8 @@ from stalltop.probes.programs.task_offsets import BTF, TaskOffsets
 OF_TASKS: Final = tuple(TaskOffsets(*[0] * len(TaskOffsets.__slots__)).values())
 OF_NAMESPACE: Final = ("PID_NAMESPACE", "PID_NAMESPACE_DEVICE")
 RELEASES: Final = ("5.15", "7.0")
-"""One release on either side of the only difference that matters: see ``recipes.ordering``."""
+"""Linux releases before and after 5.18, the only difference that changes the programs: see
+``recipes.ordering``."""
 
 
 def recipes() -> Iterator[Recipe]:

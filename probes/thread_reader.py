@@ -1,4 +1,4 @@
-"""Names the threads that wait for each other, and says of their processes what a diagnosis asks."""
+"""Names the threads that wait for each other, and reads what a diagnosis needs to know of their processes."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ from stalltop.probes.tenants.owners import Owners
 KEPT_SAMPLES: Final = 10
 """Number of samples after which a process is read again, because it may run another program by then."""
 MOST_PAIRS: Final = 32
-"""Pairs of processes whose connections and commands are read for a window: those that waited longest."""
+"""Maximum number of pairs of processes whose connections and commands are read for a window: those in which
+one process waited longest for the other."""
 LEAST_ASKED_NS: Final = 20_000_000
-"""Shortest wait of such a pair, in ns of the window."""
+"""Shortest wait in a window, in ns, for which the connections and commands of processes are read."""
 _PYTHON: Final = re.compile(r"python[\d.]*[a-z]?$")
 _MOST_MAPS_BYTES: Final = 1 << 20
 _NUMBER: Final = re.compile(rb"\d+")
@@ -58,19 +59,20 @@ _WAITS: Final = {
 }
 _HELD: Final = {How.STOPPED: STOPPED, How.TRACED: TRACED, How.FROZEN: FROZEN}
 MOST_STOPPERS: Final = 1024
-"""Processes and cgroups of which is remembered who stopped them last: a stop may last for hours."""
+"""Maximum number of processes and cgroups for which the last stopper is remembered, beyond a window because a
+stop may last for hours."""
 _TRACER: Final = re.compile(rb"^TracerPid:\s*(\d+)", re.MULTILINE)
 
 
 @dataclass(slots=True)
 class _KnownProcess:
-    """What was read of a process, and when."""
+    """What was read of a process, and in which sample."""
 
     sample: int
     python: bool | None = None
-    """None: not asked yet."""
+    """Whether the process runs Python; None if that was not read yet."""
     command: bytes | None = None
-    """None: not asked yet."""
+    """The command line without its numbers; None if it was not read yet."""
 
 
 class ThreadReader:
@@ -83,7 +85,7 @@ class ThreadReader:
         self._sample = 0
         self._processes: dict[int, _KnownProcess] = {}
         self._stoppers: dict[tuple[int, int], tuple[ThreadId, str]] = {}
-        """By PID and cgroup id, one of them 0: who stopped it last, and by which signal."""
+        """Who stopped a process (key: PID, 0) or a cgroup (key: 0, cgroup id) last, and by which signal."""
 
     def read(
         self, waits: Iterable[RawWait], works: Iterable[RawWork], stops: Iterable[RawStop]
@@ -132,7 +134,7 @@ class ThreadReader:
         for raw, wait in waits:
             if wait.kind in HELD_BACK and (raw.tgid, wait.kind) not in found:
                 stop = self._stop(raw.tgid, raw.tid, raw.cgroup_id, wait.kind)
-                # A debugger that is gone by now is the one that let the thread go on.
+                # If the debugger is gone by now, it was what let the thread go on: the waker.
                 by = wait.waker if wait.kind == TRACED and not stop.by.pid else stop.by
                 found[raw.tgid, wait.kind] = replace(stop, by=by)
         for work in works:
@@ -161,7 +163,8 @@ class ThreadReader:
         operation = operations.operation(raw.operation & (NESTED - 1))
         part = SPLITS[raw.part]
         kind = _WAITS.get((part, How(raw.how)), part)
-        if raw.how == How.ENDED and part != "lock":  # who ends releases its locks, too
+        # A thread that ends also releases its locks: a wait for one of them stays a wait for a lock.
+        if raw.how == How.ENDED and part != "lock":
             kind = ENDED
         if kind in ("lock", HAND_OVER) and not raw.waker_tgid:
             kind = TIMEOUT
@@ -239,7 +242,7 @@ class ThreadReader:
 
 
 def _waited_long(waits: Iterable[ThreadWait]) -> list[tuple[int, int]]:
-    """Returns pairs of processes of which the first waited long for data of the second."""
+    """Returns pairs of processes: the first waited long for data from the second."""
     waited = Counter[tuple[int, int]]()
     for wait in waits:
         if wait.kind in ("network", "process") and wait.waker.pid not in (0, wait.thread.pid):

@@ -1,4 +1,4 @@
-"""Turns captured calls into those of windows: with names instead of numbers, and in Unix time."""
+"""Turns captured calls into the calls of a window: with names instead of numbers, and in Unix time."""
 
 from __future__ import annotations
 

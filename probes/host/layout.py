@@ -18,7 +18,7 @@ IO_KEY: Final = np.dtype(
         ("reserved", "u4"),
     ]
 )
-"""``struct io_key``: Whose requests, to which disk, which way."""
+"""``struct io_key``: Who submitted requests, to which disk, and in which direction."""
 
 IO: Final = np.dtype(
     [
@@ -30,7 +30,7 @@ IO: Final = np.dtype(
         ("idle_ns", "u8"),
     ]
 )
-"""``struct io``: Requests that were done."""
+"""``struct io``: Completed requests of one struct io_key."""
 
 USER: Final = np.dtype(
     [
@@ -50,7 +50,7 @@ USE: Final = np.dtype(
         ("exits", "u8"),
     ]
 )
-"""``struct use``: What it did, and what was done to it."""
+"""``struct use``: What the processes of one struct user did."""
 
 SOCKET_KEY: Final = np.dtype(
     [
@@ -76,7 +76,7 @@ VICTIM: Final = np.dtype(
         ("name", "S16"),
     ]
 )
-"""``struct victim``: What is known of it."""
+"""``struct victim``: What is known of a process that was killed for lack of memory."""
 
 STOP_KEY: Final = np.dtype(
     [
@@ -96,4 +96,4 @@ STOP: Final = np.dtype(
         ("name", "S16"),
     ]
 )
-"""``struct stop``: Who stopped it last."""
+"""``struct stop``: Who stopped a process or cgroup last."""

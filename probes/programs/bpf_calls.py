@@ -234,7 +234,11 @@ def take_all(
 def look_at_all(
     map_fd: int, key: np.dtype[np.void], value: np.dtype[np.void], room: int = 4096
 ) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Returns the same without removing the elements. Elements added or removed meanwhile may be missed."""
+    """Returns keys and values of all elements of a hash, and leaves them there.
+
+    ``room`` is how many come with one call. Elements added or removed meanwhile may be missed. Raises
+    OSError.
+    """
     return _elements(_MAP_LOOKUP_BATCH, map_fd, key, value, room)
 
 
@@ -284,8 +288,8 @@ def map_memory(
     """Maps the memory of an array map made with BPF_F_MMAPABLE, or of a ring: ``size`` bytes of it from
     ``offset``.
 
-    It stays mapped as long as the result is referred to, and needs the descriptor no more, of which Python's
-    own mmap would keep a copy. Raises OSError.
+    The memory stays mapped as long as the result is referred to, even if the descriptor is closed. (Python's
+    own mmap would keep a copy of the descriptor.) Raises OSError.
     """
     address = _LIBC.mmap(
         None,

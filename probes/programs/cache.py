@@ -1,8 +1,8 @@
 """Caches compiled programs from one start to the next, so that only the first one needs the compiler.
 
 The content of these files runs in the Linux kernel, so only files of this user are used, in a folder that
-nobody else can write to. Files beside the source, as a package or an image ships them, are trusted as the
-source is.
+nobody else can write to. Files beside the source, as a package or an image ships them, are trusted like the
+source itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEW: Final = ".new-"
 _SECONDS: Final = "seconds"
 """Name of the file that holds the duration of the last compilation."""
 _STALE_SECONDS: Final = 3600.0
-"""Age, s, from which an unfinished file was left by a start that was killed."""
+"""Age, s, from which an unfinished file is taken for one that a killed start has left."""
 _MOST_BYTES: Final = 16 << 20
 _MOST_FILES: Final = 32
 """Maximum number of files in the folder: an update of stalltop adds new ones, and the oldest are removed."""
@@ -89,7 +89,8 @@ def is_refused(recipe: Recipe) -> bool:
 
 
 def note_refused(recipe: Recipe) -> None:
-    """Notes that this Linux release has refused ``recipe``, so that compiling it once more would not help."""
+    """Notes that this Linux release has refused ``recipe``, so that the next start does not compile it
+    again."""
     with contextlib.suppress(CacheFileError), _opened(make=True) as own:
         _write(own, recipe.key() + _REFUSED, platform.release().encode())
 
@@ -104,7 +105,7 @@ def usual_seconds() -> float:
 
 @contextlib.contextmanager
 def _opened(*, make: bool = False) -> Iterator[int]:
-    """Opens the folder, which belongs to this user alone. Errors within become Unusable, too."""
+    """Opens the folder, which belongs to this user alone. An OSError within becomes a CacheFileError."""
     place = folder()
     try:
         if make:
@@ -147,7 +148,7 @@ def _read(name: str) -> bytes | None:
 
 
 def _write(own: int, name: str, data: bytes) -> None:
-    """Writes the file completely or not at all: two starts at once write the same, one after the other."""
+    """Writes the file completely or not at all: of two starts at once, the later replaces the file."""
     new = f"{_NEW}{os.getpid()}-{time.monotonic_ns()}"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=own)
     try:

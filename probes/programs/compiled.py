@@ -1,4 +1,4 @@
-"""Represents compiled programs: what the Linux kernel is given of them, and a file that holds it.
+"""Represents compiled programs: what of them is loaded into the Linux kernel, and the file that holds them.
 
 Nothing in them depends on the host that compiled them: maps, and numbers that differ between Linux kernels,
 such as the offset of a member, are referred to by name. Both are filled in when the programs are loaded.
@@ -28,7 +28,7 @@ _MAP_FD: Final = 0x10
 """BPF_PSEUDO_MAP_FD, in the byte of the register that is loaded."""
 Places = Iterable[tuple[int, str]]
 _MOST_LOADERS: Final = 4
-"""Maximum number of programs loaded at the same time: the Linux kernel verifies each by itself."""
+"""Maximum number of programs loaded at the same time: the Linux kernel can verify them in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class CompiledProgram:
     maps: tuple[tuple[int, str], ...]
     """Instructions that load a map: number of the instruction, and name of the map."""
     values: tuple[tuple[int, str], ...]
-    """The same for instructions that load a number."""
+    """Instructions that load a number known at loading: number of the instruction, and name of the value."""
 
     @classmethod
     def from_text(cls, name: str, kind: int, code: str, maps: Places, values: Places) -> CompiledProgram:

@@ -46,7 +46,7 @@ class Programs:
     ends: int
     execs: int
     switches: int
-    """-1 if calls are not split. The same is true of the next two and of all descriptors of charges."""
+    """-1 if calls are not split, as are ``wakes``, ``moves``, ``charge_of`` and ``free_charges``."""
     wakes: int
     moves: int
     functions: int
@@ -80,7 +80,7 @@ class Programs:
     losses: NDArray[np.void]
     charges: NDArray[np.void] | None
     off_cpu: NDArray[np.void] | None
-    """None if calls are not split, as is the one before."""
+    """None if calls are not split, as is ``charges``."""
     heaps: NDArray[np.void]
     activities: NDArray[np.void]
     members: NDArray[np.void]
@@ -185,8 +185,8 @@ def load(
 
 
 def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> None:
-    """Puts every element into its free queue: by a program, since one system call per element takes a
-    second."""
+    """Puts every element into its free queue, by a BPF program: with one system call per element, all of them
+    would take a second."""
     counts = [slots, threads, layout.HEAPS, layout.ACTIVITIES, layout.MEMBERS, layout.KERNELS]
     try:
         for queue, count in enumerate([*counts, *([layout.CHARGES] if splits else [])]):
@@ -295,9 +295,10 @@ def check_host() -> None:
 
 
 def pid_namespace() -> dict[str, int]:
-    """Returns what identifies this process's PID namespace to the programs; empty in the host's own.
+    """Returns the numbers that identify this process's PID namespace to the BPF programs; empty in the
+    host's.
 
-    In a namespace, process ids are those that the namespace has.
+    In a namespace of its own, stalltop knows processes by the ids that they have there.
     """
     try:
         namespace = os.stat("/proc/self/ns/pid")
@@ -305,13 +306,13 @@ def pid_namespace() -> dict[str, int]:
         return {}
     if namespace.st_ino == _INITIAL_PID_NAMESPACE:
         return {}
-    # The Linux kernel encodes device numbers so.
+    # The Linux kernel encodes device numbers in this way (MKDEV of linux/kdev_t.h).
     device = os.major(namespace.st_dev) << 20 | os.minor(namespace.st_dev)
     return {"PID_NAMESPACE": namespace.st_ino, "PID_NAMESPACE_DEVICE": device}
 
 
 def explained(reason: TracingError) -> TracingError:
-    """Returns ``reason``, blamed on the Linux kernel's age if that is too old.
+    """Returns ``reason``; if the Linux kernel is older than ``OLDEST_KERNEL``, an error that says so.
 
     The version number alone does not decide: distributions backport newer parts of Linux to older releases.
     """

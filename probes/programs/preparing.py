@@ -24,8 +24,8 @@ from stalltop.probes.programs.recipes import Recipe
 COMPILE_SECONDS: Final = 300.0
 """Time after which a compilation counts as hung, s: two seconds are usual, a minute on a busy host."""
 _MACHINES: Final = {"x86_64": "x86", "aarch64": "arm64"}
-"""BCC's names of machines. It compiles for the machine that ARCH names, which users who build other Linux
-kernels may have set."""
+"""BCC's names of machines. BCC compiles for the machine that the environment variable ARCH names, which a
+user who builds Linux for other machines may have set: so it is set to this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Prepared:
 
     compiled: Compiled
     kept: bool
-    """Whether an earlier start compiled them."""
+    """Whether they come from the cache or from a package, and were not compiled now."""
     complaint: str = ""
-    """Why they could not be cached; '' if they are."""
+    """Why they could not be cached; '' if they could, or were not compiled now."""
 
 
 def prepare(

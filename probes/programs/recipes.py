@@ -27,10 +27,10 @@ _ORDERED_ATOMICS: Final = (5, 18)
 """The first Linux whose BPF compiler for aarch64 supports atomic operations with a result."""
 
 _FORMAT: Final = 1
-"""Version of the request to the compiler, besides source and options: a part of every key."""
+"""Version of the request to the compiler, apart from source and options. Part of every key of the cache."""
 _STAND_INS: Final = {"SLOTS": 61, "THREADS": 67, "CPUS": 71}
-"""Sizes of maps while they are compiled. The compiler creates each map, so they are small; no other map has
-one of these sizes."""
+"""Sizes of maps during compilation, which stand for sizes known at loading. They are small, because the
+compiler creates each map, and no other map has one of them."""
 _RING: Final = 27  # BPF_MAP_TYPE_RINGBUF
 _INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
 
@@ -145,7 +145,7 @@ def tracing(task: Sequence[str], namespace: Sequence[str], release: str | None =
     """Returns the programs that count calls.
 
     ``task`` names the numbers that splitting the time of calls needs; without them no call is split.
-    ``namespace`` names those that identify a PID namespace, if processes are known by their PIDs in one.
+    ``namespace`` names the numbers that identify stalltop's PID namespace; it is empty in the host's.
     """
     return Recipe(
         source_text(),

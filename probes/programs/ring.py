@@ -48,7 +48,7 @@ class Ring:
             return np.empty(0, self._entry["record"])
         start = first & self._mask
         found = self._data[start : start + n * width].view(self._entry)
-        # Reading stops at a record that is being written: those behind it wait for it.
+        # Reading stops at a record that is being written: later records are read after it.
         busy = (found["length"] & _BUSY) != 0
         if busy.any():
             found = found[: int(np.argmax(busy))]

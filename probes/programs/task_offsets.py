@@ -1,4 +1,5 @@
-"""Finds, in the running Linux kernel's type information (BTF), the offsets of what is read of its tasks."""
+"""Finds the offsets of the members of task_struct that are read, in the running Linux kernel's types
+(BTF)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ _EXTRA_WORDS: Final = {
     17: (0, 1),
     19: (3, 0),
 }
-"""Words that follow the first three of a type, by its kind (linux/btf.h): (for each member, once)."""
+"""Words that follow the first three of a type, by its kind (linux/btf.h): (per member, per type)."""
 _TYPE_WORDS: Final = 3
 """Words of struct btf_type (name_off, info, size), and of each member that follows it (name_off, type,
 offset)."""
@@ -37,7 +38,7 @@ _WITH_BIT_FIELDS: Final = 1 << 31
 
 
 class NoBtfError(Exception):
-    """The Linux kernel's types lack something: the message says what."""
+    """The Linux kernel's types are missing, unreadable or incomplete: the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class TaskOffsets:
     flags: int
     """``PF_`` flags of linux/sched.h, 32 bits."""
     cgroups: int
-    """Pointer to its ``struct css_set``; the next three lead on to the id of its cgroup."""
+    """Pointer to its ``struct css_set``; the next three fields lead from there to the id of the task's
+    cgroup."""
     default_cgroup: int
     """In ``struct css_set``: pointer to its ``struct cgroup`` in the hierarchy of cgroup v2."""
     node: int
@@ -61,11 +63,11 @@ class TaskOffsets:
     node_id: int
     """In ``struct kernfs_node``: the id that ``bpf_get_current_cgroup_id`` returns, 64 bits."""
     leader: int
-    """Pointer to the first thread of its process (``group_leader``)."""
+    """Pointer to the first thread of the task's process (``group_leader``)."""
     start: int
-    """When it started (``start_time``), CLOCK_MONOTONIC, 64 bits."""
+    """When the task started (``start_time``), CLOCK_MONOTONIC, 64 bits."""
     jobctl: int
-    """Flags that say why it is held, of linux/sched/jobctl.h, 64 bits."""
+    """Flags that say why the task is held, of linux/sched/jobctl.h, 64 bits."""
 
     def values(self) -> dict[str, int]:
         """Returns the offsets by the names that the programs use."""
@@ -153,9 +155,9 @@ class KernelTypes:
         """Returns the offsets (bytes) of ``members`` in the struct called ``name``.
 
         There are some 100,000 types, without an index. To avoid walking them, the number of the struct's name
-        is searched among all words, and a hit counts if what follows it is plausible as that struct with
-        these members. Only if members are missing, which may be in a nameless struct or union within, all
-        types are walked once. Raises NoBtfError.
+        is searched among all words, and a hit counts if the words after it can be that struct with these
+        members. Members may also be in a nameless struct or union within: only if some are missing, all types
+        are walked once. Raises NoBtfError.
         """
         words = self._words
         wanted = {self._place(member): member for member in members}

@@ -43,7 +43,8 @@ class Attachment:
         self._lock = threading.Lock()
 
     def joined(self, other: Attachment) -> Attachment:
-        """Returns both as one Attachment of the same kind; ``count`` and ``failed`` are this one's."""
+        """Returns one Attachment with the probes of both, which then have none. ``count`` and ``failed`` are
+        those of this one."""
         return Attachment(self.count, self.failed, [*self.take(), *other.take()], self._close)
 
     @property
@@ -88,8 +89,8 @@ class MultiAttacher:
         links: list[int] = []
         failed: list[tuple[Point, str]] = []
         count = 0
-        # The Linux kernel refuses a whole link because of one function: halve the group until that one is
-        # alone.
+        # The Linux kernel refuses a whole link because of one function: halve the group until that function
+        # is alone.
         groups = [list(points)] if points else []
         while groups:
             group = groups.pop()
@@ -125,9 +126,10 @@ class MultiAttacher:
 
 
 def close_together(descriptors: Sequence[int]) -> None:
-    """Closes descriptors for each of which the Linux kernel waits until no CPU runs its program any more.
+    """Closes descriptors of programs at the same time.
 
-    One after the other that takes some 0.05 s each; together it takes hardly longer than for one.
+    At each close, the Linux kernel waits until no CPU runs the program any more, some 0.05 s. Closing many at
+    the same time takes hardly longer than closing one.
     """
     left = list(descriptors)
 
@@ -141,7 +143,7 @@ def close_together(descriptors: Sequence[int]) -> None:
                 os.close(descriptor)
 
     threads = []
-    # No more threads can be started, for instance when the interpreter ends.
+    # RuntimeError: no more threads can be started, for instance when the interpreter ends.
     with contextlib.suppress(RuntimeError):
         for _ in range(min(len(left), _CLOSERS) - 1):
             thread = threading.Thread(target=work, name="closing", daemon=True)

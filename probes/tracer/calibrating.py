@@ -20,7 +20,7 @@ from stalltop.probes.tracer.attach import Attachment, Point
 from stalltop.probes.tracer.calibration import Measured, OwnFunction
 
 OWN: Final = Function(layout.FUNCTIONS - 1, "", 512, "")
-"""The function that is called here. Its operation is above every real one."""
+"""The function that is called for calibration. Its operation id is above that of every real operation."""
 _CALLS: Final = 4000
 _ROUNDS: Final = 3
 _THREAD_END_SECONDS: Final = 10.0
@@ -57,8 +57,11 @@ def calibrate(
 
 
 def _wait_for_end(probed: Measured, threads: NDArray[np.void]) -> None:
-    """Waits until the record of the thread is free: then its slot can be freed, and no thread's record is
-    ever lost."""
+    """Waits until the record of the calibrating thread is free, so that its slot can be freed.
+
+    Raises TracingError if the record stays in use: then the Linux kernel does not report ends of threads, and
+    all records would be used up.
+    """
     deadline = time.monotonic() + _THREAD_END_SECONDS
     while ((threads["shown_tid"] == probed.tid) & (threads["tid"] != 0)).any():
         if time.monotonic() > deadline:
@@ -67,7 +70,8 @@ def _wait_for_end(probed: Measured, threads: NDArray[np.void]) -> None:
 
 
 def _compare(made: dict[int, int], slots: Slots) -> None:
-    """Compares the counts with ``made``, calls by process, and releases their slots."""
+    """Releases the slots of the calls if their counts are those of ``made`` (calls by process). Else raises
+    TracingError."""
     counts = slots.read()
     counted = dict.fromkeys(made, 0)
     for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):

@@ -55,8 +55,8 @@ _CODE: Final = {
 }
 _FUNCTION_AT: Final = {"x86_64": 0x20, "aarch64": 0x28}
 _SANDBOXED_AT: Final = {"x86_64": 0x40}
-"""Offset of the sandboxed function. It is needed only on x86-64, where a return probe is a system call of the
-number below (asm/unistd_64.h, Linux 6.11 and later)."""
+"""Offset of the sandboxed function. It is needed only on x86-64, where a return probe is the system call
+``_URETPROBE`` (asm/unistd_64.h, Linux 6.11 and later)."""
 _URETPROBE: Final = 335
 _FILTER: Final = b"".join(
     struct.pack("=HBBI", *instruction)
@@ -72,8 +72,8 @@ _FILTER: Final = b"".join(
         (0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
     )
 )
-"""Seccomp filter that denies this call, like the filters of containers: struct sock_filter, of
-linux/filter.h."""
+"""Seccomp filter that denies the system call ``_URETPROBE``, like the filters of containers: struct
+sock_filter, of linux/filter.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,8 @@ class OwnFunction:
         status = os.waitpid(pid, 0)[1]
         if os.WIFSIGNALED(status):
             return pid, os.WTERMSIG(status)
-        # The exit status is prctl()'s result as a byte: a Linux kernel without these filters has no sandboxes
-        # either.
+        # The exit status is prctl()'s result as a byte. EINVAL and ENOSYS mean that the Linux kernel has no
+        # seccomp filters: then no program is sandboxed.
         failed = -os.WEXITSTATUS(status) & 0xFF
         if failed and failed not in (errno.EINVAL, errno.ENOSYS):
             raise OSError(failed, f"no seccomp filter could be tried: {os.strerror(failed)}")

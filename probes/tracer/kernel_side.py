@@ -98,7 +98,7 @@ class KernelSide:
         self._launches: list[RawKernel] = []
         """Launches that were read and not yet returned."""
         check_host()
-        # Checked first, because trying it in vain would cost the verifier's work twice.
+        # Checked first, because a vain attempt with uprobe_multi would cost the verifier's work twice.
         both = ("multi", "perf") if knows_uprobe_multi() else ("perf",)
         ways = both if way == "auto" else (way,)
         task = self._task() if splits else None
@@ -180,7 +180,7 @@ class KernelSide:
         return self._programs.complaint
 
     def read(self) -> Counts:
-        """Returns what was counted since the previous read. Costs little if nothing was."""
+        """Returns what was counted since the previous read. Costs little if nothing was counted."""
         with self._reading:
             counts = self._slots.read()
             self._kept.adapt(self._slots.risen)
@@ -188,8 +188,8 @@ class KernelSide:
             return counts
 
     def launches(self) -> list[RawKernel]:
-        """Returns launches by CUDA kernel, of the outermost calls that were counted by the latest read and
-        before."""
+        """Returns launches by CUDA kernel that `read` has found and that were not returned before. Only
+        outermost calls count."""
         with self._reading:
             launches, self._launches = self._launches, []
             return launches
@@ -201,8 +201,8 @@ class KernelSide:
             return NO_PROGRAM if self._closed else cuda_program(self._programs.cuda_programs, tgid)
 
     def choices(self) -> int:
-        """Returns the number of calls that chose a device, since this was last called: they have probes, but
-        no counts."""
+        """Returns the number of calls that chose a device, since this method was last called. These calls
+        have probes, but no rows."""
         total = self._programs.threads["choices"].copy()
         before, self._choices_seen = self._choices_seen, total
         return int((total - before).sum(dtype=np.uint64))
@@ -230,12 +230,14 @@ class KernelSide:
             return [] if self._closed else self._kept.read(end_ns)
 
     def charges(self) -> list[RawCharge]:
-        """Returns who took the time of calls, gaps and followed threads since this was last called."""
+        """Returns which processes took time from calls, gaps and followed threads since this was last
+        called."""
         with self._reading:
             return [] if self._charges is None or self._closed else self._charges.read()
 
     def waits(self) -> list[RawWait]:
-        """Returns which thread ended the waits of which, of what `charges` returned last."""
+        """Returns which thread waited, and which thread ended the wait, for the charges that `charges`
+        returned last."""
         with self._reading:
             return [] if self._charges is None or self._closed else self._charges.waits()
 
@@ -250,8 +252,8 @@ class KernelSide:
             return [] if self._works is None or self._closed else self._works.placed()
 
     def links(self) -> dict[int, int]:
-        """Returns the link of each traced process: 0 makes calls, 1 wakes such a process, 2 and more wake
-        those of the link before."""
+        """Returns the link of each traced process: 0 if it makes calls, 1 if it wakes such a process, n if it
+        wakes a process of link n - 1."""
         threads = self._programs.threads
         used = np.flatnonzero(threads["tid"])
         found: dict[int, int] = {}
@@ -265,7 +267,7 @@ class KernelSide:
         return self._open.open()
 
     def ended_calls(self) -> list[RawOpenCall]:
-        """Returns calls that threads were in when they ended, since this was last called."""
+        """Returns calls inside which threads have ended since this method was last called."""
         return self._open.ended()
 
     def losses(self) -> dict[str, int]:
@@ -290,7 +292,8 @@ class KernelSide:
             return [] if self._closed else self._communicators.read()
 
     def look(self) -> None:
-        """Takes a sample between reads that are far apart, of what the BPF programs do not keep for long."""
+        """Takes a sample of what the BPF programs keep only for a short time. Called more often than
+        `read`."""
         with self._reading:
             if self._closed:
                 return
@@ -314,7 +317,7 @@ class KernelSide:
         return self._slots.tgids() | self._allocations.tgids() | self._communicators.tgids()
 
     def release(self, tgid: int) -> None:
-        """Frees what a process owned that has ended and whose last counts were read."""
+        """Frees what process ``tgid`` owned. To be called when it has ended and its last counts were read."""
         with self._reading:
             if not self._closed:
                 self._slots.release(tgid)
@@ -436,4 +439,4 @@ def _works(programs: Programs) -> Works | None:
 
 
 def _nothing(links: Sequence[int]) -> None:
-    """Closes nothing."""
+    """Closes nothing: for an Attachment without probes."""

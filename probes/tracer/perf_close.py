@@ -1,9 +1,10 @@
 """Closes descriptors in another process, because the last process to close a perf event waits until the Linux
 kernel has removed it.
 
-The Linux kernel removes them one after the other, some 0.1 s each, and a process cannot even end before its
-own are gone. So a helper process inherits copies and ends after ours are closed: it does the waiting while it
-exits. It belongs to no terminal and outlives stalltop by as long as the Linux kernel needs.
+The Linux kernel removes perf events one after the other, some 0.1 s each, and a process cannot even end
+before its own events are gone. So a helper process inherits copies of the descriptors and ends after stalltop
+has closed its own: the helper does the waiting while it exits. It belongs to no terminal and outlives
+stalltop by as long as the Linux kernel needs.
 """
 
 from __future__ import annotations
