@@ -1,4 +1,5 @@
-"""Runs child processes that load libraries, call functions, fork and exec on command; compiles libraries."""
+"""Runs child processes that load libraries, call functions, fork and exec on command; compiles C
+libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 DEADLINE_SECONDS = 60.0
-"""Limit for things that happen at once; only a test that hangs reaches it."""
+"""Longest wait for something that normally happens at once; only a hung test waits that long."""
 
 _CHILD = """
 import ctypes, json, mmap, os, sys, threading
@@ -85,7 +86,10 @@ serve()
 
 
 class Child:
-    """A child process, which ends with its ``with`` block. ``before`` is a command that starts it."""
+    """A child process, which is killed at the end of the ``with`` block.
+
+    ``before`` is a command that starts the child, such as ``unshare``.
+    """
 
     def __init__(self, before: Sequence[str] = ()) -> None:
         self._process = subprocess.Popen(
@@ -99,7 +103,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The PID in this PID namespace (that of ``before``, if ``before`` forks)."""
+        """The child's PID in the PID namespace of the test; the PID of ``before`` if ``before`` forks."""
         return self._process.pid
 
     def do(self, name: str, *arguments: object) -> int:
@@ -163,7 +167,7 @@ def compile_library(source: str, path: Path, *options: str) -> Path:
 
 
 def until(condition: Callable[[], bool], act: Callable[[], object] = lambda: None) -> bool:
-    """Poll ``condition``, with a call of ``act`` before each; return whether it became true."""
+    """Call ``act`` and then ``condition``, repeatedly; return whether the condition became true in time."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline:
         act()

@@ -19,7 +19,10 @@ from tests.kernel.traced_program import FUNCTIONS, TracedProgram, compile_progra
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip these tests only if STALLTOP_TESTS_WITHOUT_EBPF=1, so that a broken host does not skip them."""
+    """Skip the tests with real eBPF only if STALLTOP_TESTS_WITHOUT_EBPF=1.
+
+    Without the variable they fail on a host where eBPF does not work, so that nobody overlooks that.
+    """
     if os.environ.get("STALLTOP_TESTS_WITHOUT_EBPF") == "1":
         for item in items:
             if item.path.is_relative_to(Path(__file__).resolve().parent):
@@ -28,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient() -> Iterator[None]:
-    """Wait longer for the inspection of processes, which is slow on a busy machine."""
+    """Allow the inspection of processes more time, since it is slow on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process_sight, "PATIENCE_SECONDS", 30.0)
         yield
@@ -42,7 +45,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Traced:
-    """A kernel side that traces the driver's library."""
+    """A kernel side that traces the library of native/driver.c."""
 
     kernel: KernelSide
     driver: Path
@@ -56,7 +59,7 @@ class Traced:
 
 @pytest.fixture(scope="module", params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
 def traced(request: pytest.FixtureRequest, driver: Path) -> Iterator[Traced]:
-    """Trace the driver's library, in both ways of attaching."""
+    """Trace the library of native/driver.c; each test runs once per way of attaching."""
     kernel = KernelSide(way=request.param, slots=256, threads=64, functions=FUNCTIONS)
     library = driver.with_name("libtraced.so")
     attachment = kernel.attach(str(library), points(library))
@@ -92,19 +95,19 @@ DISK_FILE_BYTES = 32 << 20
 
 @pytest.fixture(scope="session")
 def disk_folder() -> Iterator[Path]:
-    """Find a folder on a block device."""
+    """Make a folder on a file system that is on a block device."""
     for place in (None, "/var/tmp", str(Path(__file__).resolve().parent)):
         with tempfile.TemporaryDirectory(dir=place, prefix="stalltop-test-") as name:
             device = os.stat(name).st_dev
             if Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").exists():
                 yield Path(name)
                 return
-    pytest.fail("no folder of this machine is on a block device")
+    pytest.fail("no temporary folder of this machine is on a block device: set TMPDIR to a folder on a disk")
 
 
 @pytest.fixture(scope="session")
 def disk_file(disk_folder: Path) -> Path:
-    """Write a file of which every block is on the disk."""
+    """Write a file all of whose blocks are on the disk."""
     path = disk_folder / "file"
     with path.open("wb") as file:
         file.write(os.urandom(DISK_FILE_BYTES))

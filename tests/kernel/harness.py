@@ -22,13 +22,16 @@ from stalltop.probes.tracer.kernel_side import KernelSide, Point
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 90.0
-"""How long a wait may take on a slow machine."""
+"""Longest wait for a condition, enough for a slow machine."""
 
 
 def wait_until(
     look: Callable[[], T], *, deadline: float = DEADLINE_SECONDS, step: float = 0.02, what: str = ""
 ) -> T:
-    """Call ``look`` until its result is true; return it. Raises AssertionError after ``deadline`` seconds."""
+    """Call ``look`` until its result is true, and return the result.
+
+    Raises AssertionError with ``what`` after ``deadline`` seconds.
+    """
     end = time.monotonic() + deadline
     while True:
         found = look()
@@ -50,7 +53,7 @@ class Workplace:
     _tables: int = 0
 
     def cgroup(self, runtime: str = "docker", identity: str = "") -> Path:
-        """Make a cgroup named as by ``runtime``; ``identity`` is the id of a container or number of a job."""
+        """Make a cgroup with a path as ``runtime`` makes it for the container or job ``identity``."""
         return self.cgroups.make(container_path(runtime, identity or container_id()))
 
     def table(self, latencies: Mapping[str, Latency]) -> Path:

@@ -42,7 +42,10 @@ def compile_relay(into: Path) -> Path:
 
 
 class Relay(TracedProgram):
-    """A running relay, in ``cgroup`` and on ``cpu`` if given. It continues with each line on its stdin."""
+    """A running program of native/relay.c, in ``cgroup`` and on ``cpu`` if these are given.
+
+    The program continues with each line on its stdin. ``said`` has the numbers of its latest answer.
+    """
 
     def __init__(
         self, path: Path, *words: object, cgroup: Path | None = None, cpu: int | None = None
@@ -63,7 +66,7 @@ class Relay(TracedProgram):
 
 @dataclass
 class RelayRow:
-    """Sums of one operation of one process."""
+    """Sums of the outermost calls of one operation of one process."""
 
     calls: int = 0
     total_ns: int = 0
@@ -76,11 +79,14 @@ class RelayTotals:
 
     kernel: KernelSide
     rows: dict[tuple[int, str], RelayRow] = field(default_factory=lambda: defaultdict(RelayRow))
-    """By PID and function, outermost calls only."""
+    """Sums by (PID, function)."""
     charges: list[RawCharge] = field(default_factory=list)
 
     def read(self) -> Self:
-        """Add what was counted since the previous read. Checks that the parts of each split add up."""
+        """Add what the kernel side counted since the previous read.
+
+        Checks that the parts of each split add up to the total time of their row.
+        """
         counts = self.kernel.read()
         assert counts.split_ns is not None or not counts.keys
         for place, key in enumerate(counts.keys):
@@ -99,7 +105,10 @@ class RelayTotals:
         return self
 
     def charged(self, tgid: int, part: str, operation: str | None = None) -> dict[int, int]:
-        """Return the ns that ``tgid`` lost to ``part``, by culprit, in one operation or in all."""
+        """Return the time in ns that the process ``tgid`` lost to ``part``, by the PID of the culprit.
+
+        Counts only the time in calls of ``operation``; if this is None, the time in all operations.
+        """
         found: dict[int, int] = defaultdict(int)
         for charge in self.charges:
             named = operation in (None, NAME[charge.operation])
@@ -108,7 +117,7 @@ class RelayTotals:
         return dict(found)
 
     def lost(self, tgid: int, part: str) -> int:
-        """Return the ns that the rows of ``tgid`` lost to ``part``."""
+        """Return the sum of ``part`` over all rows of the process ``tgid``, in ns."""
         return sum(row.parts[part] for (own, _), row in self.rows.items() if own == tgid)
 
 

@@ -1,4 +1,4 @@
-"""Runs native/driver.c, whose calls a test chooses, and has the table of its traced functions."""
+"""Runs native/driver.c, which makes the calls that a test asks for, and lists the traced functions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def compile_waiter(into: Path) -> Path:
 
 
 def points(library: Path, functions: Iterable[Function] = FUNCTIONS) -> list[Point]:
-    """Return the points at which the functions begin in the file."""
+    """Return a point for each function: where it begins in the file ``library``."""
     with library.open("rb") as file:
         elf = ELFFile(file)
         symbols = elf.get_section_by_name(".dynsym")
@@ -103,9 +103,10 @@ def points(library: Path, functions: Iterable[Function] = FUNCTIONS) -> list[Poi
 
 
 class TracedProgram:
-    """A running driver. Its answer means that a command is done and counted.
+    """A running test program, such as native/driver.c, that takes commands on its stdin.
 
-    ``before`` runs in the new process before the driver; ``words`` are the driver's arguments.
+    An answer of the program means that the command is done and its calls are counted. ``before`` runs in the
+    new process before the program; ``words`` are the program's arguments.
     """
 
     def __init__(
@@ -160,17 +161,23 @@ class TracedProgram:
 
 
 def calls_of(kernel: KernelSide, *pids: int) -> dict[tuple[str, bool], int]:
-    """Return the calls of these processes since the previous read, by function and nesting."""
+    """Return the number of calls of the processes ``pids`` since the previous read.
+
+    The keys are (function, whether the calls are nested).
+    """
     return by_function(kernel, *pids, of="calls")
 
 
 def read_calls(kernel: KernelSide) -> Counts:
-    """Return what was counted since the previous read, without host gaps."""
+    """Return what ``kernel`` counted since the previous read, without host gaps."""
     return kernel.read().take(lambda key: not key.between_calls)
 
 
 def by_function(kernel: KernelSide, *pids: int, of: str) -> dict[tuple[str, bool], int]:
-    """Return the column ``of`` of what was counted since the previous read, by function and nesting."""
+    """Return the column ``of`` of the counts since the previous read, such as "calls", for ``pids``.
+
+    The keys are (function, whether the calls are nested).
+    """
     counts = read_calls(kernel)
     assert counts.calls.tolist() == counts.histograms.totals().tolist()
     if counts.split_ns is not None:
@@ -184,14 +191,18 @@ def by_function(kernel: KernelSide, *pids: int, of: str) -> dict[tuple[str, bool
 
 
 def function_name(key: SlotKey) -> str:
-    """Return the name of the function, with `` kind N`` for a counted direction."""
+    """Return the name of the function; if its calls are counted by direction, `` kind N`` follows the
+    name."""
     base = key.operation // 10 * 10
     kind = f" kind {key.operation - base - 1}" if key.operation != base else ""
     return NAME[base] + kind
 
 
 def lost(kernel: KernelSide) -> dict[str, int]:
-    """Return the losses since the previous call, without zeros and ``no_slice``, which other load causes."""
+    """Return the losses since the previous call that are not zero.
+
+    Leaves out ``no_slice``, since other load on the machine causes such losses.
+    """
     return {name: count for name, count in kernel.losses().items() if count and name != "no_slice"}
 
 

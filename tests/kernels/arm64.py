@@ -1,6 +1,6 @@
-"""Builds the file system of arm64 guests: Debian's Python for arm64, and programs of a cross-compiler.
+"""Builds the file system of arm64 guests: Debian's Python for arm64, and programs made by a cross-compiler.
 
-This machine may be of any architecture; its BCC also compiles the programs of ``bpf/`` for arm64.
+The host may be of any architecture; its BCC also compiles the programs of ``bpf/`` for arm64.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tests.kernels.initrd import CHECKS, LATER, PYTHON, ROOT, Archive, imported_
 COMPILER: Final = "aarch64-linux-gnu-gcc"
 COMPILER_PACKAGE: Final = "gcc-aarch64-linux-gnu"
 _TREE: Final = "arm64-tree"
-"""Folder in the cache of kernels. One release of Debian is enough: all kernels run the same guest."""
+"""Folder, in the cache of kernels, of the file system of one Debian release, which guests of all kernels
+use."""
 _RELEASE: Final = "bookworm"
 _PACKAGES: Final = ("python3", "python3-numpy", "python3-capstone", "busybox-static")
 _UNUSED: Final = (
@@ -34,7 +35,7 @@ _UNUSED: Final = (
 )
 _LIBRARIES: Final = "usr/lib/aarch64-linux-gnu"
 _ALTERNATIVES: Final = {"libblas.so.3": "blas/libblas.so.3", "liblapack.so.3": "lapack/liblapack.so.3"}
-"""Symbolic links that the packages' scripts would make, and their targets."""
+"""Symbolic links and their targets. The scripts of the packages, which do not run here, would make them."""
 _AS_ARM64: Final = """
 import platform, runpy
 platform.machine = lambda: "aarch64"
@@ -44,7 +45,8 @@ _SECONDS: Final = 300.0
 
 
 def import_path(tree: Path) -> list[str]:
-    """Return the import path of the guest's Python: the tree, and pure Python packages of this machine."""
+    """Return the import path of the guest's Python: the checkout, Debian's modules in ``tree``, and the
+    folders with the host's pure Python packages."""
     (library,) = (path for path in (tree / "usr/lib").glob("python3.*"))
     own = f"/usr/lib/{library.name}"
     others = [place for place in sys.path if place.endswith(("site-packages", "dist-packages"))]
@@ -69,7 +71,10 @@ def compile_programs(folder: Path) -> None:
 
 @contextmanager
 def cross_compiling() -> Iterator[None]:
-    """Let tests compile programs for arm64 within the block. Raises FetchError without a compiler for it."""
+    """Let tests compile programs for arm64 within the block.
+
+    Raises FetchError if there is no cross-compiler for arm64.
+    """
     if not shutil.which(COMPILER):
         raise FetchError(
             f"{COMPILER} is not installed: apt-get install {COMPILER_PACKAGE} libc6-dev-arm64-cross"
@@ -118,7 +123,7 @@ def _unpack(work: Path) -> Path:
         (made / "usr" / name).mkdir(parents=True)
         (made / name).symlink_to(f"usr/{name}")
     for archive in sorted((work / "cache/archives").glob("*.deb")):
-        # Some packages have files in /lib, which is a symbolic link in the tree.
+        # Some packages have files in /lib. In the tree /lib is a symbolic link, which tar must not replace.
         script = 'dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink -C "$2"'
         run("sh", "-euc", script, "sh", str(archive), str(made))
     for name in _UNUSED:
@@ -133,7 +138,10 @@ def _unpack(work: Path) -> Path:
 
 
 def _compile_modules(made: Path) -> None:
-    """Compile the tree's modules if this Python has the same version: an emulated CPU takes long for that."""
+    """Compile the tree's Python modules here, since an emulated CPU takes long to do so.
+
+    Does nothing if the Python of the host is of another version than that of the tree.
+    """
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     if (made / "usr/lib" / version).exists():
         places = [str(made / "usr/lib" / version), str(made / "usr/lib/python3/dist-packages")]

@@ -27,7 +27,7 @@ FIRST_WITH_MULTI: Final = (6, 6)
 
 @dataclass(frozen=True, slots=True)
 class CheckedPrograms:
-    """Test programs, which guests have at the same paths as the host."""
+    """Paths of the test programs, which are the same in a guest as on the host."""
 
     driver: Path
     waiter: Path
@@ -53,7 +53,7 @@ class Report:
 
     @contextlib.contextmanager
     def check(self, name: str, **facts: object) -> Iterator[dict[str, object]]:
-        """Report whether the block passes, together with what it puts into the dictionary."""
+        """Report whether the block passes, together with what the block puts into the yielded dictionary."""
         found = dict(facts)
         began = time.monotonic()
         try:
@@ -83,7 +83,7 @@ def run(settings: dict[str, Any]) -> None:
 
 
 def ways() -> tuple[Way, ...]:
-    """Return the ways of attaching that this kernel has, the preferred one first."""
+    """Return the ways of attaching that this Linux kernel has, the preferred way first."""
     version = re.match(r"(\d+)\.(\d+)", platform.release())
     assert version
     return ("multi", "perf") if (int(version[1]), int(version[2])) >= FIRST_WITH_MULTI else ("perf",)

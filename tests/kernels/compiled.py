@@ -2,8 +2,9 @@
 
     python -m tests.kernels.compiled
 
-makes a tree of Debian 13 with that release's BCC, which has clang 19; `./run-tests kernels` then also tests
-its programs. The environment variable TREES names the folder of the tree (default /var/tmp/stalltop-trees).
+makes a tree (a folder with a root file system) of Debian 13 and its BCC, which contains clang 19. From then
+on `./run-tests kernels` also tests the programs that this BCC compiles. The environment variable TREES names
+the folder of the tree (default /var/tmp/stalltop-trees).
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from tests.kernels.fetch import FetchError, mirror
 from tests.kernels.initrd import ROOT
 
 _SECONDS: Final = 300.0
-"""How long the compilation may take."""
+"""Longest time for the compilation of all variants of the programs, in seconds."""
 _COMPILE: Final = "stalltop.probes.precompile"
 _PACKAGES: Final = "python3-bpfcc,python3-numpy"
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """The BCC of this host, or that of a tree."""
+    """The BCC of this host, or the BCC in ``tree``."""
 
     name: str
     tree: Path | None = None
 
     @property
     def in_ci(self) -> bool:
-        """Whether every run tests its programs."""
+        """Whether every run of the tests, also in CI, tests the programs of this compiler."""
         return self.tree is None
 
     def compile(self, folder: Path) -> Path:
@@ -55,7 +56,7 @@ class Compiler:
 
 
 def compilers() -> tuple[Compiler, ...]:
-    """Return the compiler of this host, and that of the tree if the tree was made."""
+    """Return the compiler of this host and, if the tree was made, the compiler of the tree."""
     tree = _tree()
     return (Compiler("host"), *([Compiler("debian-13-bcc", tree)] if _ready(tree).exists() else []))
 
@@ -69,7 +70,10 @@ def _ready(tree: Path) -> Path:
 
 
 def _in_tree(tree: Path, made: Path) -> list[str]:
-    """Return a command that runs another in ``tree``, with the checkout and ``made`` at the same paths."""
+    """Return a command prefix that runs the command after it in ``tree``.
+
+    In the tree the checkout and the folder ``made`` have the same paths as on the host.
+    """
     script = """
         tree=$1 root=$2 made=$3; shift 3
         mkdir -p "$tree$root" "$tree$made"

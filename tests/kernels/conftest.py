@@ -30,7 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip these tests only if STALLTOP_TESTS_WITHOUT_EBPF=1: compiling needs a host that can load eBPF."""
+    """Skip the tests in guests only if STALLTOP_TESTS_WITHOUT_EBPF=1.
+
+    They compile the programs on the host, which has to be able to load eBPF programs.
+    """
     if os.environ.get("STALLTOP_TESTS_WITHOUT_EBPF") == "1":
         for item in items:
             if item.path.is_relative_to(Path(__file__).resolve().parent):
@@ -39,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def guests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guests]:
-    """Provide the guests of this run; write the docs at its end if asked to."""
+    """Provide the guests of this run; with ``--write-docs``, write docs/kernels.md when the run ends."""
     request.config.stash[_GUESTS] = guests = Guests(tmp_path_factory.mktemp("guests"))
     yield guests
     if request.config.getoption("--write-docs"):
@@ -75,7 +78,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             )
             for compiler in compilers()
             for kernel in KERNELS
-            # Programs for another machine are compiled by this host's BCC only.
+            # Only this host's BCC compiles the programs for another architecture.
             if kernel.refused == refused and (kernel.machine is X86_64 or compiler.in_ci)
         ],
         indirect=True,

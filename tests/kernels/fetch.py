@@ -1,4 +1,5 @@
-"""Fetches Debian's kernels into a folder, with a private state of apt beside the system's.
+"""Fetches Debian's kernels into a folder. Uses a private state of apt, so that the system's apt is not
+changed.
 
     python -m tests.kernels.fetch [NAME …]
 
@@ -27,10 +28,10 @@ FOLDER_VARIABLE = "STALLTOP_KERNELS"
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _SECONDS = 180
-"""How long one run of apt may take."""
+"""Longest time for one run of apt, in seconds."""
 _PACKAGE = re.compile(r"linux-(?:image|binary)-((\d+\.\d+)\S*)-cloud-(?:amd64|arm64)$")
-"""Cloud kernels have few drivers, a third of the size, and everything that tracing needs. From 7.0 on the
-image is in a separate package, linux-binary-…."""
+"""Matches packages with the image of a cloud kernel. Cloud kernels have few drivers, a third of the size of
+other kernels, and everything that tracing needs. From 7.0 on the image is in the package linux-binary-…."""
 
 
 class FetchError(Exception):
@@ -43,7 +44,7 @@ class DebianKernel:
 
     name: str
     release: str
-    """Debian's release, or its backports."""
+    """Name of a Debian release, or of its backports, such as trixie-backports."""
     series: str = ""
     """The first two numbers of the kernel's version; '' for the newest series of the release."""
     in_ci: bool = False
@@ -71,7 +72,8 @@ def cache_folder() -> Path:
 
 
 def other_kernels() -> list[Path]:
-    """Return every ``vmlinuz*`` in the folder that STALLTOP_KERNELS names."""
+    """Return every file ``vmlinuz*`` in the folder that STALLTOP_KERNELS names; [] if the variable is not
+    set."""
     folder = os.environ.get(FOLDER_VARIABLE)
     return sorted(Path(folder).glob("vmlinuz*")) if folder else []
 
@@ -122,7 +124,10 @@ def _fetch(wanted: DebianKernel, work: Path) -> Path:
 
 
 def _newest(names: Iterable[str], series: str) -> str | None:
-    """Return the package with the highest version, in ``series`` unless that is ''; None if there is none."""
+    """Return the package of ``series`` (of any series if it is '') with the highest version.
+
+    Returns None if ``names`` contains no such package.
+    """
     found = [name for name in names if (match := _PACKAGE.match(name)) and series in ("", match[2])]
 
     def version(name: str) -> tuple[list[int], bool]:

@@ -21,7 +21,8 @@ MOUNTS = (
     ("cgroup2", "/sys/fs/cgroup"),
 )
 _RESTART = 0x01234567
-"""LINUX_REBOOT_CMD_RESTART of linux/reboot.h: QEMU runs with -no-reboot and ends at a restart."""
+"""LINUX_REBOOT_CMD_RESTART of linux/reboot.h. QEMU runs with -no-reboot, so it ends when the guest
+restarts."""
 
 
 def main() -> None:
@@ -34,7 +35,7 @@ def main() -> None:
         child = os.fork()
         if not child:
             os._exit(_check())
-        while (ended := os.wait())[0] != child:  # others are orphaned children of the checks
+        while (ended := os.wait())[0] != child:  # other processes are children that the checks left behind
             pass
         print(f"the checks ended with status {os.waitstatus_to_exitcode(ended[1])}")
     finally:

@@ -1,4 +1,5 @@
-"""Boots each guest of a run, a kernel with the programs of a compiler, once, when a test first needs it."""
+"""Boots guests. A guest is a kernel with the programs of one compiler; each boots once per run, when a test
+first needs it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ REFUSED: Final = ("vmlinuz-6.11.0-17-generic",)
 
 @dataclass(frozen=True, slots=True)
 class GuestKernel:
-    """A kernel of Debian, which is fetched when it is needed, or any other image."""
+    """A kernel of Debian (``wanted``), which is fetched when it is needed, or the kernel image ``path``."""
 
     name: str
     wanted: DebianKernel | None = None
@@ -30,7 +31,7 @@ class GuestKernel:
 
     @property
     def refused(self) -> bool:
-        """Whether stalltop must refuse to trace on it."""
+        """Whether stalltop must refuse to trace on this kernel."""
         return self.path is not None and self.path.name in REFUSED
 
     @property
@@ -48,7 +49,7 @@ class GuestKernel:
 
 @dataclass
 class Guests:
-    """Boots guests and keeps their reports."""
+    """Boots guests and stores their reports."""
 
     folder: Path
     """Folder of the compiled programs, which guests have at the same path."""

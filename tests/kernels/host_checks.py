@@ -1,4 +1,5 @@
-"""Checks the events of the host in a guest against what really happened there."""
+"""Checks in a guest that the events of the host (lives of processes, retransmits, stops, OOM kills) that the
+BPF programs report match what really happened in the guest."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ CHILDREN = 7
 SECONDS = 60.0
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)
-"""A classic BPF program of one instruction: return 0 (linux/filter.h)."""
+"""A classic BPF program of one instruction, return 0, which drops every packet (linux/filter.h)."""
 _SO_ATTACH_FILTER = 26
 _TOTAL_RETRANSMITS_AT = 100
 """Offset of ``tcpi_total_retrans`` in struct tcp_info (linux/tcp.h)."""
@@ -29,7 +30,7 @@ _MEMORY_BYTES = 32 << 20
 
 
 class HostCounts:
-    """Collects the events of this machine."""
+    """Collects the events of the host, here of the guest, that the BPF programs report."""
 
     def __init__(self) -> None:
         self.events = HostEvents()
@@ -67,7 +68,7 @@ def count_lives(host: HostCounts) -> None:
         inode = cgroup.stat().st_ino
     assert host.used[shell.pid, inode, "forks"] == CHILDREN
     assert host.used[0, inode, "execs"] == CHILDREN
-    assert host.used[0, inode, "exits"] == CHILDREN + 1, "the shell itself ends there as well"
+    assert host.used[0, inode, "exits"] == CHILDREN + 1, "exits of the children and of the shell"
 
 
 def count_retransmits(host: HostCounts) -> None:
@@ -95,7 +96,7 @@ def count_retransmits(host: HostCounts) -> None:
 
 
 def find_stops(host: HostCounts) -> None:
-    """Check who sent SIGSTOP to a process and who froze its cgroup."""
+    """Check that the events name who sent SIGSTOP to a process and who froze its cgroup."""
     with Cgroups() as cgroups:
         cgroup = cgroups.make(container_path("docker", container_id()))
         child = subprocess.Popen(["/bin/sh", "-c", "read line"], stdin=subprocess.PIPE)
@@ -113,7 +114,8 @@ def find_stops(host: HostCounts) -> None:
 
 
 def find_victim(host: HostCounts) -> None:
-    """Check the OOM kill of a process, and that its reclaims before are counted."""
+    """Check the event of the OOM kill of a process, and that the memory reclaims of the process before the
+    kill are counted."""
     with Cgroups() as cgroups:
         cgroup = cgroups.make(container_path("containerd", container_id()))
         for parent in reversed([place for place in cgroup.parents if (place / "cgroup.procs").exists()]):
@@ -137,7 +139,7 @@ def find_victim(host: HostCounts) -> None:
 
 
 def _sent_again(sender: socket.socket) -> int:
-    """Return the retransmitted segments that the kernel counted for the socket."""
+    """Return the number of retransmitted segments that the Linux kernel counted for the socket."""
     info = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     return int(struct.unpack_from("=I", info, _TOTAL_RETRANSMITS_AT)[0])
 

@@ -1,4 +1,5 @@
-"""Builds a guest's file system from this host's Python, the checks and programs, at the same paths."""
+"""Builds a guest's file system from this host's Python, the checks and the test programs, each at the path
+that it has on the host."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ CHECKS = "tests.kernels.checks"
 """The module that `guest.py` runs in a guest."""
 
 LATER = ("capstone", "numpy.ctypeslib")
-"""Modules that the checks import only at their first use."""
+"""Modules that stalltop imports only when they are first used, so that importing ``CHECKS`` does not load
+them."""
 
 _LIST_FILES = """
 import importlib, json, re, sys
@@ -36,7 +38,8 @@ _LIBRARY = re.compile(r"(/\S+) \(0x[0-9a-f]+\)")
 
 
 def import_path() -> list[str]:
-    """Return the import path of the guest's Python: that of this one, without the folder of a script."""
+    """Return the import path of the guest's Python: the import path of this Python without the folder of the
+    script that runs."""
     return [str(ROOT / "src"), *(place for place in sys.path if place and Path(place).is_absolute())]
 
 
@@ -61,10 +64,10 @@ class Archive:
         self._names = set[str]()
         self.node(
             "/dev/console", stat.S_IFCHR | 0o600, (5, 1)
-        )  # the Linux kernel opens it for the first process
+        )  # the Linux kernel opens the console for the first process
 
     def folder(self, path: Path) -> None:
-        """Adds a folder, and the folders above it that are missing."""
+        """Add a folder, and the folders above it that are missing."""
         if str(path) in self._names or path == path.parent:
             return
         self.folder(path.parent)
@@ -83,7 +86,8 @@ class Archive:
         else:
             status = path.stat()
             mode = stat.S_IFREG | status.st_mode & 0o777
-            # Python checks by the modification time whether a compiled module belongs to its source.
+            # Keep the modification time: Python compares it to see whether a compiled module belongs to its
+            # source.
             self._add(str(path), mode, path.read_bytes(), int(status.st_mtime))
 
     def program(self, path: Path) -> None:
@@ -116,9 +120,9 @@ class Archive:
         self._add(name, mode, device=device)
 
     def finish(self, path: Path, settings: object) -> None:
-        """Add the files of every guest, and write the archive.
+        """Add the files that every guest needs, and write the archive to ``path``.
 
-        The archive is not compressed: for an emulated CPU unpacking takes longer than reading.
+        The archive is not compressed, since an emulated CPU takes longer to unpack than to read.
         """
         for name in ("/proc", "/sys", "/tmp", "/run", "/root", "/var/cache"):
             self.folder(Path(name))
@@ -130,7 +134,7 @@ class Archive:
         path.write_bytes(self._data)
 
     def _at(self, folder: Path) -> None:
-        """Add a folder, and every symbolic link on its path with the folder it leads to."""
+        """Add a folder and every symbolic link on the path to it, each with the folder to which it leads."""
         for place in (*reversed(folder.parents), folder):
             if place.is_symlink() and str(place) not in self._names:
                 real = Path(os.path.realpath(place.parent))
@@ -152,7 +156,7 @@ class Archive:
 
 
 def write_initrd(path: Path, settings: object, programs: Iterable[Path], files: Iterable[Path]) -> None:
-    """Write a guest's file system with ``programs``, their libraries, and ``files`` of this host."""
+    """Write a guest's file system to ``path``: ``programs``, their libraries, and ``files`` of this host."""
     archive = Archive()
     for program in (PYTHON, *programs):
         archive.program(program)

@@ -12,11 +12,11 @@ from typing import Any, Final
 from tests.kernels.initrd import PYTHON, ROOT
 
 SECONDS: Final = 420.0
-"""How long a guest may take before it counts as hung: several times its time on a busy machine."""
+"""After this time a guest counts as hung. On a busy host a guest takes a fraction of it."""
 MEMORY_MIB: Final = 1024
 CPUS: Final = 2
 _LAST_LINES: Final = 60
-"""Lines at the end of the console that a message shows."""
+"""Number of lines from the end of the guest's console that a message shows."""
 _KERNEL_OPTIONS: Final = (
     # no_timer_check: a busy host runs a guest's CPUs late, which looks like a broken timer. clearcpuid=141
     # disables cmpxchg16b (cx16), on which some kernels end in a double fault under QEMU 7.2.
@@ -33,13 +33,13 @@ class Machine:
     qemu: str
     model: tuple[str, ...]
     console: str
-    """The first serial port in the guest, which is its console."""
+    """Name, in the guest, of the first serial port, which is the guest's console."""
     report: str
-    """The second serial port in the guest."""
+    """Name, in the guest, of the second serial port, to which the checks write their report."""
     second_port: tuple[str, str]
     """QEMU's option that connects the second port to the character device ``report``."""
     python: str = str(PYTHON)
-    """Path in the guest of Python, its first program."""
+    """Path, in the guest, of Python, which the guest's kernel runs as its first program."""
 
 
 X86_64: Final = Machine(
@@ -65,15 +65,15 @@ AARCH64: Final = Machine(
 
 @dataclass
 class GuestReport:
-    """The report of a guest."""
+    """What the checks in a guest reported, and what its console showed."""
 
     console: str
     ended: str
-    """How the guest ended, if not after its last check; else ''."""
+    """How the guest ended if it did not end after its last check; '' if it did."""
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def of(self, kind: str, **facts: object) -> list[dict[str, Any]]:
-        """Return the lines of this kind with these facts."""
+        """Return the lines of the report of the given kind that contain all of ``facts``."""
         return [
             line
             for line in self.lines
@@ -87,7 +87,7 @@ class GuestReport:
 
 
 def boot(kernel: Path, initrd: Path, machine: Machine = X86_64) -> GuestReport:
-    """Run the checks on ``kernel`` and return the report. No failure of the guest raises an exception."""
+    """Run the checks on ``kernel`` and return the report. If the guest fails, the report says so."""
     with tempfile.TemporaryDirectory(prefix="stalltop-guest-") as folder:
         console, report = Path(folder, "console"), Path(folder, "report")
         command = [

@@ -1,4 +1,5 @@
-"""Formats the table of a run for the terminal and docs/kernels.md, with a row per kernel, compiler and way.
+"""Formats the table of a run for the terminal and docs/kernels.md: a row per kernel, compiler and way of
+attaching.
 
 kernel | compiler | way | loaded | instructions | verifier ms | counted / made
 """
@@ -12,7 +13,8 @@ from typing import Final, NamedTuple
 from tests.kernels.machine import GuestReport
 
 MAX_INSTRUCTIONS: Final = 300_000
-"""Instructions that the verifier may process per program; its own limit is a million."""
+"""Most instructions that the verifier may process for a program. The verifier itself allows a million; the
+rest is a margin for other kernels and compilers."""
 COLUMNS: Final = ("kernel", "compiler", "way", "loaded", "instructions", "verifier ms", "counted / made")
 BEGIN: Final = "<!-- kernels -->"
 END: Final = "<!-- end of kernels -->"
@@ -67,8 +69,10 @@ def table(rows: Sequence[MatrixRow]) -> str:
 
 
 def page(text: str, rows: Sequence[MatrixRow], refusals: Sequence[str]) -> str:
-    """Return ``text`` of docs/kernels.md with its rows of the same kernel and compiler replaced by
-    ``rows``."""
+    """Return ``text``, the content of docs/kernels.md, with ``rows`` and ``refusals``.
+
+    They replace the rows of the same kernel and compiler and the lines about the same kernel; others stay.
+    """
     before, found, rest = text.partition(BEGIN)
     content, ended, after = rest.partition(END)
     if not found or not ended:

@@ -11,12 +11,16 @@ from tests.kernels.checks import FIRST_WITH_MULTI
 from tests.kernels.machine import SECONDS, GuestReport
 from tests.kernels.matrix import MAX_INSTRUCTIONS
 
-# The first test of a kernel boots it, which counts as time of that test.
+# The first test of a kernel also boots the guest, so its time limit includes the boot and all checks.
 pytestmark = pytest.mark.timeout(SECONDS + 120)
 
 
 def variants(booted: GuestReport, *, without_splits: bool = True) -> list[str]:
-    """Return how programs are loaded on this kernel: by each way that it has, with and without splits."""
+    """Return the variants in which programs are loaded on the booted kernel.
+
+    There is one for each way of attaching that the kernel has, and with ``without_splits`` another one
+    without splits.
+    """
     (kernel,) = booted.of("kernel") or [pytest.fail(booted.problem())]
     version = re.match(r"(\d+)\.(\d+)", kernel["release"])
     assert version
@@ -28,7 +32,7 @@ def variants(booted: GuestReport, *, without_splits: bool = True) -> list[str]:
 
 
 def passed(booted: GuestReport, check: str, **facts: object) -> dict[str, Any]:
-    """Return what a check found in the guest; fail unless it passed there."""
+    """Return what the check named ``check`` found in the guest; fail unless the check passed there."""
     for line in booted.of("failed", check=check, **facts):
         pytest.fail(f"in the guest: {line['why']}")
     found = booted.of("passed", check=check, **facts)

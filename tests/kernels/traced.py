@@ -32,7 +32,8 @@ BEGINNINGS: Final = ("plain", "pushing", "comparing", "marked")
 STACKED: Final = ("outer", "jumping", "leaving")
 """Functions of native/traced.c that call others, tail-call another, and are left by longjmp."""
 EXTENTS: Final = {"extending": 11 * 7 * 3, "filling": 13 * 5 * 2}
-"""Functions of native/traced.c that take a struct by value, and the bytes of the driver's call of each."""
+"""Functions of native/traced.c that take a struct by value, and the bytes that the call made by
+native/driver.c moves."""
 WAITS: Final = {
     "wait_memory": "memory",
     "wait_lock": "lock",
@@ -50,7 +51,8 @@ SPINS: Final = 25
 ROUNDS: Final = 3
 
 _FIRST: Final = 400
-"""First cookie and operation of the functions here: above those of CUDA, below those of host gaps."""
+"""First id (cookie) and first operation of the test functions, above the numbers of CUDA's functions and
+below the number of host gaps."""
 _SIZED: Final = {function.symbol: function for function in traced_program.FUNCTIONS if function.size}
 OWN: Final = {
     symbol: replace(
@@ -67,7 +69,8 @@ ITEMS: Final = (
     "cuStreamSynchronize"
 )
 A_CYCLE: Final = {
-    # (operation, nested): calls and bytes of one cycle of ITEMS, with the driver's calls inside the runtime's
+    # (operation, nested): (calls, bytes) of one cycle of ITEMS. Nested are the driver's calls that calls of
+    # the runtime make.
     ("cudaLaunchKernel", False): (1, 0),
     ("cudaMemcpyAsync HtoD", False): (1, 4096),
     ("cuLaunchKernel", True): (1, 0),
@@ -81,7 +84,7 @@ _TRACED: Final = {name.split()[0] for name, _ in A_CYCLE}
 
 @dataclass
 class CallSums:
-    """Sums of one operation of one process in one cgroup, either nested or outermost."""
+    """Sums of the nested, or of the outermost, calls of one operation by one process in one cgroup."""
 
     calls: int = 0
     bytes: int = 0
@@ -100,7 +103,8 @@ class TracedSide:
     built: Built
 
     def attach(self, file: Path, symbols: list[str]) -> contextlib.closing[Attachment]:
-        """Probe functions of ``OWN`` in ``file`` until the block ends; discard earlier counts."""
+        """Probe the functions ``symbols`` of ``OWN`` in ``file`` until the block ends; discard earlier
+        counts."""
         attachment = self.kernel.attach(str(file), points(file, [OWN[symbol] for symbol in symbols]))
         assert not attachment.failed, attachment.failed
         assert attachment.count == 2 * len(symbols)
@@ -110,7 +114,7 @@ class TracedSide:
         return contextlib.closing(attachment)
 
     def read(self) -> dict[tuple[int, int, str, bool], CallSums]:
-        """Return rows since the previous read by PID, cgroup id, operation and nesting, without host gaps.
+        """Return the sums since the previous read, without host gaps, by (PID, cgroup id, operation, nested).
 
         Checks that each histogram holds all calls and that the parts of each split add up to the total time.
         """
@@ -133,7 +137,8 @@ class TracedSide:
         return rows
 
     def lost(self) -> dict[str, int]:
-        """Return the losses since the previous call, except waits that are older than the kept slices."""
+        """Return the losses since the previous call, without waits that began before the CPU slices that the
+        BPF programs remember."""
         return {name: count for name, count in self.kernel.losses().items() if count and name != "no_slice"}
 
 
@@ -141,7 +146,8 @@ def count_calls(side: TracedSide, found: dict[str, Any]) -> None:
     """Check calls of functions with each kind of first instruction in several threads, then nested calls."""
     library = side.driver.with_name("libtraced.so")
     made = len(BEGINNINGS) * THREADS * CALLS
-    # Attach only once: probes of perf events are removed some time after they are closed.
+    # Attach only once, since probes that are attached by perf events stay for some time after they are
+    # closed.
     with (
         side.attach(library, [*BEGINNINGS, *STACKED, *EXTENTS]),
         TracedProgram(side.driver) as program,
@@ -179,7 +185,8 @@ def _count_frames(side: TracedSide, program: TracedProgram, found: dict[str, Any
 
 
 def count_cuda(side: TracedSide, found: dict[str, object]) -> None:
-    """Check calls by two processes in two cgroups of the stand-in CUDA libraries, probed like real ones."""
+    """Check the calls that two processes in two cgroups make to the stand-in CUDA libraries, which are probed
+    like real ones."""
     with contextlib.ExitStack() as stack:
         cgroups = stack.enter_context(Cgroups())
         for library, layer in ((side.built.cudart, operations.RUNTIME), (side.built.cuda, operations.DRIVER)):
@@ -213,7 +220,8 @@ def count_cuda(side: TracedSide, found: dict[str, object]) -> None:
 
 
 def _placed(library: Path, layer: str) -> list[Point]:
-    """Return the probes of the functions that `count_cuda` calls, at the places that stalltop chooses."""
+    """Return the points of the functions that `count_cuda` calls, at the instructions that stalltop
+    chooses."""
     with library.open("rb") as file:
         chosen = places(file.fileno(), read_image(file.fileno(), (layer,)))
     return [
@@ -224,7 +232,8 @@ def _placed(library: Path, layer: str) -> list[Point]:
 
 
 def split_waits(side: TracedSide, found: dict[str, object]) -> None:
-    """Check that each wait is in its part and in no other; `read` checks the sum of the parts."""
+    """Check that each kind of wait is counted in the right part of the split; `read` checks the sum of the
+    parts."""
     told: dict[str, dict[str, float]] = {}
     with (
         side.attach(side.waiter, [*WAITS, "run"]),
@@ -270,13 +279,15 @@ def charge_waits(side: TracedSide, found: dict[str, object]) -> None:
             charged = _waiting(of_calls)
             hogged = _waiting([charge for charge in of_calls if charge in by_hog])
             rounds.append({"lost": lost, "charged": charged, "to the hog": hogged, "it ran": spent})
-            # What the victim lost is charged, to the nanosecond. How much it loses also depends on the host:
-            # while the guest's CPU waits for the host, no process of the guest is preempted.
+            # The run-queue time that the victim lost is charged to the nanosecond. How much it loses also
+            # depends on the host: while the guest's CPU waits for a CPU of the host, no process of the guest
+            # is preempted.
             assert lost > SPIN_MS * 1e6, rounds
             too_old = side.kernel.losses()["no_slice"]
             assert charged == lost or (too_old and 0.98 * lost <= charged < lost), (too_old, rounds)
-            # The hog had the CPU, except when the guest's kernel or this program ran. Its charge is at most
-            # its CPU time and the switches, which take an emulated CPU a quarter of a millisecond each.
+            # While the victim waited the hog had the CPU, except when the guest's kernel or this program ran.
+            # The hog's charge is at most its CPU time and the time of the switches, a quarter of a
+            # millisecond each on an emulated CPU.
             assert 0.5 * charged < hogged <= 1.05 * spent, rounds
 
 
@@ -301,7 +312,10 @@ def _threads(pid: int) -> list[int]:
 
 @contextlib.contextmanager
 def _two_on_one_cpu(relay: Path) -> Iterator[tuple[Relay, int, Relay, int]]:
-    """Run a process that makes calls and one that only computes on one CPU; yield each with its cgroup id."""
+    """Run two processes on the same CPU: one makes calls, the other only computes.
+
+    Yields each process, followed by the id of its cgroup.
+    """
     with Cgroups() as cgroups:
         mine, others = (cgroups.make(container_path("docker", container_id())) for _ in range(2))
         _leave_first_cpu()

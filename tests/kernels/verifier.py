@@ -1,4 +1,4 @@
-"""Records the verifier's statistics of each program that this process loads, on any kernel."""
+"""Records the verifier's statistics of each BPF program that this process loads, on any version of Linux."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from stalltop.probes.programs import bpf_calls
 
 _PROG_LOAD: Final = 5
 _STATISTICS: Final = 4
-"""BPF_LOG_STATS: the log is one line of statistics."""
+"""BPF_LOG_STATS, a log level of BPF_PROG_LOAD: the log contains only one line of statistics."""
 _LOG_BYTES: Final = 1 << 16
 _NAME_BYTES: Final = 16
 _COUNT_AT, _LOG_AT, _NAME_AT = 4, 24, 48
-"""Offsets in union bpf_attr for BPF_PROG_LOAD: insn_cnt; log_level, log_size and log_buf; prog_name."""
+"""Offsets in union bpf_attr for BPF_PROG_LOAD: of insn_cnt; of log_level, log_size and log_buf; of
+prog_name."""
 _PROCESSED: Final = re.compile(rb"processed (\d+) insns")
 
 
@@ -27,7 +28,7 @@ class Verified(NamedTuple):
 
     name: str
     size: int
-    """Number of its instructions."""
+    """Number of instructions of the program."""
     instructions: int
     """Instructions that the verifier processed on all paths; -1 if it does not report them."""
     verifier_ms: float

@@ -34,7 +34,8 @@ STEPS: dict[str, Callable[[Guest], str]] = {
 
 
 def asked() -> list[str]:
-    """Return the steps to run: those of the arguments, else those of the kernel's command line, else all."""
+    """Return the steps to run: the arguments if there are any, else the steps on the kernel's command line,
+    else all steps."""
     if sys.argv[1:]:
         return sys.argv[1:]
     for word in shlex.split(Path("/proc/cmdline").read_text()):

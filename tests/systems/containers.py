@@ -1,4 +1,4 @@
-"""Tests a real container, made and run by Podman."""
+"""Tests that stalltop recognizes a real container, made and run by Podman."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _root_files(guest: Guest) -> Path:
 
 
 def podman(guest: Guest) -> str:
-    """The container has the name and the CPU quota that Podman gave it."""
-    # Podman's lock file and the slice stay when the last container has ended.
+    """Check that stalltop shows the container with the name and the CPU quota that Podman gave it."""
+    # After the last container has ended, Podman leaves its lock file and its slice, so the step removes them.
     guest.later(Path("/dev/shm/libpod_lock").unlink, True)
     output("podman", "import", str(_root_files(guest)), IMAGE)
     guest.later(ended, "systemctl", "stop", "machine.slice")

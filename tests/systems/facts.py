@@ -1,4 +1,4 @@
-"""Tests the facts about the system, the first start, and ``stalltop check``."""
+"""Tests what the other steps need of the system, the first start of stalltop, and ``stalltop check``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.systems.guest import PROGRAM, Guest, need, output, told
 
 
 def system(guest: Guest) -> str:
-    """The system has cgroup v2 only, PSI and schedstats; report its versions."""
+    """Check that the system has only cgroup v2, and has PSI and schedstats; return its versions."""
     types = [line.split()[2] for line in Path("/proc/mounts").read_text().splitlines()]
     need(types.count("cgroup2") == 1 and "cgroup" not in types, f"mounted are {sorted(set(types))}")
     pressure = [one for one in ("cpu", "memory", "io") if Path("/proc/pressure", one).read_text()]
@@ -32,7 +32,8 @@ def system(guest: Guest) -> str:
 
 
 def first_start(guest: Guest) -> str:
-    """Without compiled programs this system's BCC compiles them, and the next start uses them."""
+    """Check that the first start compiles the BPF programs with the system's BCC and the next start uses
+    them."""
     shipped = PROGRAM.parent / "bpf/compiled"
     if shipped.exists():
         guest.later(shipped.with_name("aside").rename, shipped)
@@ -51,7 +52,7 @@ def first_start(guest: Guest) -> str:
 
 
 def readiness(guest: Guest) -> str:
-    """``stalltop check`` finds no failure and traces calls of its own."""
+    """Check that ``stalltop check`` finds no failure and traces calls that it makes itself."""
     findings = told("check", "--json")["findings"]
     by_name = {one["name"]: one for one in findings}
     bad = [f"{one['name']}: {one['seen']}" for one in findings if one["verdict"] == "fail"]

@@ -1,4 +1,4 @@
-"""Provides what steps use: the program's commands, and calling processes that end with the step."""
+"""Provides what steps use: stalltop's commands, and processes that make calls and end with the step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 PROGRAM = Path(__file__).resolve().parents[2] / "stalltop"
 PATIENCE_SECONDS = 900.0
-"""How long a wait may take: an emulated CPU is about thirty times slower."""
+"""Longest wait, in seconds. The guest's CPU is emulated and may be thirty times slower than the host's."""
 
 
 class StepError(Exception):
@@ -28,7 +28,7 @@ class StepError(Exception):
 
 
 def need(is_so: object, otherwise: str) -> None:
-    """Raise StepError unless it ``is_so``."""
+    """Raise StepError with the message ``otherwise`` unless ``is_so`` is true."""
     if not is_so:
         raise StepError(otherwise)
 
@@ -60,7 +60,10 @@ def output(*command: str, code: int = 0) -> str:
 
 
 def ended(*command: str) -> None:
-    """Run a command that stops something; ignore its exit code, since that may have stopped already."""
+    """Run a command that stops something.
+
+    Ignores its exit code, since what it stops may have stopped already.
+    """
     subprocess.run(command, capture_output=True, check=False)
 
 
@@ -78,9 +81,10 @@ class Guest:
     """The workplace of one step, which removes everything at its end."""
 
     def __init__(self) -> None:
-        # On a disk: some systems have /tmp in memory.
+        # In /var/tmp, which is on a disk; some systems keep /tmp in memory.
         self.folder = Path(tempfile.mkdtemp(prefix="system-test-", dir="/var/tmp"))
-        # Users of a step run the programs too, so they are copied out of root's own folder.
+        # Other users that a step makes run the programs as well, so they are copied from root's own folder to
+        # one that all users can read.
         self.folder.chmod(0o755)
         self.built = Built(Path(shutil.copytree(build().folder, self.folder / "standin")))
         self._open = contextlib.ExitStack()
@@ -104,7 +108,8 @@ class Guest:
         name: str = "",
         latencies: Mapping[str, Latency] | None = None,
     ) -> Caller:
-        """Start a process on stand-in libraries by the command ``before``; it waits for commands."""
+        """Start, by the command ``before``, a process that uses the stand-in libraries and waits for
+        commands."""
         table = None
         if latencies:
             self._tables += 1
@@ -115,8 +120,11 @@ class Guest:
         return caller
 
     def unit(self, name: str, *properties: str, caller_name: str = "", within: Sequence[str] = ()) -> Caller:
-        """Start such a process as the systemd service ``name`` with ``properties`` (``CPUQuota=20%``), by the
-        command ``within``."""
+        """Start a process that uses the stand-in libraries as the systemd service ``name``.
+
+        ``properties`` are those of the unit, such as ``CPUQuota=20%``; the service runs the process by the
+        command ``within``.
+        """
         command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={name}"]
         for one in properties:
             command += ["-p", one]
@@ -126,14 +134,18 @@ class Guest:
 
 
 def tenant(window: Mapping[str, Any], name: str) -> Any:
-    """Return the tenant of this name in a window. Raises StepError if there is none, or more than one."""
+    """Return the tenant ``name`` of a window. Raises StepError unless there is exactly one tenant of that
+    name."""
     found = [one for one in window["tenants"] if one["name"] == name]
     need(len(found) == 1, f"{len(found)} tenants are called {name}: {[t['name'] for t in window['tenants']]}")
     return found[0]
 
 
 def splits_add_up(window: Mapping[str, Any]) -> int:
-    """Return the number of operations. Raises StepError if the parts of one do not add up to its time."""
+    """Return the number of operations in a window.
+
+    Raises StepError if the parts of an operation's time do not add up to its total time.
+    """
     for one in window["operations"]:
         parts = one["split_ns"]
         need(parts is not None, f"no split of {one['operation']}: {window['unknown']}")
@@ -145,7 +157,8 @@ def splits_add_up(window: Mapping[str, Any]) -> int:
 
 
 def chain(window: Mapping[str, Any], cause: str, of: str) -> Any:
-    """Return the chain of this cause about the tenant of this name. Raises StepError if there is none."""
+    """Return the chain with the cause ``cause`` about the tenant named ``of``. Raises StepError if there is
+    none."""
     names = {one["id"]: one["name"] for one in window["tenants"]}
     for one in window["chains"]:
         if one["cause"] == cause and names.get(one["tenant"], "") == of:

@@ -14,7 +14,8 @@ from pathlib import Path
 from stalltop.probes.programs import bpf_calls
 
 _KINDS = {"program": (11, 13), "map": (12, 14), "link": (31, 30)}
-"""Commands of bpf() that return the next id, and the descriptor of an id: enum bpf_cmd of linux/bpf.h."""
+"""By kind of BPF object, two commands of bpf(): to get the next id, and to get a descriptor of the object
+with an id (enum bpf_cmd of linux/bpf.h)."""
 _INFO_BY_FD = 15
 _NAME_AT = {"program": 64, "map": 24}
 """Offsets of ``name`` in struct bpf_prog_info and bpf_map_info (linux/bpf.h)."""
@@ -23,7 +24,7 @@ _SYSTEMD = "sd_"
 _SYSTEM_CGROUPS = ("/init.scope", "/system.slice/systemd-", "/system.slice/dbus", "/user.slice")
 """Cgroups whose processes systemd starts and ends at any time."""
 SECONDS = 30.0
-"""How long the removal of ended things may take."""
+"""Longest time until what has ended is also removed, for example BPF programs and cgroups."""
 
 
 class Left:
@@ -33,7 +34,8 @@ class Left:
         self._there = set(_everything())
 
     def since(self) -> list[str]:
-        """Return descriptions of what has been added since the snapshot and stays."""
+        """Return descriptions of what has been added since the snapshot and is still there after
+        ``SECONDS``."""
         end = time.monotonic() + SECONDS
         while True:
             left = sorted(set(_everything()) - self._there)
@@ -75,7 +77,7 @@ def _in_kernel(kind: str) -> Iterator[str]:
 
 
 def _name(kind: str, number: int, command: int) -> str | None:
-    """Return the name of an object, '' if it has none, or None if it no longer exists."""
+    """Return the name of a BPF object; '' if the object has no name, None if the object no longer exists."""
     try:
         fd = bpf_calls._bpf(command, struct.pack("=III", number, 0, 0))
     except OSError as error:

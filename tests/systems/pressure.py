@@ -1,4 +1,4 @@
-"""Tests the pressure stall information (PSI) in the host's figures of a window."""
+"""Tests that a window shows the host's pressure stall information (PSI)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ _SPIN = "while True: pass"
 
 
 def shown(guest: Guest) -> str:
-    """Twice as many busy programs as CPUs cause CPU pressure, and the window shows it."""
-    # At a low priority they wait for a CPU as well, and do not slow down the program.
+    """Check that a window shows the CPU pressure that four busy programs cause, twice as many as there are
+    CPUs."""
+    # At a low priority the busy programs wait for a CPU as well, but hardly slow down stalltop.
     spinners = [subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", _SPIN]) for _ in range(4)]
     for one in spinners:
         guest.later(one.wait)

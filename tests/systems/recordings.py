@@ -1,4 +1,4 @@
-"""Tests that a recording has every call, and that the service of deploy/ records."""
+"""Tests that a recording contains every call, and that the systemd service in deploy/ records."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from tests.systems.guest import (
 )
 
 CALLS = 20_000
-"""Calls of each of three threads."""
+"""Number of calls that each of three threads makes."""
 
 
 def queried(file: Path, sql: str) -> list[dict[str, object]]:
-    """Return the rows of `stalltop query`; none while there is no file to query."""
+    """Return the rows that `stalltop query` finds; [] if it fails, for instance since the file does not exist
+    yet."""
     done = subprocess.run(
         [PROGRAM, "query", file, "--format", "json", sql], capture_output=True, text=True, check=False
     )
@@ -51,7 +52,7 @@ class RecordCommand:
         guest.later(self._process.kill)
 
     def until_traced(self, caller: Caller) -> None:
-        """Make calls until some are in the recording."""
+        """Let ``caller`` make calls until the recording contains some."""
 
         def is_traced() -> object:
             need(self._process.poll() is None, f"record ended: {self._said.read_text()}")
@@ -61,7 +62,8 @@ class RecordCommand:
         wait_until(is_traced, "a call in the recording")
 
     def until_complete(self) -> None:
-        """Wait until all BPF programs are loaded: those for the host's events load after the first calls."""
+        """Wait until all BPF programs are loaded. Those for the events of the host load after tracing has
+        begun."""
         wait_until(
             lambda: (
                 not any(
@@ -78,7 +80,8 @@ class RecordCommand:
 
 
 def counted(guest: Guest) -> str:
-    """`record` counts a known number of calls; `query`, `explain` and `open` read the recording."""
+    """Check that `record` counts a known number of calls, and that `query`, `explain` and `open` can read
+    them."""
     caller = guest.unit("training-run.service", caller_name="train.py")
     caller.do("load cudaStreamWaitEvent")
     recorder = RecordCommand(guest)
@@ -104,7 +107,7 @@ def counted(guest: Guest) -> str:
 
 
 def service(guest: Guest) -> str:
-    """The systemd unit of deploy/ records under all of its restrictions and ends with exit code 0."""
+    """Check that the systemd unit of deploy/ records under all its restrictions and ends with exit code 0."""
     unit, opt, state = (
         Path("/etc/systemd/system/stalltop-record.service"),
         Path("/opt/stalltop"),

@@ -1,4 +1,5 @@
-"""Tests ``stalltop demo``: tenants are found by their cgroups, calls are counted, the culprit is named."""
+"""Tests ``stalltop demo``: tenants are found by their cgroups, calls are counted, and the culprit is
+named."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ TRIO = {
     "chat-server": ("containerd", "/kubepods.slice/kubepods-burstable.slice/"),
     "notebook-anna": ("podman", "/machine.slice/libpod-"),
 }
-"""Runtime of each tenant, and the prefix of its cgroup's path."""
+"""By name of the tenant: its container runtime, and the beginning of its cgroup's path."""
 
 
 def trio(guest: Guest) -> str:
-    """Every tenant of the demo has its name and calls, and all splits add up."""
+    """Check that every tenant of the demo has its name and its calls, and that all splits add up."""
     window = told("demo", "trio", "--json", "--seconds", "5")
     need(not window["simulated"], f"simulated: {window['probes']['tracing']}")
     for name, (runtime, path) in TRIO.items():
@@ -34,11 +35,12 @@ def trio(guest: Guest) -> str:
 
 
 def noisy_neighbour(guest: Guest) -> str:
-    """The tenant that takes the CPU is named as the culprit."""
+    """Check that a chain names the tenant that takes the CPU as the culprit."""
     seen: list[str] = []
     for seconds in ("12", "17", "22", "27", "32"):
-        # The neighbour rests for a third of the time, and a window lacks chains that ended before it did. On
-        # an emulated CPU the tracer itself may be the culprit.
+        # Several windows may be needed. The noisy neighbour rests for a third of the time, a window does not
+        # list chains that ended before the window did, and on an emulated CPU stalltop itself may be the
+        # culprit.
         window = told("demo", "noisy-neighbour", "--json", "--seconds", seconds)
         splits_add_up(window)
         names = {one["id"]: one["name"] for one in window["tenants"]}

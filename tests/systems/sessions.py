@@ -11,7 +11,7 @@ CALLS = "cudaLaunchKernel:4 cudaStreamSynchronize ~20000"
 
 
 def _user(guest: Guest) -> int:
-    """Make a user for the time of the step and return the UID."""
+    """Make a user, who is removed at the end of the step, and return the UID."""
     output("useradd", "--create-home", "--shell", "/bin/sh", USER)
 
     def leave() -> None:
@@ -28,7 +28,7 @@ def _user(guest: Guest) -> int:
 
 
 def login(guest: Guest) -> str:
-    """A login session is a tenant with its user's name."""
+    """Check that a login session is a tenant with the name of its user."""
     uid = _user(guest)
     command = ("su", "--login", "--command", 'exec "$0" "$@"', "--", USER)
     guest.caller(command, name="ipykernel").start(CALLS)
@@ -36,7 +36,7 @@ def login(guest: Guest) -> str:
 
 
 def unit_of_user(guest: Guest) -> str:
-    """A unit of a user's systemd manager is a tenant with the user's name."""
+    """Check that a unit of a user's systemd manager is a tenant with the name of the user."""
     uid = _user(guest)
     output("loginctl", "enable-linger", USER)
     wait_until(lambda: Path(f"/run/user/{uid}/bus").exists(), "the user's manager")

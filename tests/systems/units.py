@@ -15,7 +15,7 @@ SECONDS = "10"
 
 
 def quota(guest: Guest) -> str:
-    """``CPUQuota=20%`` of a service is diagnosed as throttling."""
+    """Check that ``CPUQuota=20%`` of a service is diagnosed as throttling."""
     guest.unit("quota-trainer.service", "CPUQuota=20%", caller_name="train.py").start(COMPUTING, threads=2)
     return _throttled(
         "quota-trainer", "/system.slice/quota-trainer.service", "/system.slice/quota-trainer.service"
@@ -23,7 +23,8 @@ def quota(guest: Guest) -> str:
 
 
 def quota_of_slice(guest: Guest) -> str:
-    """``CPUQuota=20%`` of a slice around a scope, as for a team's jobs, is diagnosed as throttling."""
+    """Check that ``CPUQuota=20%`` of a slice is diagnosed as throttling of a scope in the slice (a team's
+    job)."""
     output("systemctl", "set-property", "--runtime", "team.slice", "CPUQuota=20%")
     guest.later(output, "systemctl", "revert", "team.slice")
     guest.later(output, "systemctl", "stop", "team.slice")
@@ -48,17 +49,18 @@ def _throttled(name: str, path: str, quota_cgroup: str) -> str:
 
 
 def memory_limit(guest: Guest) -> str:
-    """``MemoryMax=64M`` is diagnosed as reclaim: pages are dropped and read again."""
+    """Check that ``MemoryMax=64M`` is diagnosed as reclaim, since pages are dropped and read again."""
     data = guest.folder / "data"
     output("dd", "if=/dev/zero", f"of={data}", "bs=1M", "count=192", "conv=fsync", "status=none")
-    # A page is charged to the cgroup that reads it first.
+    # A page is charged to the cgroup that first reads it, so drop the pages that ``dd`` has put into the
+    # cache.
     Path("/proc/sys/vm/drop_caches").write_text("1")
     caller = guest.unit("cramped.service", "MemoryMax=64M", caller_name="train.py")
     caller.start("@touch:data:4000 cudaLaunchKernel:4 cudaStreamSynchronize", threads=2)
     figures = Path("/sys/fs/cgroup/system.slice/cramped.service/memory.stat")
 
     def is_full() -> bool:
-        """Return whether dropped pages are read again."""
+        """Return whether more than 1000 pages that had been dropped were read again."""
         lines = dict(line.split() for line in figures.read_text().splitlines())
         return int(lines["workingset_refault_file"]) > 1000
 
@@ -77,7 +79,8 @@ def memory_limit(guest: Guest) -> str:
 
 
 def killed_for_memory(guest: Guest) -> str:
-    """The OOM kill of a process beyond ``MemoryMax=`` is diagnosed with the unit's name and limit."""
+    """Check that the OOM kill of a process that exceeds ``MemoryMax=`` is diagnosed with the unit's name and
+    limit."""
     # The script keeps the unit alive after the kill. If the unit ended, systemd would remove its cgroup at
     # once, and the limit could no longer be read.
     script = ("/bin/sh", "-c", '"$0" "$@"; sleep 600')
@@ -89,7 +92,7 @@ def killed_for_memory(guest: Guest) -> str:
     caller.start(f"@use:{256 << 20}")
     events = Path("/sys/fs/cgroup/system.slice/greedy.service/memory.events")
     wait_until(lambda: "oom_kill 1" in events.read_text(), "the kill")
-    time.sleep(5)  # for windows with the kill
+    time.sleep(5)  # seconds, so that windows with the kill are recorded
     recorder.end()
     found = chain(told("explain", str(recorder.file), "--json"), "oom_kill", "greedy")
     why = found["links"][-1]["text"]

@@ -44,12 +44,16 @@ def kernel(built: Built) -> Iterator[KernelSide]:
 
 
 def ranks(kernel: KernelSide, *pids: int) -> list[RawRank]:
-    """Return the rows of these processes, by rank."""
+    """Return what the kernel side knows about the ranks of the processes ``pids``, sorted by rank."""
     return sorted((row for row in kernel.ranks() if row.tgid in pids), key=lambda row: row.rank)
 
 
 def joined(workplace: Workplace, name: str, count: int, ranks: int = 0) -> list[Caller]:
-    """Start processes that join a communicator as its first ranks, each in its own cgroup."""
+    """Start ``count`` processes, each in its own cgroup; they join a communicator as ranks 0 to ``count`` -
+    1.
+
+    The communicator has ``ranks`` ranks; 0 stands for ``count``.
+    """
     callers = [workplace.caller(cgroup=workplace.cgroup()) for _ in range(count)]
     for rank, caller in enumerate(callers):
         caller.do(f"join {name} {rank} {ranks or count}")
@@ -101,7 +105,7 @@ def test_a_rank_that_stops_is_behind(kernel: KernelSide, workplace: Workplace) -
     assert second.since_entry_ns > first.since_entry_ns
     stopped.run(
         f"{STEP} ~1000", cycles=7
-    )  # it catches up: each entry is compared with the one of the same number
+    )  # the rank catches up: its n-th collective is compared with the n-th of the other rank
     took = time.monotonic_ns() - stood
     first, second = ranks(kernel, going.pid, stopped.pid)
     assert (first.behind, second.behind) == (0, 0)
@@ -131,7 +135,8 @@ def test_only_the_last_collectives_are_compared(kernel: KernelSide, workplace: W
 
 
 def test_reads_while_collectives_run_are_consistent(kernel: KernelSide, workplace: Workplace) -> None:
-    # The ranks do not wait for each other, so either may be ahead. No collective is compared twice.
+    # The ranks do not wait for each other, so either may be ahead. The sums below show that no collective is
+    # compared twice.
     callers = joined(workplace, "running", 2)
     pids = [caller.pid for caller in callers]
     cycles = 20_000
@@ -162,7 +167,7 @@ def test_every_collective_counts_also_inside_groups(kernel: KernelSide, workplac
 
 
 def test_communicators_are_distinguished(kernel: KernelSide, workplace: Workplace) -> None:
-    # The handles are equal in all three processes, and two have the same rank.
+    # The communicator's handle has the same value in all three processes, and two processes have rank 0.
     callers = joined(workplace, "one", 2) + joined(workplace, "other", 1)
     for count, caller in enumerate(callers, 1):
         caller.run(f"ncclAllReduce:{count}:8:7")
@@ -245,7 +250,7 @@ reduce(part, {rank} + 1)
         found = ranks(kernel, first.pid, second.pid, third.pid)
     told = sorted((row.ranks, row.local_ranks, row.rank, row.collectives) for row in found)
     assert told == [
-        *((0, 2, 0, 0), (0, 2, 1, 0)),  # the split by colour 1, without the third rank
+        *((0, 2, 0, 0), (0, 2, 1, 0)),  # the communicator of colour 1, which the third process did not join
         *((0, 3, 0, 1), (0, 3, 1, 2), (0, 3, 2, 3)),
         *((3, 3, 0, 0), (3, 3, 1, 0), (3, 3, 2, 0)),
     ]
@@ -281,7 +286,7 @@ def test_ranks_of_ended_processes_and_programs_are_forgotten(
     kernel.release(ended.pid)
     assert ended.pid not in kernel.tgids()
     changed.do("exec")
-    assert len(ranks(kernel, changed.pid)) == 1  # once more
+    assert len(ranks(kernel, changed.pid)) == 1  # the rank is reported once more after the exec
     stays.run(STEP)
     [left] = ranks(kernel, ended.pid, changed.pid, stays.pid)
     assert (left.tgid, left.local_ranks, left.behind) == (stays.pid, 1, 0)
@@ -293,7 +298,7 @@ def test_communicators_older_than_the_probes_are_listed_as_unknown(
     caller = workplace.caller()
     caller.do("join earlier 0 2")
     for index in (int(place) for place in (kernel._programs.members["tgid"] == caller.pid).nonzero()[0]):
-        kernel._communicators._free(index)  # as if the probes had not seen it
+        kernel._communicators._free(index)  # as if the probes had not seen how the communicator was created
     caller.run("ncclAllReduce:5:8:7")
     assert ranks(kernel, caller.pid) == []
     assert caller.pid in kernel.unknown_communicators()

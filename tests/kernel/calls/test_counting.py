@@ -38,7 +38,8 @@ def test_threads_of_a_process_add_up_in_one_row(traced: Traced) -> None:
     with traced.start() as program:
         program("threads 8 plain 5000")
         assert calls_of(traced.kernel, program.pid) == {("plain", False): 40_000}
-        # A thread's record is free again when it ends, so far more threads than records can run.
+        # When a thread ends, its record becomes free. So far more threads than records can run, one after
+        # another.
         for _ in range(12):
             program("threads 16 pushing 10")
         assert calls_of(traced.kernel, program.pid) == {("pushing", False): 12 * 16 * 10}
@@ -98,7 +99,8 @@ def test_durations_match_the_callers_clock(traced: Traced) -> None:
         counts = read_calls(traced.kernel)
     assert counts.calls.tolist() == [400]
     p50, p95, p99 = counts.histograms.percentiles([50, 95, 99])[0]
-    # The caller's time includes the probes, the kernel's does not; neither is shorter than the wait itself.
+    # The caller's clock includes the time of the probes, the measured duration does not. Neither is shorter
+    # than the wait itself.
     for measured, percent in ((p50, 50), (p95, 95), (p99, 99)):
         by_caller = int(exact[int(percent / 100 * len(exact) + 0.5) - 1])
         assert measured <= by_caller * 1.008
@@ -121,7 +123,7 @@ def test_calls_longer_than_a_histogram_knows_are_clamped(traced: Traced) -> None
     with traced.start() as program:
         program("hang")
         wait_until(lambda: len(traced.kernel.open_calls()) == 1, "one call open")
-        # Move its start far into the past, since a test cannot wait that long.
+        # A test cannot wait for so long a call, so this moves the start of the open call into the past.
         threads = traced.kernel._programs.threads
         (record,) = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         threads["frames"]["start_ns"][record, 0] -= 1000 * 10**9

@@ -30,7 +30,8 @@ ITEMS = (
     "cuMemcpyHtoDAsync_v2:1:1000 cuMemcpyHtoDAsync_v2_ptsz:1:24 cuStreamSynchronize"
 )
 A_CYCLE = {
-    # (operation, nested): calls and bytes of one cycle of ITEMS, with the driver's calls inside the runtime's
+    # (operation, nested): (calls, bytes) of one cycle of ITEMS. Nested are the driver's calls that calls of
+    # the runtime make.
     ("cudaLaunchKernel", False): (2, 0),
     ("cudaMemcpyAsync HtoD", False): (1, 4096),
     ("cuLaunchKernel", True): (2, 0),
@@ -70,7 +71,8 @@ class WindowTotals:
 
 
 class FewFunctions(KernelSide):
-    """Probes only the functions that this test calls: the kernel takes long to remove perf events."""
+    """Probes only the functions that this test calls, since the Linux kernel takes long to remove perf
+    events."""
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
         traced = {function.id for function in self.functions if function.symbol in TRACED}
@@ -136,7 +138,7 @@ def test_ten_million_calls_are_counted_exactly(told: WindowTotals, workplace: Wo
     own = {key: calls for key, calls in told.calls.items() if key.pid in pids and key.layer != HOST_LAYER}
     found = {(key.pid, key.operation, key.nested): (calls, told.bytes[key]) for key, calls in own.items()}
     assert found == expected
-    # A thread has one gap less than calls.
+    # Gaps lie between calls, so a thread has one gap fewer than outermost calls.
     outermost = {
         pid: sum(calls for (own, _, nested), (calls, _) in expected.items() if own == pid and not nested)
         for pid in pids
@@ -162,10 +164,11 @@ def test_percentiles_match_the_callers_clock(told: WindowTotals, workplace: Work
     assert (key.operation, counted.totals().tolist()) == ("cuStreamSynchronize", [3000])
     assert exact.totals().tolist() == [3000]
     measured = counted.percentiles(percents)[0]
-    # The caller's time includes the probes, the kernel's does not; a histogram bucket is 0.8 % wide.
+    # The caller's clock includes the time of the probes, the measured durations do not. A bucket of the
+    # histogram is 0.8 % wide.
     assert (measured <= exact.percentiles(percents)[0] * 1.008).all()
     probe_ns = told.monitor.read().coverage.probe_ns
     assert probe_ns > 0
-    # Up to 15 of the calls may have been delayed between the caller's clock and the probe.
+    # Half a percent, 15 of the 3000 calls, may have been delayed between the caller's clock and the probe.
     least = exact.percentiles([percent - 0.5 for percent in percents])[0]
     assert (measured >= least * 0.984 - 3 * probe_ns).all(), (measured, least, probe_ns)

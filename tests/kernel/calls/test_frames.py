@@ -1,4 +1,4 @@
-"""Tests that nested calls and calls that never return are counted once, as such."""
+"""Tests that nested calls are counted once, as nested, and calls that never return once, as abandoned."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_tail_call_is_counted_as_nested(traced: Traced) -> None:
 
 @pytest.mark.parametrize(
     ("depth", "counted"),
-    [(1, 1), (16, 16), (17, 16), (40, 16), (80, 16)],  # the Linux kernel itself gives up at 64
+    [(1, 1), (16, 16), (17, 16), (40, 16), (80, 16)],  # the Linux kernel traces at most 64 nested returns
 )
 def test_recursion_is_counted_up_to_the_depth_of_a_thread_record(
     traced: Traced, depth: int, counted: int
@@ -52,7 +52,8 @@ def test_recursion_is_counted_up_to_the_depth_of_a_thread_record(
 @pytest.mark.parametrize(
     ("command", "expected", "abandoned"),
     [
-        # Each longjmp leaves a frame that the next call detects; ``call plain 1`` below detects the last.
+        # Each longjmp leaves a call without a return. The next call detects this; ``call plain 1`` below
+        # detects the last one.
         ("longjmp 5", {("plain", False): 1}, 5),
         ("longjmp_deeper 5", {("plain", False): 1}, 10),
         # The call after the jump has the same stack pointer as the call that was left.
@@ -100,7 +101,7 @@ def test_the_open_call_of_a_killed_process_is_reported_once_as_ended(traced: Tra
         (ended,) = traced.kernel.ended_calls()
         assert ended._replace(ended_ns=0) == call
         assert before <= ended.ended_ns <= after
-        assert not traced.kernel.ended_calls(), "it is reported once"
+        assert not traced.kernel.ended_calls(), "the ended call is reported a second time"
     assert lost(traced.kernel) == {"abandoned": 1}
 
 
@@ -142,7 +143,7 @@ def test_an_open_call_is_reported_until_it_returns(traced: Traced) -> None:
         assert calls_of(traced.kernel, program.pid) == {("hanging", False): 1, ("plain", True): 1}
         program.process.kill()
         program.process.wait(60)
-        assert not [call for call in traced.kernel.ended_calls() if call.tgid == program.pid], "it returned"
+        assert not [call for call in traced.kernel.ended_calls() if call.tgid == program.pid], "not ended"
     assert lost(traced.kernel) == {}
 
 

@@ -1,4 +1,5 @@
-"""Tests captured calls: slow ones and a random sample, within limits, and the count of the others."""
+"""Tests captured calls: slow calls and a random sample up to their limits, and the count of all other
+calls."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class SlowCall(NamedTuple):
 
 @dataclass
 class CaptureReader:
-    """A kernel side that traces the program, and the captured calls that it reported so far."""
+    """Reads a kernel side that traces native/slow.c, and collects the captured calls that it has reported."""
 
     kernel: KernelSide
     path: Path
@@ -75,7 +76,8 @@ class CaptureReader:
         return [call for call in self.kept if not call.slow]
 
     def threshold(self, pid: int, operation: int) -> int:
-        """Return from how many ns on a call of ``operation`` of a process counts as slow."""
+        """Return the duration in ns from which a call of ``operation`` by the process ``pid`` counts as
+        slow."""
         programs = self.kernel._programs
         owners = programs.owners
         slots = np.flatnonzero((owners["operation"] == operation) & (owners["tgid"] == pid))
@@ -112,7 +114,7 @@ def kernel_side(request: pytest.FixtureRequest, slow_program: Path) -> Iterator[
 
 @pytest.fixture
 def watched(kernel_side: KernelSide, slow_program: Path) -> CaptureReader:
-    """Give each test the default limits; its process has slots of its own."""
+    """Give each test a reader with the default limits of captured calls."""
     keeping = kernel_side._programs.keeping
     keeping["most_slow"], keeping["most_of_slot"] = kept_calls.SLOW_A_SECOND, kept_calls.MOST_OF_SLOT
     keeping["slow"] = keeping["samples"] = 0
@@ -173,7 +175,7 @@ def test_nested_calls_are_captured_as_nested(watched: CaptureReader) -> None:
     for call in inner:
         assert outer.start_ns < call.start_ns
         assert call.start_ns + call.duration_ns < outer.start_ns + outer.duration_ns
-    # Each call has its own arguments, although nested calls reuse the registers.
+    # Each captured call has the arguments of that call, although nested calls overwrite the registers.
     assert {call.arguments[0] for call in (outer, *inner)} == {5_000_000}
     assert outer.split_ns is not None
     asleep = next(call for call in inner if call.operation == REST)
@@ -207,7 +209,8 @@ def test_a_million_slow_calls_are_counted_and_captured_within_limits(watched: Ca
         lost = watched.kernel.losses()
     assert watched.calls == 1_000_000
     assert len(watched.slow()) + watched.passed_over == 1_000_000
-    # Limits hold per second: the first and last may be partial, and two CPUs may check a limit at once.
+    # The limit applies to each second of the clock. The first and the last second may be partial, and two
+    # CPUs that check the limit at once may exceed it.
     assert MOST <= len(watched.slow()) <= (MOST + 2) * (took + 2)
     assert not any(lost[name] for name in ("no_ring", "no_slot", "no_thread", "missed"))
 
@@ -227,7 +230,7 @@ def test_a_full_ring_is_counted_as_loss_and_used_again(slow_program: Path) -> No
             lost = kernel.losses()["no_ring"]
             assert room - 1 <= len(watched.slow()) <= room
             assert len(watched.slow()) + lost == len(watched.slow()) + watched.passed_over == calls
-            # Beyond the end of the ring no record is cut, doubled or left out.
+            # Records are written across the end of the ring many times: none is cut, duplicated or lost.
             for _ in range(20):
                 watched.call_slow_from(1)
                 slow_calls = made(program("mixed 15 1 0 1000 1"))

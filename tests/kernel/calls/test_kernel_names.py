@@ -39,13 +39,13 @@ class LaunchTotals:
 
     monitor: Monitor
     launches: Counter[tuple[int, str, str]] = field(default_factory=Counter)
-    """By PID, operation and CUDA kernel."""
+    """Number of outermost launches by PID, operation and CUDA kernel."""
     errors: Counter[tuple[int, str, str]] = field(default_factory=Counter)
     rows: Counter[tuple[int, str]] = field(default_factory=Counter)
     tenants: dict[int, set[str]] = field(default_factory=dict)
     loss: Counter[str] = field(default_factory=Counter)
     kept: Counter[tuple[int, str, str]] = field(default_factory=Counter)
-    """Captured calls, by the same key as ``launches``."""
+    """Number of captured outermost calls by PID, operation and CUDA kernel."""
 
     def read(self) -> Window:
         window = self.monitor.read()
@@ -80,13 +80,13 @@ class LaunchTotals:
         }
 
     def check_kept(self, caller: Caller, operation: str = LAUNCH) -> None:
-        """Check that captured launches are of CUDA kernels that were counted, and not more of each."""
+        """Check that some launches were captured, and of each CUDA kernel not more than were counted."""
         kept = {what[2]: n for what, n in self.kept.items() if what[:2] == (caller.pid, operation)}
         assert kept
         assert all(n <= self.of(caller, operation).get(kernel, 0) for kernel, n in kept.items())
 
     def see(self, caller: Caller, operation: str, calls: int) -> None:
-        """Read until ``calls`` calls are counted."""
+        """Read until ``calls`` outermost calls of ``operation`` by ``caller`` are counted."""
 
         def told() -> bool:
             self.read()
@@ -97,7 +97,7 @@ class LaunchTotals:
 
 @pytest.fixture(autouse=True)
 def _wait_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for the demangler: names in the first windows may otherwise be mangled."""
+    """Let windows wait for the demangler; otherwise the first windows may show mangled names."""
     monkeypatch.setattr(demangler, "WAIT_SECONDS", 30.0)
 
 
@@ -150,7 +150,8 @@ def test_launches_of_several_processes_are_counted_by_cuda_kernel(
         told.see(caller, LAUNCH, number * 24_000)
         once = number * 4000
         assert told.of(caller) == {GEMM: 3 * once, ATTENTION: 2 * once, SCALE: once}
-        # A null handle is no CUDA kernel: its launches count in their row only.
+        # These launches pass a null handle, which is no CUDA kernel: they count only in the row of their
+        # operation.
         assert told.of(caller, DRIVER_LAUNCH) == {}
         assert told.rows[caller.pid, DRIVER_LAUNCH] == once
     assert len(set.union(*(told.tenants[caller.pid] for caller in callers))) == 3
@@ -189,7 +190,7 @@ def test_names_of_functions_that_the_driver_looked_up_are_known(
 def test_an_address_that_is_used_for_another_cuda_kernel_gets_its_name(
     told: LaunchTotals, workplace: Workplace
 ) -> None:
-    """A later module reuses the handle of an unloaded one, a later library the address."""
+    """A module reuses the handle of an unloaded module, and a library the address of an unloaded library."""
     (caller,) = traced(workplace, told)
     for name, calls in (("first", 30), ("second", 20), ("first", 5)):
         caller.do(f"kernels {name}")
@@ -248,7 +249,7 @@ def test_a_process_with_a_reused_pid_has_its_own_cuda_kernels(
         early.do("rename one two")
         early.run(f"{LAUNCH}:11:0 {LAUNCH}:12:1")
         early.kill()
-    for _ in range(1000):  # other programs take PIDs as well
+    for _ in range(1000):  # another program may take the PID first, so try again
         Path("/proc/sys/kernel/ns_last_pid").write_text(str(early.pid - 1))
         with Caller(fixed, cgroup=cgroup, folder=workplace.built.folder) as later:
             if later.pid != early.pid:
@@ -262,7 +263,7 @@ def test_a_process_with_a_reused_pid_has_its_own_cuda_kernels(
             told.see(later, LAUNCH, 23 + 28)
             assert told.of(later) == {"one": 11, "two": 12, GEMM: 14, ATTENTION: 14}
             return
-    pytest.fail("the PID was never free")
+    pytest.fail("in 1000 tries no new process got the PID of the ended one: run the test on a calmer machine")
 
 
 def test_long_names_are_read_completely(told: LaunchTotals, workplace: Workplace) -> None:
@@ -306,7 +307,7 @@ def test_a_forked_child_has_the_names_that_its_parent_registered(
 
 
 def test_cuda_kernels_beyond_the_limit_are_counted_in_their_row_only(workplace: Workplace) -> None:
-    """The records are free again after the process has ended."""
+    """The records of CUDA kernels become free when the process ends."""
     kernel = KernelSide(splits=False)
     try:
         probe(kernel, workplace.built.cudart, "runtime")
@@ -349,7 +350,8 @@ for number in range(1, {layout.KERNELS} + 11):
 def test_launches_of_a_kernel_registered_with_nvidia_s_runtime_are_named(
     told: LaunchTotals, path: Path
 ) -> None:
-    """The program registers a CUDA kernel as nvcc's constructors do. Without a GPU its launches fail."""
+    """The program registers a CUDA kernel as the constructors made by nvcc do. Launches fail without a
+    GPU."""
     program = f"""
 import ctypes, sys
 runtime = ctypes.CDLL({str(path)!r})

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.beside
 def small(request: pytest.FixtureRequest, driver: Path) -> Iterator[KernelSide]:
     """Make a kernel side with few slots and thread records, given by the parameter (slots, threads)."""
     slots, threads = request.param
-    # Without splits no thread is followed, so the test alone takes slots and records.
+    # Without splits stalltop follows no threads that wake others, so only the test takes slots and records.
     kernel = KernelSide(way="auto", slots=slots, threads=threads, functions=FUNCTIONS, splits=False)
     library = driver.with_name("libtraced.so")
     assert not kernel.attach(str(library), points(library)).failed
@@ -85,20 +85,20 @@ def test_without_a_free_thread_record_calls_are_lost_and_counted(small: KernelSi
 
 @pytest.mark.parametrize("small", [(8, 64)], indirect=True)
 def test_slots_released_too_early_lose_no_call(small: KernelSide, driver: Path) -> None:
-    # As when a PID is reused before the monitor has released the process that ended.
+    # This happens if a PID is reused before the monitor has released the process that had it before.
     with TracedProgram(driver) as program:
         program("call plain 3")
         small.release(program.pid)
         assert small.tgids() == set()
-        program("call plain 4")  # the thread still uses the slot that it knows
-        program("threads 2 plain 5")  # new threads find another slot
+        program("call plain 4")  # the thread still uses the slot in its record
+        program("threads 2 plain 5")  # new threads take another slot
         assert calls_of(small, program.pid) == {("plain", False): 17}
         assert small.tgids() == {program.pid}
         program("call plain 1")
         assert calls_of(small, program.pid) == {("plain", False): 1}
     assert calls_of(small, program.pid) == {}
     small.release(program.pid)
-    for _ in range(3):  # all eight slots are free again
+    for _ in range(3):  # all eight slots are free again, or calls would be lost here
         with TracedProgram(driver) as program:
             for name in ("plain", "pushing", "comparing", "marked", "jumping"):
                 program(f"call {name} 1")

@@ -12,11 +12,11 @@ from stalltop.probes.programs import bpf_calls
 from tests.kernel.harness import wait_until
 
 _GET_FD_BY_ID = {"prog": 13, "link": 30}
-"""Commands of bpf(): enum bpf_cmd in linux/bpf.h."""
+"""Commands of bpf() that return a descriptor of the object with a given id (enum bpf_cmd in linux/bpf.h)."""
 
 
 class InKernel:
-    """The BPF programs and links that a process holds, recorded while it runs."""
+    """The BPF programs and links that the process ``pid`` holds when this object is created."""
 
     def __init__(self, pid: int) -> None:
         self.ids: set[tuple[str, int]] = set()
@@ -33,11 +33,14 @@ class InKernel:
         return sum(kind == "link" for kind, _ in self.ids)
 
     def left(self) -> set[tuple[str, int]]:
-        """Return those that still exist."""
+        """Return the programs and links that still exist, as (kind, id)."""
         return {known for known in self.ids if _exists(*known)}
 
     def until_gone(self) -> None:
-        """Wait until none exists: the kernel frees a link shortly after the process that held it ended."""
+        """Wait until none of the programs and links exists.
+
+        The Linux kernel frees a link only some time after the process that held it has ended.
+        """
         wait_until(lambda: not self.left(), what="the removal of all programs and links from the kernel")
 
 

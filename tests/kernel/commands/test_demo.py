@@ -42,7 +42,7 @@ def is_running(pid: int) -> bool:
 
 
 def own_cgroups(root: Path) -> set[str]:
-    """Return the cgroups that this process has made and not removed."""
+    """Return the cgroups below ``root`` that this process has made and not removed."""
     found = set()
     for path, _, _ in os.walk(root):
         with contextlib.suppress(OSError):
@@ -74,7 +74,7 @@ def test_cgroups_are_removed_with_parents_and_processes(built: Built) -> None:
         (place / "cgroup.procs").write_text(str(sleeper.pid))
         with pytest.raises(StalltopError, match="File exists"):
             cgroups.make(str(place.relative_to(root)))
-        # The parent stays, since it also holds a cgroup of another ``Cgroups``.
+        # ``others`` removes its own cgroup. The parent stays, since it also holds cgroups of ``cgroups``.
         with Cgroups() as others:
             others.make(f"/{parent}/other.scope")
         assert (root / parent).is_dir()
@@ -102,7 +102,8 @@ def test_cgroups_of_a_killed_maker_are_swept(built: Built) -> None:
         left = parent / "inner/left.scope"
         assert left.is_dir()
         assert is_running(int(ended.stdout))
-        # Another program uses a parent that the killed process made: neither is touched.
+        # Another program runs in a cgroup below a parent that the killed process made: the sweep touches
+        # neither this program nor its cgroup.
         other = subprocess.Popen(["sleep", "600"])
         used = parent / "inner/used.scope"
         used.mkdir()
@@ -191,7 +192,7 @@ def test_a_failed_start_leaves_nothing(built: Built) -> None:
 
 
 def test_the_trio_is_traced_under_its_names() -> None:
-    """Every kind of call of the scenario appears in its container."""
+    """Each call in ``wanted``, a choice from the scenario, appears in the container that makes it."""
     source = demo_source(load_scenario("trio"))
     assert isinstance(source, TracedTenants)
     wanted = {
@@ -253,7 +254,8 @@ def test_a_scenario_with_a_fault_is_diagnosed(name: str, cause: str, victim: str
 
 
 def test_a_slow_disk_of_a_data_loader_is_diagnosed_link_by_link() -> None:
-    """The host gap is lost to a worker, the worker's time to a disk, the disk's to another tenant."""
+    """The trainer's host gap waits for a worker, the worker waits for a disk, and another tenant uses the
+    disk."""
     source = Diagnosed(demo_source(load_scenario("slow-disk")), Diagnosis(own_pid=os.getpid()))
     wanted = [
         (0, "effect", "bert-trainer", "train.py", False),
@@ -268,14 +270,15 @@ def test_a_slow_disk_of_a_data_loader_is_diagnosed_link_by_link() -> None:
         window = source.read()
         names = {tenant.id: tenant.name for tenant in window.tenants.values()}
         for chain in window.chains:
-            # With a very slow disk the chain may be about a late call instead of the host gap.
+            # If the disk is very slow, a chain may start at a late call instead of the host gap; wait for one
+            # that starts at the host gap.
             if (chain.cause, chain.operation) != ("loader_disk", HOST_GAP) or not chain.open:
                 continue
             steps = [link for link in chain.links if link.role != "factor"]
             told[:] = [f"{link.depth} {link.role} {link.text}" for link in steps]
             first = {
                 link.depth: link for link in reversed(steps)
-            }  # the first link of each depth explains most
+            }  # of several links of a depth the first explains most time
             if [link.depth for link in steps] != sorted(link.depth for link in steps) or len(first) != 5:
                 continue
             links = [first[depth] for depth in sorted(first)]

@@ -44,7 +44,7 @@ def looks(state: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.mark.beside
 @pytest.mark.timeout(400)
 def test_demo_tenants_are_explained_and_a_baseline_is_stored(tmp_path: Path) -> None:
-    """The demo runs until both commands are done, so that the test does not depend on speed."""
+    """The demo runs until the test ends it, so that the test does not depend on the machine's speed."""
     path = normals_path(socket.gethostname(), tmp_path / "stalltop")
     tenants = started("demo", "--once", "--seconds", "600", state=tmp_path / "demo")
     deadline = time.monotonic() + 300
@@ -64,7 +64,8 @@ def test_demo_tenants_are_explained_and_a_baseline_is_stored(tmp_path: Path) -> 
     faults = [chain for chain in explained["chains"] if chain["severity"] != "info"]
     assert explained["healthy"] is (not faults)
     assert all(chain["summary"] and chain["title"] for chain in explained["chains"])
-    # Host gaps are operations whose parts add up, and processes that call are listed.
+    # Host gaps are listed as operations, and the parts of their time add up. Processes that make calls are
+    # listed with their use of resources.
     assert gaps
     assert all(sum(row["split_ns"].values()) == row["total_ns"] for row in gaps)
     callers = {row["pid"] for row in window["operations"] if row["layer"] != "host"}

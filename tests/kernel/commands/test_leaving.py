@@ -23,13 +23,13 @@ LEAVING_SECONDS = 10.0
 """How long leaving may take on a busy machine; on an idle one it takes half a second."""
 FAILED, INTERRUPTED = 1, 130
 LINKS = 4
-"""Minimum of links once libraries are probed: two tracepoints, entries and returns."""
+"""Least number of BPF links once a library is probed: two of tracepoints, one of entries, one of returns."""
 LIVE = ("-m", "stalltop", "live")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def walker(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run a process that always calls, and that the screen therefore shows."""
+    """Run a process that makes calls all the time, so that the screen shows it."""
     with walking(built, tmp_path_factory.mktemp("walker")):
         yield
 
@@ -41,7 +41,10 @@ def held_by(pid: int) -> InKernel:
 
 
 def leaves(terminal: PseudoTerminal, end: Callable[[], object]) -> tuple[int, str]:
-    """Call ``end``, check that nothing is left, and return the exit code and the output after the screen."""
+    """Call ``end``, which makes the screen end, and check that nothing is left in the kernel.
+
+    Returns the exit code, and the output after the terminal went back to its normal screen.
+    """
     held = held_by(terminal.process.pid)
     began = time.monotonic()
     end()
@@ -115,8 +118,8 @@ def test_a_killed_screen_leaves_nothing_in_the_kernel() -> None:
 
 
 def breaking(place: str, name: str, sign: Path, action: str) -> tuple[str, ...]:
-    """Return arguments of Python that run stalltop; the function ``name`` of the module ``place`` does
-    ``action`` once the file ``sign`` exists."""
+    """Return arguments of Python that run a changed stalltop: the function ``name`` of the module ``place``
+    executes the code ``action`` once the file ``sign`` exists."""
     code = f"""
 import os, sys, threading
 from {place} import {name.partition(".")[0]}

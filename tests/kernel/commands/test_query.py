@@ -1,4 +1,4 @@
-"""Tests queries of a recording of real tracing: they find the exact number of calls and their time."""
+"""Tests that queries of a recording of real calls return the exact number of calls and their exact time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LATENCIES = {
 
 @pytest.fixture(autouse=True)
 def _wait_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for the demangler: names in the first windows may otherwise be mangled."""
+    """Let windows wait for the demangler; otherwise the first windows may show mangled names."""
     monkeypatch.setattr(demangler, "WAIT_SECONDS", 30.0)
 
 
@@ -51,7 +51,10 @@ def monitor() -> Iterator[Monitor]:
 def traffic(
     monitor: Monitor, workplace: Workplace
 ) -> tuple[list[Window], list[tuple[Caller, dict[str, CallsMade]]]]:
-    """Return windows of three callers, each in its own cgroup, and the callers with their own reports."""
+    """Run three callers, each in its own cgroup.
+
+    Returns the windows that the monitor read, and each caller with its own report of the calls that it made.
+    """
     callers = [
         workplace.caller(cgroup=workplace.cgroup(), latencies=LATENCIES, load=f"{LAUNCH} {REDUCE}")
         for _ in CYCLES

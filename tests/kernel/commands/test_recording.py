@@ -1,4 +1,4 @@
-"""Tests a recorder on real tracing: killed, started again, and ended in order."""
+"""Tests ``stalltop record`` on real tracing: it is killed, started again, and ended in the regular way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 DEADLINE_SECONDS = 120.0
-"""Time to compile, to attach, and to count the first call."""
+"""Longest wait for the recorder to compile and attach its BPF programs and to count the first call."""
 
 pytestmark = [
     pytest.mark.beside,
@@ -58,7 +58,7 @@ def callers(windows: list[Window]) -> set[int]:
 
 
 def read(path: Path) -> list[Window]:
-    """Return the windows in the file, which may be written meanwhile."""
+    """Return the windows in the file, to which a recorder may be writing at the same time."""
     if not path.exists() or not Path(f"{path}-wal").exists():
         return []
     with open_file(path) as recorded:

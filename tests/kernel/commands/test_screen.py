@@ -23,9 +23,10 @@ from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 DEADLINE_SECONDS = 120.0
-"""Limit for every wait: the first picture waits for a compiler, eBPF and the start of the tenants."""
+"""Longest wait: before the first picture stalltop compiles and loads its BPF programs and starts the
+tenants."""
 TITLE = re.compile(r"^ (containers|operations|processes)\b", re.MULTILINE)
-"""The title line above a table."""
+"""Matches the title line above a table and captures what the rows are."""
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"),
@@ -36,7 +37,7 @@ pytestmark = [
 ]
 
 PAST_SECONDS = 3.0
-"""After this time there are past moments that ended in other seconds of the clock."""
+"""After this time there are past windows that ended in an earlier second of the clock than the newest one."""
 
 
 class Tmux:
@@ -161,7 +162,7 @@ def test_the_screen_is_driven_from_the_first_picture_to_a_saved_window(tmp_path:
         now = held(screen.until(held, "a frozen screen"))
 
         def earlier(shown: str) -> bool:
-            # Two windows may end in the same second of the clock.
+            # Two windows may end in the same second of the clock, so step back until the time shown differs.
             screen.press("[")
             return held(shown) not in ("", now)
 
@@ -235,7 +236,8 @@ def test_a_recording_made_by_the_screen_can_be_played(tmp_path: Path) -> None:
 
 
 def moments(file: Path) -> list[float]:
-    """Return when the windows of a recording ended, in Unix time; [] while there is no file."""
+    """Return the Unix times at which the windows of the recording ended; [] if the file does not exist
+    yet."""
     try:
         with open_file(file) as recorded:
             return [float(end) for end in recorded.moments.end]
@@ -244,6 +246,6 @@ def moments(file: Path) -> list[float]:
 
 
 def held_ago(shown: str) -> int:
-    """Return how many seconds the moment shown is before the end of the recording."""
+    """Return how many seconds the moment on the screen lies before the end of the recording."""
     found = re.search(r"RECORDED \S+ \S+ -(\d+)s", shown)
     return int(found[1]) if found else 0

@@ -28,7 +28,7 @@ BAD_USAGE, CANNOT_TRACE = 2, 3
 
 @pytest.fixture(scope="module")
 def walker(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """Run a process that always calls."""
+    """Run a process that makes calls all the time."""
     with walking(built, tmp_path_factory.mktemp("walker")) as caller:
         yield caller
 
@@ -36,7 +36,7 @@ def walker(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 def stalltop(
     *arguments: str, within: Sequence[str] = (), **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run stalltop to its end; ``within`` is a command that starts it."""
+    """Run stalltop and wait for its end; ``within`` is a command that starts it, such as ``setpriv``."""
     dropped = ("NO_COLOR", "PYTHONPATH", "LC_ALL", "LC_CTYPE")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return subprocess.run(
@@ -65,7 +65,7 @@ def told(done: subprocess.CompletedProcess[str], reason: str, remedy: str) -> No
 
 NOBODY = (
     *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"),
-    # It may read the checkout, wherever it lies.
+    # The capability to read any file, since other users may not be able to read the checkout.
     *("--bounding-set=-all,+dac_read_search", "--inh-caps=-all,+dac_read_search"),
     "--ambient-caps=-all,+dac_read_search",
 )
@@ -88,7 +88,7 @@ def test_check_without_root_recommends_sudo() -> None:
 
 
 def test_a_kernel_too_old_is_recognized_by_what_it_refuses(tmp_path: Path) -> None:
-    # Its version is not enough: this is the same kernel under an old version.
+    # An old version number alone is not enough: ``setarch`` makes this kernel report 2.6, and tracing works.
     assert stalltop("once", "--seconds", "0.2", within=OLD).returncode == 0
     refusing = """
         class BPF:
@@ -112,7 +112,8 @@ def test_bcc_is_needed_only_for_the_first_start(module: str, tmp_path: Path) -> 
     path, kept = str(package(tmp_path, module)), str(tmp_path / "kept")
     done = stalltop("once", PYTHONPATH=path, STALLTOP_CACHE_DIR=kept)
     told(done, "BCC", "apt install python3-bpfcc")
-    # A start without compiled programs needs it, a later one does not.
+    # The first start here has BCC and compiles the programs. The second has no BCC and uses the compiled
+    # ones.
     for variables in ({}, {"PYTHONPATH": path}):
         done = stalltop("once", "--seconds", "0.2", STALLTOP_CACHE_DIR=kept, **variables)
         assert (done.returncode, done.stderr) == (0, "")
@@ -153,7 +154,7 @@ def in_own_mounts(script: str, *arguments: str) -> subprocess.CompletedProcess[s
 
 
 def after(script: str) -> tuple[str, ...]:
-    """Return a command that runs ``script`` in a shell and then the command that follows."""
+    """Return a command prefix: a shell that runs ``script`` and then the command appended to the prefix."""
     return ("/bin/sh", "-c", f'set -e\n{script}\nexec "$@"', "sh")
 
 

@@ -1,4 +1,4 @@
-"""Runs a process that tests look for on the screen."""
+"""Runs a process that makes calls all the time, which tests look for on the screen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stalltop.demo.latencies import Latency, write_table
 def walking(built: Built, folder: Path) -> Iterator[Caller]:
     """Run a process ``walker`` that spends more time in calls than others, so that it leads the tables.
 
-    It costs little CPU time, since its calls sleep. ``folder`` gets a file that it needs.
+    The process costs little CPU time, since its calls sleep. Writes a file that it needs into ``folder``.
     """
     table = write_table({"cuCtxSynchronize": Latency("sleep", ns=2e7)}, folder / "walker.latencies")
     with Caller(built, table=table, name="walker") as caller:

@@ -27,7 +27,7 @@ FUNCTIONS = (
 )
 MS = 1_000_000
 SOON_NS = 200 * MS
-"""Delay until a schedule begins: a program that starts late makes shorter calls."""
+"""Time between sending a schedule and its first call: a program that gets it too late makes shorter calls."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ class SeenTicks:
     cgroups: dict[int, set[int]] = field(default_factory=dict)
     end: int = 0
     late: int = 0
-    """Ticks without data, which occur only if this machine stood still for seconds."""
+    """Number of ticks that the kernel side could not report because the test did not read it for seconds."""
 
     def look(self) -> None:
         told = self.kernel.activities()
@@ -84,13 +84,20 @@ class SeenTicks:
 
 
 def around(calls: list[int]) -> set[int]:
-    """Return the ticks of calls by the caller's clock; the times of the probes lie within them."""
+    """Return the ticks that calls touch by the caller's clock.
+
+    The probes run between the caller's two clock readings of a call, so they can report no other ticks.
+    """
     pairs = zip(calls[::2], calls[1::2], strict=True)
     return {tick for begin, end in pairs for tick in range(begin // TICK_NS, end // TICK_NS + 1)}
 
 
 def within(calls: list[int], slack_ns: int = 200 * MS) -> set[int]:
-    """Return ticks that calls certainly fill: a caller may leave the CPU between its clock and its call."""
+    """Return the ticks that calls certainly fill.
+
+    Leaves out ``slack_ns`` at both ends of a call, since the caller may lose the CPU between reading its
+    clock and the call.
+    """
     pairs = zip(calls[::2], calls[1::2], strict=True)
     return {
         tick
@@ -148,7 +155,7 @@ def test_active_ticks_are_those_of_the_calls(
         number, total_ns = made[each.pid]
         assert number == len(own)
         assert ticks <= around(moments)
-        # A call fills only part of at most two ticks.
+        # The first and the last tick of a call may be filled only in part, so each call adds up to two ticks.
         assert total_ns // TICK_NS - seen.late <= len(ticks) <= total_ns // TICK_NS + 2 * number
         assert seen.cgroups[each.pid] == {inode}
         kernel.release(each.pid)
@@ -159,7 +166,7 @@ def test_a_long_open_call_is_active_in_every_sample(kernel: KernelSide, program:
     seen = SeenTicks(kernel)
     start = time.monotonic_ns() + SOON_NS
     with Relay(program) as one, Relay(program) as other:
-        one.send(schedule((0, 6000), start=start))  # longer than the BPF programs remember
+        one.send(schedule((0, 6000), start=start))  # longer than the BPF programs remember activity
         other.send(schedule((0, 6000), start=start, name="idle"))
         seen.look_until(start + 3000 * MS)
         meanwhile = len(seen.ticks.get(one.pid, ()))

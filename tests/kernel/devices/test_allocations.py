@@ -1,4 +1,5 @@
-"""Tests that the device memory of processes is exact over threads, errors, ends and reused addresses."""
+"""Tests that the device memory counted for a process stays exact with several threads, failed calls, ended
+processes and reused addresses."""
 
 from __future__ import annotations
 
@@ -33,14 +34,18 @@ def kernel(built: Built) -> Iterator[KernelSide]:
 
 
 def of(kernel: KernelSide, pid: int) -> tuple[int, ...]:
-    """Return allocations, frees and the bytes of both since the previous read, then pieces and bytes held."""
+    """Return the figures of device memory of the process ``pid``.
+
+    They are allocations, frees, bytes allocated and bytes freed since the previous read, then the allocations
+    and bytes that the process holds now; six zeros if nothing is known.
+    """
     rows = [tuple(row[2:]) for row in kernel.held() if row.tgid == pid]
     assert len(rows) <= 1
     return rows[0] if rows else (0,) * 6
 
 
 def pieces(kernel: KernelSide) -> int:
-    """Return how many pieces of memory the BPF programs know."""
+    """Return how many allocations that are not yet freed the BPF programs know."""
     keys, _ = look_at_all(kernel._programs.pieces, layout.PIECE, PIECE_BYTES)
     return len(keys)
 
@@ -117,7 +122,7 @@ def test_processes_and_cgroups_are_counted_separately(kernel: KernelSide, workpl
     groups = [workplace.cgroup(), workplace.cgroup()]
     callers = [workplace.caller(cgroup=group) for group in groups]
     for caller, count in zip(callers, (2, 3), strict=True):
-        caller.run(f"cudaMalloc:{count}:100")  # at the same addresses, in each process's own address space
+        caller.run(f"cudaMalloc:{count}:100")  # both processes get the same addresses
     found = {row.tgid: row for row in kernel.held()}
     for caller, group, count in zip(callers, groups, (2, 3), strict=True):
         expected = RawHeld(caller.pid, group.stat().st_ino, count, 0, 100 * count, 0, count, 100 * count)
@@ -133,7 +138,7 @@ def test_freeing_memory_older_than_the_probes_counts_no_bytes(kernel: KernelSide
 
 
 def test_an_address_that_is_allocated_again_counts_as_freed_before(tmp_path: Path) -> None:
-    # It was freed in a way without a probe, such as together with its context.
+    # The memory was freed in a way that no probe sees, such as together with its context.
     source = "int cudaMalloc(void **to, unsigned long bytes) { *to = (void *)0x7000; return bytes == 0; }"
     library = compile_library(source, tmp_path / "libcudart.so.12")
     kernel = KernelSide(slots=64, threads=16)
@@ -160,7 +165,7 @@ def test_memory_of_an_ended_process_is_forgotten(kernel: KernelSide, workplace: 
     assert caller.pid in kernel.tgids()
     caller.kill()
     kernel.release(caller.pid)
-    assert of(kernel, caller.pid) == (500, 0, 500 * 4096, 0, 0, 0)  # its last counts
+    assert of(kernel, caller.pid) == (500, 0, 500 * 4096, 0, 0, 0)  # the counts until the end
     assert of(kernel, caller.pid) == (0,) * 6
     assert pieces(kernel) == known
     assert caller.pid not in kernel.tgids()

@@ -33,7 +33,7 @@ def work(ordinal=None, times=3):
 """The first lines of a program whose threads use devices."""
 
 Placed = Counter[tuple[str, str, bool]]
-"""Calls by operation, device and nesting."""
+"""Number of calls by (operation, device, whether the call is nested)."""
 
 
 class CallReader:
@@ -45,7 +45,8 @@ class CallReader:
         wait_until(lambda: len(monitor.read().devices.devices) == len(UUIDS), what="all GPUs")
 
     def until(self, child: Child, calls: int) -> Placed:
-        """Read until ``calls`` calls of ``child`` are counted, and return them."""
+        """Read until ``calls`` calls of ``child`` to cudaDeviceSynchronize are counted; return all its
+        calls."""
 
         def counted() -> bool:
             rows = self._monitor.read().rows
@@ -59,7 +60,8 @@ class CallReader:
 
 
 def own(placed: Placed) -> dict[str, int]:
-    """Return the calls that the program made itself, by device."""
+    """Return the number of calls that the program itself made, which are those to cudaDeviceSynchronize, by
+    device."""
     return {device: calls for (name, device, _), calls in placed.items() if name == "cudaDeviceSynchronize"}
 
 
@@ -98,7 +100,8 @@ def test_rows_name_the_gpu_on_which_their_calls_were_made(built: Built, tmp_path
     ):
         run(older, built, "work(0)")
         with looking(built, tmp_path) as looks:
-            # The process sees one device, so all of its rows are there, whatever is known about its threads.
+            # The process sees one device only. All of its rows belong to this device, even those of threads
+            # of which no probe has seen how they chose a device.
             run(
                 older,
                 built,

@@ -68,7 +68,7 @@ def program(built: Built, text: str) -> str:
 
 
 def devices(kernel: KernelSide, *pids: int) -> dict[int, int]:
-    """Return outermost calls since the previous read by device, numbered as in ``SlotKey``."""
+    """Return the number of outermost calls since the previous read, by device as ``SlotKey`` numbers it."""
     counts = kernel.read()
     found = Counter[int]()
     for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
@@ -235,7 +235,8 @@ def test_a_process_older_than_the_probes_has_no_device_until_it_chooses_one(buil
                 5: 2,
                 UNKNOWN_DEVICE: 1,
             }
-            # Libraries that are loaded later initialize CUDA again.
+            # A library that is loaded later may call cuInit again; the process still counts as older than the
+            # probes.
             assert run(other, "cuda.cuInit(0)\nlaunch(2)") == {0: 2}
             assert not side.program_of(other.pid).watched
             assert run(fresh, "cuda.cuInit(0)\nlaunch(2)") == {1: 2}

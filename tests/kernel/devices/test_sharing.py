@@ -1,6 +1,6 @@
 """Tests how pods that share a GPU through MPS or MIG appear in windows.
 
-Driver and kubelet are stand-ins behind their real interfaces; calls are really traced.
+The driver and the kubelet are stand-ins with the real interfaces. The pods' calls are real and are traced.
 """
 
 from __future__ import annotations
@@ -44,19 +44,22 @@ def traced(scenario: Scenario, built: Built) -> Iterator[tuple[DemoTenants, Trac
 
 
 def look(source: TracedTenants, seconds: float = 1.0) -> tuple[Window, Sharing]:
-    """Return the window after ``seconds`` and the sharing of its device by the demo's own tenants, which is
-    empty while NVML starts."""
+    """Wait for ``seconds`` and read a window.
+
+    Returns the window, and how the demo's own tenants share its device. The sharing is empty while NVML
+    starts.
+    """
     time.sleep(seconds)
     window = source.read()
     sharing = next(iter(sharings(window)), Sharing("", "", "unknown"))
-    # Other programs on this host that call the stand-in libraries use this device, too.
+    # Leave out other programs on this host that call the stand-in libraries: they use the device, too.
     own = identities(source)
     sharers = tuple(one for one in sharing.sharers if window.tenants[one.tenant].container_id in own)
     return window, replace(sharing, sharers=sharers)
 
 
 def identities(source: TracedTenants) -> set[str]:
-    """Return the ids of the containers that run now."""
+    """Return the ids of the demo's containers that run now."""
     return {one.identity for one in source._tenants._running}
 
 
@@ -65,7 +68,7 @@ def names(window: Window, sharing: Sharing) -> set[str]:
 
 
 def complete(window: Window, sharing: Sharing) -> bool:
-    """Return whether all pods are known by name, at work, and use the device that they were allocated."""
+    """Return whether all pods are known by name, are at work, and use the device allocated to them."""
     return (
         names(window, sharing) == PODS
         and all(one.at_work for one in sharing.sharers)
@@ -74,7 +77,7 @@ def complete(window: Window, sharing: Sharing) -> bool:
 
 
 def agrees(window: Window, sharing: Sharing) -> None:
-    """Check that each allocation belongs to the tenant of the same pod and container."""
+    """Check that each allocation with a known tenant names the same pod and container as the tenant."""
     for holding in sharing.holdings:
         given = holding.allocation
         if given.tenant:
@@ -102,13 +105,14 @@ def seen(source: TracedTenants, gone: str = "") -> bool:
 
 
 def container(window: Window, sharing: Sharing, name: str) -> Tenant:
-    """Return the tenant of this name that shares the device."""
+    """Return the tenant ``name`` among those that share the device."""
     (found,) = (one.tenant for one in sharing.sharers if window.tenants[one.tenant].name == name)
     return window.tenants[found]
 
 
 def test_four_pods_share_a_gpu_through_mps_in_twelve_windows(built: Built) -> None:
-    """All pods are always at work, no split is claimed, and a replaced pod passes nothing on."""
+    """All pods are at work in every window, utilization is not divided among them, and after a pod is
+    replaced its allocation belongs to the new pod only."""
     with traced(load_scenario("mps"), built) as (tenants, source):
         wait_until(lambda: seen(source), deadline=90, what="four pods at work with their allocations")
         before, identity, together = None, "", set[str]()

@@ -1,4 +1,4 @@
-"""Provides the fixtures of the tests of discovery."""
+"""Provides fixtures for the tests of how stalltop discovers libraries and processes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _all_in_one_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let one update examine all files, however slow the machine is."""
+    """Raise the time limit of an update to a minute, so that one update examines all files on a slow
+    machine."""
     monkeypatch.setattr(discovery, "START_SECONDS", 60.0)
     monkeypatch.setattr(discovery, "BUDGET_SECONDS", 60.0)
 

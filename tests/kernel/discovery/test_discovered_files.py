@@ -63,7 +63,7 @@ def test_one_file_under_overlays_and_bind_mounts_counts_once(
                 assert tracing.calls(child.pid) == {"cudaMalloc": 10 + number}, place
             assert len(tracing.attached) == 1
             assert list(tracing.rows.values()) == [(2, 4)]
-            # A container that changes the file gets its own copy, which is another file.
+            # ``touch`` in a container changes the file, so the overlay makes a copy, which is another file.
             a.do("load", root / "a" / "libcudart.so.12")
             with Child([*enter, "sh", "-c", f'touch {root}/b/libcudart.so.12; exec "$@"', "sh"]) as changed:
                 changed.load(root / "b" / "libcudart.so.12")
@@ -103,12 +103,12 @@ def test_a_file_overwritten_in_place_is_probed_again(
     inode = library.stat().st_ino
     library.write_bytes((built / "other" / "libcudart.so.12").read_bytes())
     assert library.stat().st_ino == inode
-    tracing.update()  # removes the probes before a process can execute them
+    tracing.update()  # removes the probes of the old content before a process executes the new content
     assert tracing.rows == {}
     with Child() as child:
         assert until(
             lambda: child.do("maps_unchanged", library) == 1
-        )  # another tracer may remove its probes later
+        )  # another tracer on this host may take longer to remove its probes from the file
         child.load(library)
         tracing.update()
         child.call(library, "cudaMalloc", 8)
@@ -164,7 +164,8 @@ def test_files_are_compared_by_their_pages(library: Path, tmp_path: Path) -> Non
     one, linked, copied = identities
     assert one.same(linked)
     assert not one.same(copied)
-    # Device and inode may differ, as between two overlays; the mapped page decides.
+    # Files with different device and inode numbers, as in two overlays, are the same file if they share the
+    # mapped page.
     linked._numbers = (0, 0)
     assert one.same(linked)
     assert linked.same(one)

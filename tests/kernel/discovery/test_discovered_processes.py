@@ -45,7 +45,7 @@ def test_a_process_in_a_pid_namespace_is_traced_by_its_outer_pid(
         assert child.own_pid == 1
         child.load(library)
         tracing.update()
-        # Its PID here differs from the one in its namespace.
+        # The PID of the child in the test's namespace, which differs from its own PID 1.
         mine = {
             pid
             for pid in tracing.libraries.traced_pids() - before

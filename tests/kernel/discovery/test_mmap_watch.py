@@ -1,4 +1,5 @@
-"""Tests the kernel's events of mappings, and the inspection of processes without them or after losses."""
+"""Tests the Linux kernel's events of mappings, and that processes are inspected if events are missing or
+lost."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def test_mappings_are_reported_with_pid_and_path(library: Path) -> None:
             assert (child.pid, os.fsencode(library)) in {
                 (mapped.pid, mapped.name) for mapped in changes.mapped
             }
-            # Far more bytes than the rings hold, read in time: no record is torn at the end of a ring.
+            # In total far more bytes than the rings hold, each read in time, so that records lie across the
+            # end of a ring: they are read whole.
             for _ in range(300):
                 for _ in range(10):
                     child.do("map_file", library)
@@ -68,7 +70,7 @@ def test_after_lost_events_of_mappings_processes_are_inspected(
                 busy.do("map_file", library)
             busy.do("load", library)
             child.load(library)
-            # The kernel reports the loss with the next record that finds room.
+            # The Linux kernel reports a loss together with the next record for which the ring has room.
             assert until(lambda: child.pid in tracing.libraries.traced_pids(), tracing.update)
     finally:
         tracing.libraries.close()

@@ -1,4 +1,4 @@
-"""Connects discovery to a kernel side, or to fake probes."""
+"""Connects the discovery of libraries to a kernel side, or to fake probes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stalltop.probes.tracer.kernel_side import KernelSide
 
 
 class FakeProbes:
-    """Fake probes, of which the first ``failed`` could not be attached."""
+    """Stands for the probes at ``points``; the first ``failed`` of them count as refused."""
 
     def __init__(self, points: Sequence[Point], failed: int = 0) -> None:
         self.failed = [(point, "no such luck") for point in points[:failed]]
@@ -31,7 +31,7 @@ class FakeProbes:
 class TracedDiscovery:
     """Runs discovery with a kernel side that probes only files below ``folder``.
 
-    The host may run other CUDA programs meanwhile.
+    The host may run other CUDA programs at the same time; they get fake probes.
     """
 
     def __init__(self, kernel: KernelSide, folder: Path, processes: Processes | None = None) -> None:
@@ -44,7 +44,7 @@ class TracedDiscovery:
     def attach(self, path: str, points: Sequence[Point]) -> Probes:
         target = os.readlink(path)
         if not target.startswith(str(self.folder)):
-            return FakeProbes(points)  # another program's file must not use up slots
+            return FakeProbes(points)  # a file of another program must not take slots
         self.attached.append(target.removeprefix(f"{self.folder}/"))
         return self.kernel.attach(path, points)
 
@@ -53,7 +53,7 @@ class TracedDiscovery:
 
     @property
     def rows(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return (functions, processes) by (path below the folder, layer)."""
+        """The probed files below ``folder``: (functions, processes) by (path below the folder, layer)."""
         return {
             (row.path.removeprefix(f"{self.folder}/"), row.layer): (row.functions, row.processes)
             for row in self.libraries.library_rows()

@@ -1,6 +1,7 @@
 """Runs programs that cause the events of ``probes.host.events``: ``python host_programs.py WHAT …``.
 
-Each waits for a line on stdin before it begins, and prints a figure of what it did.
+Each program waits for a line on stdin before it begins. At its end it prints the number of bytes that it has
+read, written or used.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def read_cached(path: str, size: int, times: int) -> int:
 
 
 def use_memory(path: str, size: int, times: int) -> int:
-    """Use ``times`` pieces of ``size`` bytes of memory, or be killed before; return the number of bytes."""
+    """Allocate ``times`` pieces of ``size`` bytes of memory; return the number of bytes.
+
+    In a cgroup with a lower memory limit the Linux kernel kills the process before it returns.
+    """
     pieces = [b"x" * size for _ in range(times)]
     return sum(map(len, pieces))
 
@@ -53,7 +57,7 @@ WHAT = {
 
 
 class HostProgram:
-    """Runs one of the programs above, in ``cgroups``; it waits for ``begin``."""
+    """Runs the program ``what`` of ``WHAT`` in ``cgroups``; the program begins when ``begin`` is called."""
 
     def __init__(self, what: str, path: Path, size: int, times: int, cgroups: tuple[Path, ...] = ()) -> None:
         self.process = subprocess.Popen(
@@ -79,7 +83,7 @@ class HostProgram:
         self.process.stdin.flush()
 
     def done(self) -> int:
-        """Wait until the program is done and return its figure."""
+        """Wait until the program is done and return the number of bytes that it prints."""
         assert self.process.stdout is not None
         return int(self.process.stdout.readline())
 

@@ -1,4 +1,4 @@
-"""Tests that disk items of the demo's programs reach the disk, by the kernel's own counters."""
+"""Tests with the Linux kernel's counters that the disk items of the demo's programs really reach the disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stalltop.demo.tenants import write_file
 
 MIB = 1 << 20
 CACHESTAT = 451
-"""Number of the system call, Linux 6.5 and later, on all machines."""
+"""Number of the system call cachestat on all architectures (Linux 6.5 and later)."""
 
 
 @pytest.fixture
@@ -31,7 +31,8 @@ def caller(built: Built) -> Iterator[Caller]:
 
 
 def moved(pid: int, what: str) -> int:
-    """Return the bytes that a process made a disk read or write."""
+    """Return the counter ``what`` of /proc/PID/io, such as read_bytes: bytes that a disk read or wrote for
+    the process."""
     found = dict(line.split(": ", 1) for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     return int(found[what])
 
@@ -44,12 +45,12 @@ def major_faults(pid: int) -> int:
 def test_bytes_go_past_the_page_cache(caller: Caller, item: str, what: str) -> None:
     before = moved(caller.pid, what)
     caller.run(f"@{item}:data:65536:8", cycles=4)
-    # Each cycle goes to the disk again, although its offsets are the same.
+    # All cycles use the same offsets of the file, and yet each of the four goes to the disk.
     assert moved(caller.pid, what) - before == 4 * 8 * 65536
 
 
 def not_on_disk(path: Path) -> int:
-    """Return the pages of a file that are still to be written, by cachestat(2)."""
+    """Return the number of pages of the file that are not yet on the disk, as cachestat(2) reports."""
     whole, found = (ctypes.c_uint64 * 2)(), (ctypes.c_uint64 * 5)()
     with path.open("rb") as file:
         if ctypes.CDLL(None, use_errno=True).syscall(CACHESTAT, file.fileno(), whole, found, 0):

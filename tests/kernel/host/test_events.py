@@ -1,4 +1,5 @@
-"""Tests the kernel's events of the host against what programs really did."""
+"""Tests that the events of the host (block I/O, reclaim, OOM kills, retransmits, forks) match what programs
+did."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ MIB = 1 << 20
 
 
 class HostLog:
-    """Collects the events of this host."""
+    """Collects the events of this host that the BPF programs report."""
 
     def __init__(self, parts: tuple[Part, ...] = PARTS) -> None:
         self.events = HostEvents(parts)
@@ -92,7 +93,8 @@ class Limited:
         return self.unified, *self.limits.places
 
     def look(self, tenant: str, program: HostProgram) -> Pressed:
-        """Return the pressure since the previous call."""
+        """Return the pressure of the cgroup since the previous call; ``program`` is the process of
+        ``tenant``."""
         return self.pressures.look({tenant: (f"/{self.path}", [program.pid])})[tenant]
 
 
@@ -122,12 +124,12 @@ def test_every_byte_that_a_process_moves_is_reported(
         device = max(found, key=lambda io: io.bytes).device
         of_device = [io for io in found if io.device == device]
     assert moved == 200 * 64 * 1024
-    # The start of the program may read as well, before and after.
+    # Before ``begin``, and a little after it, the interpreter reads its own files, which count as well.
     assert moved <= sum(io.bytes for io in of_device) <= moved + before.get(device, 0) + 4 * MIB
     requests = sum(io.requests for io in of_device)
     assert requests >= 200
-    # The program waits for each read. If the file is fragmented, one read is several requests at the same
-    # time, each of at least a page.
+    # The program waits for each read, so there is one request at a time. If the file is fragmented, a read of
+    # 64 KiB becomes several requests at the same time, at most 16 of one page each.
     at_once = 1 if requests < 1.5 * 200 else 64 // 4
     assert 0 < sum(io.service_ns for io in of_device) <= earlier_ns + took * at_once
     assert 0 < max(io.max_ns for io in of_device) <= took
@@ -135,7 +137,7 @@ def test_every_byte_that_a_process_moves_is_reported(
 
 
 def test_requests_delayed_by_a_limit_belong_to_their_process(host: HostLog, disk_file: Path) -> None:
-    """The kernel issues such a request later, from a kernel thread."""
+    """The Linux kernel issues a delayed request later, from one of its own threads."""
     with limited("docker", "blkio") as cell, contextlib.closing(Tenants()) as tenants:
         cell.limits.read_rate(disk_of(disk_file.parent), MIB)
         with HostProgram("read-direct", disk_file, 64 * 1024, 32, cell.places) as program:
@@ -156,8 +158,8 @@ def test_requests_delayed_by_a_limit_belong_to_their_process(host: HostLog, disk
             own = [io for io in records if io.pid == program.pid and not io.write]
     assert [io.tenant for io in own] == [owner.tenant]
     assert own[0].bytes >= 2 * MIB
-    # Two MiB at one MiB/s take two seconds, less an initial burst. The delay is the time in which the cgroup
-    # had no request in flight, a little of which may precede the program's requests.
+    # 2 MiB at 1 MiB/s take two seconds, less an initial burst. ``queued_ns`` is the time in which the cgroup
+    # had no request in flight; a little of this time may lie before the program's first request.
     assert 0.5e9 < own[0].queued_ns <= 1.1 * took
     assert own[0].queued_ns > 5 * own[0].service_ns
     assert not [io for io in records if io.tenant == owner.tenant and not io.pid and not io.write]
@@ -207,7 +209,7 @@ def test_an_oom_kill_is_reported_with_its_victim_and_limit(host: HostLog, disk_f
 
 
 DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)
-"""A classic BPF program of one instruction: return 0 (linux/filter.h)."""
+"""A classic BPF program of one instruction, return 0, which drops every packet (linux/filter.h)."""
 SO_ATTACH_FILTER = 26
 TOTAL_RETRANSMITS_AT = 100
 """Offset of ``tcpi_total_retrans`` in struct tcp_info (linux/tcp.h)."""
@@ -221,7 +223,7 @@ def drop_all(receiver: socket.socket) -> None:
 
 
 def sent_again(sender: socket.socket) -> int:
-    """Return the retransmitted segments that the kernel counted for the socket."""
+    """Return the number of retransmitted segments that the Linux kernel counted for the socket."""
     info = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     return int(struct.unpack_from("=I", info, TOTAL_RETRANSMITS_AT)[0])
 
@@ -270,7 +272,7 @@ def test_forks_execs_and_exits_are_counted_exactly(host: HostLog) -> None:
         of_children = host.used(0, cgroup.stat().st_ino)
     assert of_shell["forks"] == 7
     assert of_children["execs"] == 7
-    assert of_children["exits"] == 8, "the shell itself ends there as well"
+    assert of_children["exits"] == 8, "exits of seven children and of the shell"
 
 
 def test_new_threads_do_not_count_as_forks(host: HostLog) -> None:
@@ -300,7 +302,7 @@ def test_a_part_that_the_kernel_refuses_does_not_affect_others() -> None:
 
 
 def test_a_part_that_cannot_be_compiled_is_reported_and_the_others_run() -> None:
-    broken = Part("broken part", "WITH_BLOCK", {}, {})  # the part lacks the offsets that its program needs
+    broken = Part("broken part", "WITH_BLOCK", {}, {})  # without the offsets that its BPF program needs
     lives = next(part for part in PARTS if part.flag == "WITH_LIVES")
     host = HostLog((broken, lives))
     try:

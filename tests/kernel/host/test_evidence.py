@@ -106,7 +106,7 @@ def test_culprits_have_names_tenants_and_figures(workplace: Workplace, seen: See
         use.cpu_ns for evidence in seen.evidence for use in evidence.tenants if use.tenant == last.tenant
     ]
     assert sum(spent) > 0
-    # Both processes share one CPU, so they cannot have used more time than the windows lasted.
+    # Both processes run on the same CPU, so together they cannot use more time than the windows lasted.
     assert sum(spent) + sum(use.cpu_ns for use in seen.uses(hog.pid)) <= 1.1e9 * sum(
         window.seconds for window in seen.windows
     )

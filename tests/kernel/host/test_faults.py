@@ -1,4 +1,4 @@
-"""Runs a short version of the fault-injection suite: real faults are named with their culprits, and healthy
+"""Runs a short version of the fault-injection suite: chains name real faults with their culprits, and healthy
 tenants get no chain."""
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from stalltop.demo.cgroups import MARK, Cgroups, container_id, container_path, h
 from stalltop.demo.scratch import Scratch
 from tests.kernel.harness import wait_until
 
-pytestmark = pytest.mark.timeout(900)  # a busy machine may need every try
+pytestmark = pytest.mark.timeout(900)  # seconds: on a busy machine all tries of a test may be needed
 
 ROOT = Path(__file__).resolve().parents[3]
 CAUSES = ("cpu_contention", "cfs_throttling", "lock_contention")
-"""One cause of each kind: other tenants, a limit, a waker. ``test_demo`` has disks and ranks."""
+"""A cause for each kind of culprit: other tenants, a limit, and a waker. ``commands/test_demo.py`` tests
+disks and ranks."""
 
 
 def suite(out: Path, *options: str) -> subprocess.Popen[str]:
-    """Start the suite in another process, since it replaces NVML by a stand-in."""
+    """Start the suite in its own process, because the suite replaces NVML by a stand-in for the whole
+    process."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "bench", "faults", "--out", str(out), *options],
         cwd=ROOT,
@@ -76,12 +78,15 @@ def test_healthy_tenants_get_no_chain(tmp_path: Path) -> None:
     assert found["trials"] == []
     (healthy,) = found["healthy"]
     assert healthy["seconds"] > 12
-    assert len(healthy["events"]) > 2  # two tenants start, then something else happens
+    assert len(healthy["events"]) > 2  # the starts of two tenants, and at least one change
     assert not healthy["alarms"], said
 
 
 def test_a_memory_limit_filled_by_the_page_cache_causes_no_refaults(built: Built) -> None:
-    """Trials with a slow disk rely on this: memory is always at its limit, yet no page is read again."""
+    """Memory stays at its limit, and yet hardly any page is read again.
+
+    Trials with a slow disk rely on this, because repeated reads would look like a lack of memory.
+    """
     scratch = Scratch()
     (scratch.path / STREAM).write_bytes(b"")
     os.truncate(scratch.path / STREAM, 1 << 36)
@@ -133,7 +138,7 @@ def test_an_interrupted_suite_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def made_by(pid: int) -> list[str]:
-    """Return the cgroups of all hierarchies that are marked with this PID."""
+    """Return the cgroups, in all hierarchies, that are marked as made by the process ``pid``."""
     roots = {hierarchy(), *Path("/sys/fs/cgroup").glob("*")}
     found = []
     for root in roots:

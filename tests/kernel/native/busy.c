@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes calls that last from one moment to another. A line of stdin has triples NAME BEGIN END, in ns of
- * CLOCK_MONOTONIC. The answer is "ok" and the time before and after each call by this program's clock. A call
- * whose BEGIN or END is in the past does not wait for it.
+ * Makes calls that last from BEGIN to END. A line of stdin has triples NAME BEGIN END, with times in ns of
+ * CLOCK_MONOTONIC. The answer is "ok" and the time before and after each call by this program's clock. If BEGIN
+ * or END is in the past, the program does not wait for that moment.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -6,14 +6,15 @@
  *     relay TIMES     this process calls and passes a token to a source, which sleeps for REST_MS and passes it
  *                     to a worker, which computes for WORK_MS and passes it back: "ok SOURCE WORKER" (PIDs) at
  *                     the start, "ok" at the end
- *     locks TIMES     the same between three threads of this process, through condition variables
+ *     locks TIMES     three threads of this process pass the token as the processes of "relay" do, through
+ *                     condition variables
  *     caller TIMES    a child wakes this process ten times and then makes calls: "ok CHILD", then "ok"
  *     gaps TIMES US   makes calls and computes for US microseconds between two calls: "ok", then "ok CALLS_NS
  *                     GAPS_NS WALL_NS", by its own clock
  *     spin MS TIMES   for every line on stdin, makes TIMES calls that compute for MS of wall time: "ok"
- *     many TIMES      makes calls with a nested call, and a call in each handler of SIGUSR1: "ok", then
+ *     many TIMES      makes calls with a nested call, and one more call for each SIGUSR1, in its handler: "ok", then
  *                     "ok WALL_NS"
- *     crowd MS THREADS  makes one call of MS in each of several threads at once: "ok", then "ok"
+ *     crowd MS THREADS  makes one call that computes for MS in each of THREADS threads at once: "ok", then "ok"
  *     hog             computes for ever: "ok"
  */
 #define _GNU_SOURCE
@@ -124,7 +125,7 @@ static void relay(long times)
 	signal(SIGCHLD, child_changed); /* as PyTorch's loader does: it interrupts waits */
 	printf("ok %d %d\n", source, worker);
 	fflush(stdout);
-	take(0); /* the test has read the PIDs */
+	take(0); /* wait for the line with which the test says that it has read the PIDs */
 	while (times--) {
 		inner();
 		give(start[1]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes quick and slow calls: one command per line of stdin, answered by a line with "ok" and, for each slow call,
- * its TID, the time just before and just after it by this program's clock, and its number.
+ * the TID of the caller, the time just before and just after the call by this program's clock, and its number.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

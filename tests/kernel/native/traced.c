@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions to trace: with every kind of first instruction, and calling each other in every way. */
+/* Functions that tests trace. They have every kind of first instruction and call each other in every way. */
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ EXPORT int plain(void)
 }
 
 #ifdef __x86_64__
-/* They begin like functions of libcuda: with push, with cmpl and je, and with endbr64. */
+/* The next functions begin like functions of libcuda: with push, with cmpl and je, and with endbr64. */
 __asm__(".globl pushing, comparing, marked\n"
 	".type pushing, @function\n.type comparing, @function\n.type marked, @function\n"
 	"pushing: push %rbp; xor %eax, %eax; pop %rbp; ret\n"
@@ -41,8 +41,9 @@ __asm__(".globl pushing, comparing, marked\n"
 	".local zero\n.comm zero, 4\n");
 #else
 /*
- * They begin like functions of libcudart, of libcuda and of a system built with branch protection: with a push of
- * the frame, with the address of a page and a comparison, and with a landing pad and a signed return address.
+ * The next functions begin like functions of libcudart, of libcuda and of a system built with branch protection:
+ * with a push of the frame, with the address of a page and a comparison, and with a landing pad and a signed return
+ * address.
  */
 __asm__(".globl pushing, comparing, marked\n"
 	".type pushing, @function\n.type comparing, @function\n.type marked, @function\n"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions that wait in one way each. A line "NAME TIMES ARGUMENT" of stdin calls one; the answer is "ok" and the
- * sum of the calls' times in ns by this process's clock. The process writes to an unlinked file in its directory.
+ * Functions of which each waits in one way. A line "NAME TIMES ARGUMENT" of stdin calls the function NAME; the
+ * answer is "ok" and the sum of the calls' times in ns by this process's clock. The process writes to an unlinked
+ * file in its current directory.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -37,7 +38,7 @@ static void rest(long ms)
 	nanosleep(&time, NULL);
 }
 
-/* Ends a wait of the main thread. */
+/* Runs in another thread and ends a wait of the main thread. */
 static void *end_wait(void *name)
 {
 	rest(WAIT_MS);
@@ -138,7 +139,7 @@ EXPORT int wait_poll(long unused)
 	return poll_pipe();
 }
 
-EXPORT int wait_poll_elsewhere(long unused) /* the test traces it in another layer */
+EXPORT int wait_poll_elsewhere(long unused) /* like wait_poll, but the test traces it in another layer */
 {
 	(void)unused;
 	return poll_pipe();
@@ -153,7 +154,7 @@ EXPORT int wait_disk(long unused)
 	return pwrite(disk_fd, data, sizeof(data), 0) != sizeof(data) || fsync(disk_fd);
 }
 
-EXPORT int wait_read(long unused) /* what wait_disk has written */
+EXPORT int wait_read(long unused) /* reads what wait_disk has written */
 {
 	static char data[1 << 16];
 
@@ -216,7 +217,7 @@ static void prepare(void)
 	area.range.start = (uint64_t)untouched;
 	faults_fd = syscall(SYS_userfaultfd, O_CLOEXEC);
 	if (faults_fd < 0)
-		return; /* only wait_memory needs it */
+		return; /* userfaultfd is not permitted here; only wait_memory needs it */
 	if (ioctl(faults_fd, UFFDIO_API, &api) || ioctl(faults_fd, UFFDIO_REGISTER, &area) ||
 	    pthread_create(&thread, NULL, serve_faults, NULL))
 		exit(3);

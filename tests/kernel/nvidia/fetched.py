@@ -1,4 +1,5 @@
-"""Finds the CUDA libraries that ``scripts/fetch-vendor-libraries`` fetched; None if one is missing."""
+"""Paths of the CUDA libraries that ``scripts/fetch-vendor-libraries`` fetched; None for a library that is
+missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tests NVIDIA's libraries of CUDA 12 and 13 and of a driver on a machine without a GPU."""
+"""Tests stalltop on NVIDIA's real libraries (CUDA 12 and 13, and a driver's libcuda), which need no GPU
+here."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def test_every_variant_of_the_traced_functions_is_known(path: Path, layer: str, 
             ["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True
         ).stdout.splitlines()
     }
-    # Functions that move data, allocate, launch, wait or load; without those that only query or set.
+    # Names of the functions that move data, allocate, launch, wait or load. Functions that only query or set
+    # something need not be traced.
     families = re.compile(
         r"cu(da)?(Launch|Memcpy|Memset|MemPrefetch|MemAlloc|MemFree|Malloc|Free|HostAlloc|MemHostAlloc"
         r"|HostRegister|MemHostRegister|MemCreate|MemMap|MemUnmap|MemSetAccess|MemPool(Create|Destroy|Trim)"
@@ -80,7 +82,7 @@ def test_every_variant_of_the_traced_functions_is_known(path: Path, layer: str, 
     traced = {symbol for symbol in exported if match(symbol, layer) is not None}
     found = {function.symbol for function in image.functions}
     assert found <= traced
-    assert len(traced) - len(found) <= 2  # names that share an address with another
+    assert len(traced) - len(found) <= 2  # of names with the same address only one is found
 
 
 @pytest.mark.parametrize(("path", "layer", "at_least"), LIBRARIES)
@@ -149,7 +151,7 @@ def test_devices_and_contexts_are_the_parameters_of_the_headers(headers: Path) -
         assert chosen.name == f"CREATES_{prototypes[symbol].index('dev')}"
         assert prototypes[symbol].index("dev") == ordinal_at[symbol]
     assert {symbol: prototypes[symbol] for symbol in CHOOSING} == CHOOSING
-    assert match("cuCtxGetDevice_v2", operations.DRIVER) is None, "it also takes a context"
+    assert match("cuCtxGetDevice_v2", operations.DRIVER) is None, "its second argument is a context"
 
 
 CHOOSING = {
@@ -162,7 +164,7 @@ CHOOSING = {
     "cuCtxDestroy": ["ctx"],
     "cuCtxGetDevice": ["device"],
 }
-"""The meaning of the first two arguments in ``bpf/selection.h``."""
+"""Names of the arguments that ``bpf/selection.h`` reads, at most the first two, by function."""
 
 
 @pytest.mark.skipif(CUDART12 is None or LIBCUDA is None, reason="CUDA's libraries were not fetched")
@@ -189,7 +191,8 @@ def newest(symbol: str, prototypes: dict[str, list[str]]) -> str:
 
 
 def is_old(function: Function) -> bool:
-    """Return whether this is the function of CUDA 3.1 with that name, whose struct is not read."""
+    """Return whether this is the variant from CUDA 3.1 of a function that has a ``_v2``; its struct is not
+    read."""
     return (
         match(function.symbol, function.layer) == function != match(f"{function.symbol}_v2", function.layer)
     )
@@ -231,7 +234,7 @@ NO_WORDS = [
         "__host__",
     )
 ]
-"""Keywords of CUDA's compiler; none of them changes these structs."""
+"""Compiler options that define the keywords of CUDA's compiler as empty; no keyword changes these structs."""
 
 
 @with_headers
@@ -285,7 +288,8 @@ def test_offsets_in_structs_are_those_of_the_compiler(headers: Path, tmp_path: P
 
 @pytest.fixture(autouse=True)
 def _all_in_one_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let one update examine all files, however slow the machine is."""
+    """Raise the time limit of an update to a minute, so that one update examines all files on a slow
+    machine."""
     monkeypatch.setattr(libraries, "START_SECONDS", 60.0)
     monkeypatch.setattr(libraries, "BUDGET_SECONDS", 60.0)
 
@@ -352,7 +356,7 @@ def test_the_runtime_without_a_gpu_shows_its_calls_and_errors(kernel: KernelSide
                 "cudaStreamSynchronize": 3, "cudaDeviceSynchronize": 6, "cudaLaunchKernel": 9,
                 "cudaStreamBeginCapture": 1,
             }  # fmt: skip
-            # The probes count the errors that the calls returned: without a GPU nearly all fail.
+            # The counted errors are those that the calls returned. Without a GPU nearly all calls fail.
             got = counted(kernel, child.pid)
             assert {name: (got[name][0], got[name][0] - got[name][1]) for name in calls} == {
                 name: (calls[name], succeeded[name]) for name in calls

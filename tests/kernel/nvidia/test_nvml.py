@@ -1,4 +1,4 @@
-"""Tests NVIDIA's libnvidia-ml.so.1 without its driver loaded: one line says so, and all else works."""
+"""Tests stalltop with NVIDIA's real libnvidia-ml.so.1 but no driver: one line says so, and all else works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAID = "the NVIDIA driver is not loaded"
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Return an environment in which the library is found as if the driver were installed."""
+    """Return environment variables with which stalltop finds the fetched library as if it were installed."""
     assert LIBNVML is not None
     (tmp_path / "libnvidia-ml.so.1").symlink_to(LIBNVML)
     return {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}

@@ -37,7 +37,7 @@ def cgroups() -> Iterator[Cgroups]:
 
 
 def joining(*places: Path) -> Callable[[], None]:
-    """Return a function with which a new process enters these cgroups."""
+    """Return a function with which the process that calls it enters the cgroups ``places``."""
 
     def join() -> None:
         for place in places:
@@ -47,7 +47,7 @@ def joining(*places: Path) -> Callable[[], None]:
 
 
 def counted(kernel: KernelSide, tenants: Tenants) -> dict[str, int]:
-    """Return the calls since the previous read, by tenant."""
+    """Return the number of calls since the previous read, by the id of the tenant."""
     counts = read_calls(kernel)
     result: dict[str, int] = {}
     for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):

@@ -30,7 +30,8 @@ def monitor(built: Built) -> Iterator[Monitor]:
     monitor = Monitor(MonitorOptions(slots=SLOTS, threads=256))
     try:
         assert monitor.cannot_trace is None, str(monitor.cannot_trace)
-        # The keeper keeps the libraries probed, so that later processes are traced from their first call on.
+        # While the process ``keeper`` lives, the libraries stay probed. So later processes are traced from
+        # their first call on.
         with Caller(built, name="keeper") as keeper:
             keeper.do(f"load {LAUNCH} {INNER}")
             watched = WatchedMonitor(monitor)
@@ -53,7 +54,7 @@ def held(workplace: Workplace) -> dict[str, Latency]:
 
 
 def watches_of_the_dead() -> int:
-    """Return how many pidfds of this process belong to ended processes."""
+    """Return how many of the pidfds that this process holds belong to processes that have ended."""
     count = 0
     for info in Path("/proc/self/fdinfo").iterdir():
         with contextlib.suppress(OSError):
@@ -79,7 +80,7 @@ def test_calls_inside_which_a_process_is_killed_are_reported_once(
     for _ in range(2):
         watched.read()
     ended = [call for call in watched.ended if call.pid == caller.pid]
-    assert sorted(call.operation for call in ended) == sorted(both), "each is reported once"
+    assert sorted(call.operation for call in ended) == sorted(both), "each call is reported once"
     for call in ended:
         before = hung.pop((call.tid, call.operation))
         assert call == replace(before, age_ns=call.age_ns, ended=True)
@@ -100,7 +101,8 @@ def test_a_process_killed_while_it_calls_keeps_its_counts(
     caller.kill()
     watched.read()
     total = watched.calls(LAUNCH, caller.pid)
-    # A thread may have died between the return of the driver's call and that of the runtime's.
+    # Each of the four threads may have been killed after its driver's call returned and before the runtime's
+    # call returned.
     assert 0 <= watched.calls(INNER, caller.pid) - total <= 4
     for _ in range(2):
         watched.read()
@@ -117,7 +119,7 @@ def test_exec_ends_open_calls_and_loses_none(
     caller.run(f"{LAUNCH}:7", threads=2, cycles=10)
     caller.start("cudaDeviceSynchronize")
     watched.until(lambda: len(watched.open_calls(caller.pid)) == 2, "a thread hangs")
-    assert caller.do(command) == [str(caller.pid)], "the new program is ready"
+    assert caller.do(command) == [str(caller.pid)], "the PID changed with the exec"
     watched.read()
     assert not watched.open_calls(caller.pid)
     caller.run(f"{LAUNCH}:9", threads=2, cycles=10)
@@ -145,7 +147,7 @@ def test_two_thousand_processes_reuse_slots_and_are_forgotten(
 ) -> None:
     cgroup = workplace.cgroup()
     caller = workplace.caller(cgroup=cgroup)
-    # Each process takes two slots: in total four times as many as exist.
+    # Each of the 2000 processes takes two slots: in total four times as many as exist.
     for _ in range(20):
         caller.do(f"children 100 1 {LAUNCH}:3")
         watched.read()
@@ -153,9 +155,9 @@ def test_two_thousand_processes_reuse_slots_and_are_forgotten(
     assert not watched.uncounted()
     assert watched.calls(LAUNCH, cgroup) == watched.calls(INNER, cgroup) == 6000
     assert len(watched.pids(cgroup)) > 1900, "few PIDs were reused"
-    caller.leave()  # it calls nothing, but is followed because it wakes its children
-    watched.until(lambda: not watched.remembers(cgroup), "all are forgotten")
-    watched.until(lambda: watches_of_the_dead() == 0, "none is watched")
+    caller.leave()  # the parent makes no calls, but stalltop follows it because it wakes its children
+    watched.until(lambda: not watched.remembers(cgroup), "no tenant in the cgroup")
+    watched.until(lambda: watches_of_the_dead() == 0, "no pidfd of an ended process")
 
 
 def test_calls_of_short_programs_are_counted(workplace: Workplace, watched: WatchedMonitor) -> None:
@@ -212,7 +214,7 @@ def test_a_reused_pid_is_counted_and_forgotten(workplace: Workplace, watched: Wa
     early.run(f"{LAUNCH}:100")
     early.kill()
     later = None
-    for _ in range(1000):  # other programs take PIDs as well
+    for _ in range(1000):  # another program may take the PID first, so try again
         last_number.write_text(str(early.pid - 1))
         later = Caller(workplace.built, cgroup=cgroup, name="later")
         if later.pid == early.pid:
@@ -224,12 +226,12 @@ def test_a_reused_pid_is_counted_and_forgotten(workplace: Workplace, watched: Wa
         later.run(f"{LAUNCH}:10")
         watched.read()
         assert watched.calls(LAUNCH, early.pid) == 110, (
-            "before the first read the two processes cannot be distinguished"
+            "calls of both processes count in one row: until the first read they cannot be told apart"
         )
         later.run(f"{LAUNCH}:1")
         watched.read()
         assert watched.calls(LAUNCH, later.pid) == 111
-    watched.until(lambda: not watched.remembers(cgroup), "both are forgotten")
+    watched.until(lambda: not watched.remembers(cgroup), "no tenant in the cgroup of both processes")
     assert not watched.uncounted()
 
 

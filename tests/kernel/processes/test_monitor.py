@@ -1,4 +1,5 @@
-"""Tests the monitor: where windows begin, which processes are forgotten, whose coverage is missing."""
+"""Tests the monitor: when windows begin, which processes it forgets, and for which tenants coverage is
+missing."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def test_the_first_window_begins_with_the_first_probe(
             caller.run("cuStreamSynchronize", cycles=500)
 
     monkeypatch.setattr(monitor_module, "Libraries", CalledMeanwhile)
-    monkeypatch.setattr(discovery, "START_SECONDS", 60.0)  # a busy machine finds the caller, too
+    monkeypatch.setattr(discovery, "START_SECONDS", 60.0)  # finds the caller on a busy machine, too
     monitor = Monitor()
     try:
         window = monitor.read()

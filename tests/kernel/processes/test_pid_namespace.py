@@ -1,4 +1,5 @@
-"""Tests tracing from inside a PID namespace, as in a container: processes have the PIDs of that namespace."""
+"""Tests tracing from inside a PID namespace, as in a container: stalltop reports the PIDs of that
+namespace."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def inside(driver: Path) -> None:
-    """Trace from inside the namespace after a line on stdin; a failed assertion ends the program."""
+    """Run in the namespace: attach, wait for a line on stdin, then trace a program and check its PIDs.
+
+    A failed assertion ends this process with an error, which the test outside sees.
+    """
     kernel = KernelSide(slots=16, threads=16, functions=FUNCTIONS)
     library = driver.with_name("libtraced.so")
     assert not kernel.attach(str(library), points(library)).failed
@@ -41,7 +45,7 @@ def inside(driver: Path) -> None:
         counts = read_calls(kernel)
         calls = [(key.tgid, n) for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)]
         assert sorted(calls) == sorted([(program.pid, 5), (program.pid, 1), (program.pid, 1), (own, 2)])
-        # This process may also be followed, since it wakes the program.
+        # stalltop may also follow this process, since it wakes the program.
         assert kernel.tgids() - {os.getpid()} == {program.pid, own}
     assert not lost(kernel)
     kernel.close()

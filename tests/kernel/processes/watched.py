@@ -1,4 +1,4 @@
-"""Sums up the windows of a monitor."""
+"""Reads the windows of a monitor and sums up what a test checks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class WatchedMonitor:
         self._made = Counter[RowKey]()
         self.lost = Counter[str]()
         self.tenants: dict[str, Tenant] = {}
-        """Tenants that were counted or ended inside a call, by id."""
+        """Tenants whose calls were counted or whose threads ended inside a call, by id."""
         self.ended: list[OpenCall] = []
-        """Calls inside which their thread ended."""
+        """Calls during which the calling thread ended."""
         self.last = self.read()
         self._made.clear()
         self.lost.clear()
@@ -43,7 +43,10 @@ class WatchedMonitor:
         return self.last
 
     def calls(self, operation: str, of: int | Path) -> int:
-        """Return the calls counted so far of one process, or of all processes in a cgroup."""
+        """Return how many calls of ``operation`` are counted so far.
+
+        ``of`` is the PID of a process, or a cgroup, which stands for all processes in it.
+        """
         return sum(
             calls for key, calls in self._made.items() if key.operation == operation and self._is_of(key, of)
         )
@@ -61,8 +64,12 @@ class WatchedMonitor:
         return {str(file) for file in files} <= {row.path for row in self.last.coverage.libraries}
 
     def uncounted(self) -> dict[str, int]:
-        """Return the losses of calls by reason, without calls that never return or whose CUDA kernel has no
-        record: other tests, beside this one, fill these records."""
+        """Return the number of lost calls by reason.
+
+        Leaves out four reasons: calls that never return or whose beginning was not seen, which a test may
+        cause on purpose, and a lack of records of CUDA kernels or CPU slices, which other tests that run at
+        the same time may use up.
+        """
         return {
             name: count
             for name, count in self.lost.items()

@@ -45,7 +45,7 @@ def test_probes_of_a_running_process_can_be_attached_and_detached(driver: Path, 
         with TracedProgram(driver) as program:
             program("call plain 5")
             assert calls_of(kernel, program.pid) == {}
-            with library.open("rb") as file:  # the path may name an open file
+            with library.open("rb") as file:  # ``attach`` also accepts a path to an open file
                 attachment = kernel.attach(f"/proc/self/fd/{file.fileno()}", points(library, chosen))
             assert (attachment.count, attachment.failed) == (4, ())
             program("outer 5")
@@ -53,7 +53,7 @@ def test_probes_of_a_running_process_can_be_attached_and_detached(driver: Path, 
             attachment.close()
             attachment.close()
 
-            def silent() -> bool:  # another process removes perf events
+            def silent() -> bool:  # a helper process removes perf events, which takes a while
                 kernel.read()
                 program("call plain 1")
                 return calls_of(kernel, program.pid) == {}
@@ -126,7 +126,7 @@ def test_auto_falls_back_from_multi_to_perf(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(KernelSide, "_begin", without_multi)
     assert KernelSide(way="auto").way == "perf"
-    # ``multi`` with splits, then without, then ``perf``.
+    # stalltop tries ``multi`` with splits, then ``multi`` without splits, then ``perf``.
     assert tried == ["multi", "multi", "perf"]
     with pytest.raises(TracingError, match="no uprobe_multi"):
         KernelSide(way="multi")
@@ -170,7 +170,7 @@ def test_closing_perf_events_does_not_block(driver: Path) -> None:
     took = time.monotonic() - start
     helpers = kernel._attacher._closer._helpers  # type: ignore[attr-defined]
     assert len(helpers) == 1
-    helpers[0].wait(100)  # it waits for the helpers of earlier tests
+    helpers[0].wait(100)  # the helper first waits for the helpers of earlier tests
     removing = time.monotonic() - start
     assert took < removing
     assert helpers[0].returncode == 0
@@ -178,7 +178,8 @@ def test_closing_perf_events_does_not_block(driver: Path) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_sandboxed_program_survives_its_probes(way: Way) -> None:
-    """Calibration runs the same check: a child under a seccomp filter like that of a container."""
+    """The child has a seccomp filter like that of a container. Calibration runs the same check at each
+    start."""
     function = OwnFunction()
     kernel = KernelSide(slots=8, threads=8, way=way)
     try:
@@ -193,7 +194,7 @@ def test_a_sandboxed_program_survives_its_probes(way: Way) -> None:
 
 
 def test_a_kernel_that_kills_sandboxed_programs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other way of attaching is tried on such a kernel."""
+    """On such a Linux kernel no way of attaching is safe, so stalltop tries no other way."""
     tried: list[int] = []
 
     def killed(function: OwnFunction) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Tests the bpf() calls on maps, on a map of its own."""
+"""Tests the module ``bpf_calls`` on a BPF map that each test makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tests the cache of compiled BPF programs: tracing starts whatever it holds, and bad files are replaced."""
+"""Tests the cache of compiled BPF programs: tracing starts whatever the cache holds, and bad files are
+replaced."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
-    """Record what each start of a test prepares."""
+    """Return a list that gets, at each start of a kernel side, the programs that were prepared for it."""
     seen: list[Prepared] = []
 
     def noted(
@@ -45,7 +46,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
 
 
 def start() -> None:
-    """Load all programs; ``KernelSide`` then traces a function of its own and checks the counts."""
+    """Load all programs. ``KernelSide`` itself then traces a function of its own and checks the counts."""
     kernel = KernelSide(slots=8, threads=8)
     try:
         assert kernel.no_splits is None
@@ -64,12 +65,12 @@ def test_the_second_start_needs_no_compiler(
 
 
 def cut(path: Path) -> None:
-    """Cut the end of the file off."""
+    """Remove the end of the file."""
     path.write_bytes(path.read_bytes()[:5000])
 
 
 def scramble(path: Path) -> None:
-    """Change some bytes."""
+    """Change some bytes of the file."""
     data, source = bytearray(path.read_bytes()), random.Random(1)
     for _ in range(20):
         data[source.randrange(len(data))] ^= 0xFF
@@ -82,7 +83,8 @@ def give_away(path: Path) -> None:
 
 
 def refuse(path: Path) -> None:
-    """Put in a program that the verifier refuses: it reads a register before it writes it."""
+    """Put a program into the file that the verifier refuses, since it reads a register that was never
+    written."""
     compiled = Compiled.from_bytes(path.read_bytes(), path.stem)
 
     def spoilt(program: CompiledProgram) -> CompiledProgram:
@@ -93,7 +95,7 @@ def refuse(path: Path) -> None:
 
 
 def replace_by_another(path: Path) -> None:
-    """Replace the file by one that was compiled from another recipe."""
+    """Replace the file by programs that were compiled from another recipe."""
     prepare(tracing((), ()))
     (other,) = set(path.parent.glob("*.programs")) - {path}
     other.rename(path)
@@ -114,7 +116,7 @@ def test_a_file_that_cannot_be_used_is_compiled_again(
 
 @pytest.fixture(params=["full", "read-only"])
 def no_room(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
-    """Mount a file system without space or without write access on the cache."""
+    """Mount a full or a read-only file system over the folder of the cache."""
     folder.mkdir(mode=0o700)
     options = "size=4k,mode=700" if request.param == "full" else "ro,mode=700"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", folder], check=True)

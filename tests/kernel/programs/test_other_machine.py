@@ -15,16 +15,19 @@ from stalltop.probes.tracer.kernel_side import KernelSide
 pytestmark = pytest.mark.beside
 
 ATOMIC = (0xC3, 0xDB)
-"""BPF_STX | BPF_ATOMIC of 32 and 64 bits (linux/bpf.h)."""
+"""Codes of atomic BPF instructions of 32 and of 64 bits: BPF_STX | BPF_ATOMIC (linux/bpf.h)."""
 FETCH = 0x01
-"""BPF_FETCH in the immediate: the operation returns the old value and is a full barrier
-(Documentation/atomic_t.txt)."""
+"""BPF_FETCH, a bit of an atomic instruction's immediate: the instruction returns the old value and is a full
+memory barrier (Documentation/atomic_t.txt)."""
 PUBLISHING = {"call_begins", "call_returns", "choosing_returns", "thread_ends", "program_begins"}
-"""Programs whose writes the monitor must see in order."""
+"""BPF programs whose writes to memory the monitor must see in the order in which they were made."""
 
 
 def publishing(monkeypatch: pytest.MonkeyPatch, machine: str, release: str) -> set[str]:
-    """Compile for ``machine`` and kernel ``release``; return the names of the programs with a barrier."""
+    """Compile the BPF programs for ``machine`` and the Linux kernel ``release``.
+
+    Returns the names of the programs that contain a full barrier.
+    """
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(platform, "release", lambda: release)
     programs = prepare(tracing(list(task_offsets().values()), ()), anew=True).compiled.programs
@@ -33,7 +36,7 @@ def publishing(monkeypatch: pytest.MonkeyPatch, machine: str, release: str) -> s
 
 
 def barriers(code: bytes) -> int:
-    """Return the number of atomic operations with a result."""
+    """Return how many atomic instructions of ``code`` return the old value and so are full barriers."""
     steps = [code[at : at + 8] for at in range(0, len(code), 8)]
     return sum(step[0] in ATOMIC and bool(step[4] & FETCH) for step in steps)
 
@@ -52,6 +55,6 @@ def test_programs_for_aarch64_use_full_barriers_where_order_matters(monkeypatch:
 
 def test_the_environment_variable_arch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCH", "arm64")
-    kernel = KernelSide(slots=64, threads=64)  # it would refuse to start if its own calls were not counted
+    kernel = KernelSide(slots=64, threads=64)  # raises an error unless it counts its own calls
     assert kernel.probe_ns > 0
     kernel.close()

@@ -1,4 +1,5 @@
-"""Tests the loaded BPF programs: the verifier's effort is small, and all elements are free at first."""
+"""Tests the loaded BPF programs: the verifier processes few instructions, and all elements are free at
+first."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ TAIL_CALL = struct.pack("=BBhi", 0x85, 0, 0, 12)
 
 @pytest.mark.parametrize("task", [task_offsets().values(), {}], ids=["with splits", "without splits"])
 def test_programs_at_uprobes_contain_a_tail_call(task: Mapping[str, int]) -> None:
-    """Without one, kernels from 6.13 on may use a private stack per CPU, which threads would share."""
+    """Linux kernels from 6.13 on give a program without a tail call a private stack per CPU, which the
+    threads on that CPU would share."""
     compiled = prepare(tracing(list(task), [])).compiled
     at_uprobes = [program for program in compiled.programs if program.type == KPROBE]
     assert len(at_uprobes) == 6

@@ -60,7 +60,8 @@ def test_the_time_charged_is_the_cpu_time_of_the_culprit(
             assert lost >= 0.2 * told.rows[victim.pid, "spin"].total_ns
             assert charged <= lost
             ratios.append((charged / lost, told.charged(victim.pid, "runqueue")[hog.pid] / spent))
-    # In a single round another process may have run while the victim did not wait.
+    # In a single round the hog's CPU time and its charge may differ, for instance if the hog also ran while
+    # the victim did not wait. So the median over the rounds is compared.
     for sort in zip(*ratios, strict=True):
         assert 0.98 <= median(sort) <= 1.02, ratios
 
@@ -87,7 +88,8 @@ def test_a_wait_over_several_cpus_is_charged_to_the_culprits_on_each(
         told.read()
     lost = told.rows[victim.pid, "spin"].parts["runqueue"]
     charged = told.charged(victim.pid, "runqueue", "spin")
-    # After many switches the begin of a wait is forgotten: the charge may be too small, never too large.
+    # The BPF programs remember only the last switches of a CPU. If there were more during a wait, its
+    # beginning is charged to no process: the charge may be too small, never too large.
     assert 0.3 * lost <= sum(charged.values()) <= lost, (charged, lost)
     assert charged[one.pid] > 0, (charged, lost)
     assert charged[other.pid] > 0, (charged, lost)
@@ -95,7 +97,7 @@ def test_a_wait_over_several_cpus_is_charged_to_the_culprits_on_each(
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="one CPU: no thread can move to another")
 def test_a_move_charges_no_more_than_the_wait(relay: Path) -> None:
-    """The switch that gave the thread its new CPU is missing here, which can happen."""
+    """The sched_switch event with which the moved thread gets its new CPU is missing here, as can happen."""
 
     def moved() -> bool:
         kernel = tracing(relay)
@@ -139,7 +141,7 @@ os.write(to, b"-")
 while os.read(fro, 1):
     os.write(to, b"-")
 """
-"""A program of two processes that wake each other in turns."""
+"""A program of two processes that wake each other in turn, so that their CPU switches very often."""
 
 
 def test_waits_longer_than_the_kept_slices_are_counted_as_losses(kernel: KernelSide, relay: Path) -> None:
@@ -164,7 +166,8 @@ def test_waits_longer_than_the_kept_slices_are_counted_as_losses(kernel: KernelS
 
 
 def test_a_thread_that_ends_no_longer_waits_for_a_cpu(relay: Path) -> None:
-    """The switch that gave the thread its last CPU is missing here, which can happen."""
+    """The sched_switch event with which the thread got a CPU for the last time is missing here, as can
+    happen."""
 
     def one_ends() -> bool:
         kernel = tracing(relay)
@@ -221,7 +224,7 @@ def test_charges_of_ended_processes_are_freed(kernel: KernelSide, relay: Path) -
         return not kept(hog.pid)
 
     wait_until(given_back, "the charges of an ended process freed")
-    # Charges that no longer grow are freed after a while.
+    # Charges that have not grown for KEEP_SECONDS are freed, though the victim is not released.
     clock = charges._clock
     charges._clock = lambda: clock() + KEEP_SECONDS
     kernel.charges()

@@ -1,4 +1,5 @@
-"""Tests that host gaps are complete by the caller's clock, whatever happens to the thread meanwhile."""
+"""Tests that host gaps contain all time between calls by the caller's clock, even if the thread is moved,
+stopped or signalled in between."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ def test_gaps_match_the_callers_clock(kernel: KernelSide, relay: Path, calls: in
         told = RelayTotals(kernel).read()
     gap, inner = told.rows[program.pid, HOST_GAP], told.rows[program.pid, "inner"]
     assert (gap.calls, inner.calls) == (calls - 1, calls)
-    # The probes run between the two clocks: their time is in the caller's calls, and either in none of our
-    # rows or in the gap after the call.
+    # The caller's clock counts the time of the probes as part of its calls. Our rows count this time in the
+    # gap after the call, or not at all.
     assert between <= gap.total_ns <= between + in_calls - inner.total_ns
     assert gap.total_ns + inner.total_ns <= wall
     assert gap.parts["running"] + gap.parts["runqueue"] >= 0.99 * gap.total_ns

@@ -1,4 +1,5 @@
-"""Tests the splits of calls: their sums are exact, and each wait is in its part."""
+"""Tests how the time of a call is divided by cause (``SPLITS``): the parts add up exactly to the call's time,
+and each kind of wait is counted in the right part."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from tests.kernel.traced_program import (
 )
 
 WAITS = {
-    # function: the part that has its time
+    # function of native/waiter.c: the part of the split that must contain its time
     "run": "running",
     "wait_memory": "memory",
     "wait_lock": "lock",
@@ -53,26 +54,30 @@ CALLS = 12
 
 @dataclass(frozen=True)
 class Split:
-    """The sums of one function."""
+    """The sums over the calls of one function: number, time, and the parts of the time."""
 
     calls: int
     total_ns: int
     parts: dict[str, int]
 
     def share_beside_waiting_for_a_cpu(self, part: str) -> float:
-        """Return the share of ``part`` in the time without run-queue time, which depends on other load."""
+        """Return the share of ``part`` in the time of the calls.
+
+        Run-queue time is left out of the time, since it depends on other load on the machine.
+        """
         return self.parts[part] / max(self.total_ns - self.parts["runqueue"], 1)
 
 
 @dataclass(frozen=True)
 class Waiters:
-    """A kernel side that traces the waiter."""
+    """A kernel side that traces native/waiter.c."""
 
     kernel: KernelSide
     path: Path
 
     def start(self) -> TracedProgram:
-        # The waiter writes where it was built: that file system most likely has a disk.
+        # The waiter writes into its current directory. The folder where it was built is most likely on a
+        # disk.
         return TracedProgram(self.path, before=lambda: os.chdir(self.path.parent))
 
     def read(self, program: TracedProgram) -> dict[tuple[str, bool], Split]:
@@ -249,10 +254,11 @@ def test_processes_on_one_cpu_wait_for_each_other(waiters: Waiters) -> None:
     for program in (one, other):
         split = dict(zip(SPLITS, found[program.pid], strict=True))
         waited = after[program] - before[program]
-        # Each had the CPU for at most half of the time that both wanted it; /proc/PID/schedstat agrees.
+        # Both processes always wanted the CPU, so each waited for about half of the time. The wait in
+        # /proc/PID/schedstat is about the same.
         assert split["runqueue"] >= 0.25 * sum(split.values()), split
         if waited:
-            assert 0.9 * waited <= split["runqueue"] <= 1.1 * waited  # two clocks, read at different places
+            assert 0.9 * waited <= split["runqueue"] <= 1.1 * waited  # two clocks, read at other moments
 
 
 def test_samples_say_on_which_cpu_a_thread_is(waiters: Waiters) -> None:

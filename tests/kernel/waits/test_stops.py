@@ -25,7 +25,8 @@ from tests.kernel.relays import Relay
 
 STOPPED_SECONDS = 0.5
 TIMES = 250
-"""Rounds of the relay, of at least 7 ms each: it runs while it is stopped and continued."""
+"""Rounds of the relay. Each takes at least 7 ms, so that the relay still runs when it is stopped and
+continued."""
 FREEZER = Path("/sys/fs/cgroup/freezer")
 ATTACH = """
 import ctypes, os, sys, time
@@ -35,7 +36,8 @@ os.waitpid(pid, wall)
 time.sleep(float(sys.argv[2]))
 assert not libc.ptrace(17, pid, None, None)
 """
-"""A debugger: PTRACE_ATTACH, and later PTRACE_DETACH (linux/ptrace.h)."""
+"""A program that stops a process as a debugger does: PTRACE_ATTACH (16), later PTRACE_DETACH (17), as in
+linux/ptrace.h."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Cell:
 
     unified: Path
     frozen: Path | None
-    """Of the freezer of v1, if this host has it."""
+    """The cgroup in the freezer hierarchy of cgroup v1; None if this host has no such hierarchy."""
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def shell(script: str) -> list[str]:
 
 
 def commands(how: str, pid: int, cell: Cell) -> list[str]:
-    """Return a command that stops ``pid`` for `STOPPED_SECONDS`."""
+    """Return a command that stops ``pid`` in the way ``how`` for `STOPPED_SECONDS` and then continues it."""
     match how:
         case "signal":
             return shell(f"kill -STOP {pid}; sleep {STOPPED_SECONDS}; kill -CONT {pid}")
@@ -131,7 +133,7 @@ def test_a_stop_is_measured_with_who_did_it(
 def test_a_child_that_goes_on_has_kept_its_parent_waiting(
     kernel: KernelSide, relay: Path, cell: Cell
 ) -> None:
-    """Its SIGCHLD ends the parent's wait before it has any data."""
+    """When the stopped child continues, SIGCHLD ends the parent's wait before the child has sent any data."""
     with Relay(relay, "relay", TIMES) as program:
         _, worker = program.said
         program.send("")
@@ -171,7 +173,8 @@ def test_a_stop_is_told_while_it_lasts(
 
 
 def test_the_signal_of_a_terminal_has_no_sender(host: HostEvents) -> None:
-    """Ctrl-Z is sent by the kernel, for whoever types it."""
+    """On Ctrl-Z the Linux kernel itself sends the signal, so the sender is PID 0 and not the user's
+    program."""
     script = (
         "import os, pty, time; pid, fd = pty.fork()\n"
         "if not pid: os.execv('/bin/sleep', ['sleep', '60'])\n"

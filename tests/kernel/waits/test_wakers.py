@@ -1,4 +1,4 @@
-"""Tests who ended a wait, and the threads followed for that: their links and their splits."""
+"""Tests that waits are charged to the thread that ended them, and how such threads are followed and split."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay:
         told = RelayTotals(kernel).read()
         links = kernel.links()
     assert (links[caller.pid], links[worker], links[source]) == (0, 1, 2)
-    # The caller's gaps last until the worker wakes it.
+    # Each gap of the caller lasts until the worker wakes it.
     gap = told.rows[caller.pid, HOST_GAP]
     assert gap.calls == TIMES
     assert gap.total_ns >= TIMES * (REST_NS + WORK_NS)
     assert gap.parts["process"] >= 0.9 * (gap.total_ns - gap.parts["runqueue"])
     assert told.charged(caller.pid, "process", HOST_GAP)[worker] >= 0.99 * gap.parts["process"]
-    # The worker computes after the source wakes it. Its record begins when it first wakes another thread.
+    # The worker computes after the source wakes it. The record of the worker begins when it first wakes
+    # another thread, so its first round is missing.
     work = told.rows[worker, HOST_WORK]
     assert work.calls == TIMES - 1
     assert work.parts["running"] >= work.calls * WORK_NS * 0.98
     assert work.parts["process"] >= work.calls * REST_NS * 0.9
     assert told.charged(worker, "process", HOST_WORK)[source] >= 0.95 * work.parts["process"]
-    # The source sleeps, which no one is charged for, and waits for the caller to begin again.
+    # The source sleeps, for which no process is charged, and then waits until the caller begins a new round.
     rest = told.rows[source, HOST_WORK]
     assert TIMES - 3 <= rest.calls <= TIMES - 1
     assert rest.parts["sleep"] >= rest.calls * REST_NS
@@ -56,7 +57,7 @@ def test_threads_that_wait_for_each_other_with_locks_are_followed(kernel: Kernel
     assert gap.calls == TIMES
     assert gap.parts["lock"] >= 0.9 * (gap.total_ns - gap.parts["runqueue"])
     assert told.charged(program.pid, "lock", HOST_GAP)[program.pid] >= 0.99 * gap.parts["lock"]
-    # One of the two threads sleeps, the other computes.
+    # Of the two threads that do host work, one sleeps and the other computes.
     assert work.calls >= 2 * TIMES - 5
     assert work.parts["sleep"] >= (TIMES - 3) * REST_NS
     assert work.parts["running"] >= (TIMES - 3) * WORK_NS * 0.98
@@ -68,7 +69,7 @@ def test_a_followed_process_that_starts_to_call_becomes_a_caller(kernel: KernelS
         parent("")
         told = RelayTotals(kernel).read()
         assert kernel.links()[child] == 0
-    # The child first wakes its parent and calls only later.
+    # The child wakes its parent before it makes its first call, so it has host work as well as calls.
     assert told.rows[child, HOST_WORK].calls > 0
     assert told.rows[child, "inner"].calls == TIMES
     assert told.rows[child, HOST_GAP].calls == TIMES - 1
