@@ -25,10 +25,11 @@ from stalltop.model.errors import StalltopError, TracingError, UsageError
 
 
 class Measure(Protocol):
-    """A benchmark: returns its tables. Its folder is empty and removed afterwards. Raises StalltopError."""
+    """A function that runs one benchmark and returns its tables. ``folder`` is an empty folder, which is
+    removed afterwards. Raises StalltopError if the benchmark cannot run."""
 
     def __call__(self, built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
-        """Measures, with fewer and shorter rounds if ``quick``."""
+        """Measures and returns the tables; if ``quick``, with fewer and shorter rounds."""
         ...
 
 
@@ -75,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
-    """Runs the benchmarks that ``arguments`` name; returns the exit code."""
+    """Runs the benchmarks that ``arguments`` (default: the command line) name; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         if arguments[:1] == ["faults"]:
@@ -114,12 +115,13 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
     try:
         _run(options, commit, report)
     finally:
-        report.end()  # an interrupted run also has results
+        report.end()  # also after an interruption, so that its results so far are not lost
     return 0
 
 
 def _run(options: argparse.Namespace, commit: str, report: _Report) -> None:
-    """Runs the benchmarks in ``options``, compared with ``commit`` unless it is ''. Raises StalltopError."""
+    """Runs the benchmarks in ``options``; if ``commit`` is not '', compares them with that revision. Raises
+    StalltopError if a benchmark fails."""
     if commit:
         report.head(against.described(ROOT, commit))
         found = against.run(options.names, list(BENCHES), commit, ROOT, quick=options.quick)
@@ -139,13 +141,14 @@ def _run(options: argparse.Namespace, commit: str, report: _Report) -> None:
 
 
 def _place(name: str, commit: str) -> str:
-    """Returns the name of the place in the document for a benchmark's figures; ``commit`` is the revision it
-    is compared with, or ''."""
+    """Returns the name of the place in docs/performance.md for the figures of the benchmark ``name``.
+    ``commit`` is the revision with which it is compared, or ''."""
     return f"{name}, against" if commit else name
 
 
 class _Report:
-    """Prints tables as they are made, or one JSON object at the end; writes figures into the document."""
+    """Prints each benchmark's tables when it is done, or one JSON object at the end. If asked to, also writes
+    the tables into docs/performance.md."""
 
     def __init__(self, say: Callable[[str], None], as_json: bool, in_document: bool) -> None:
         self._say, self._as_json, self._in_document = say, as_json, in_document
@@ -162,7 +165,8 @@ class _Report:
             self._say(text)
 
     def add(self, place: str, tables: Sequence[TextTable], plain: dict[str, Any]) -> None:
-        """Adds the results of one benchmark."""
+        """Adds the results of one benchmark: ``tables`` for people, ``plain`` for JSON. ``place`` is the name
+        of their place in the document."""
         self._benches.append(plain)
         text = "\n\n".join(table.text().rstrip() for table in tables)
         if not self._as_json:

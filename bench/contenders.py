@@ -1,5 +1,5 @@
-"""Defines the tools whose timing of a function is compared: each probes one function of one file, and counts
-its calls."""
+"""Defines the tools that the benchmark "cost" compares. Each tool probes one function of one file and counts
+the calls of that function."""
 
 from __future__ import annotations
 
@@ -25,35 +25,36 @@ from stalltop.probes.tracer.attach_perf import PerfAttacher
 from stalltop.probes.tracer.kernel_side import KernelSide
 
 READY_SECONDS: Final = 60.0
-"""Longest time that a tool may take to start or to end before it counts as hung."""
+"""Maximum time that a tool may take to start, answer or end. If it takes longer, it counts as hung."""
 
 
 class Contender(Protocol):
     """A tool that times the calls of one function."""
 
     def settle(self) -> None:
-        """Waits until it has processed all calls so far, so that it does not disturb the next contender."""
+        """Waits until the tool has processed all calls so far, so that it does not disturb the next tool."""
         ...
 
     def finish(self) -> int | None:
-        """Stops it and returns how many calls it has counted; None if it does not count, or has already
+        """Stops the tool and returns how many calls it has counted; None if it does not count, or has already
         ended."""
         ...
 
 
 class Nothing:
-    """Uses no probe at all: measures the function's own time."""
+    """Uses no probe at all, so that the function's own time is measured."""
 
     def settle(self) -> None:
         """Does nothing."""
 
     def finish(self) -> int | None:
-        """Returns None, because it does not count."""
+        """Returns None, because nothing counts the calls."""
         return None
 
 
 class EmptyPrograms:
-    """A pair of empty BPF programs, loaded in the same way as stalltop's own, for one way of attaching."""
+    """A pair of empty BPF programs for an entry and a return probe, loaded in the same way as stalltop's own
+    programs. ``way`` (``multi`` or ``perf``) says how they are attached."""
 
     def __init__(self, way: str) -> None:
         self._fds, _ = load_prepared(
@@ -81,19 +82,20 @@ class EmptyPrograms:
 
 
 class Empty(Nothing):
-    """Attaches a pair of empty programs: measures the price of two probes."""
+    """Attaches a pair of empty programs, so that the cost of the two probes alone is measured."""
 
     def __init__(self, programs: EmptyPrograms, path: Path, offset: int) -> None:
         self._attachment = _attached(programs.attach(str(path), [Point(offset, 0)]), path)
 
     def finish(self) -> int | None:
-        """Removes the probes. Returns None, because it does not count."""
+        """Removes the probes. Returns None, because empty programs do not count calls."""
         self._attachment.close()
         return None
 
 
 class StalltopKernel:
-    """Holds stalltop's own programs and maps, as the monitor uses them, and sums their counts by process."""
+    """Holds stalltop's own BPF programs and maps, as the monitor uses them, and sums the calls that they
+    count by process."""
 
     def __init__(self, way: Literal["multi", "perf"]) -> None:
         self.kernel = KernelSide(way=way)
@@ -123,7 +125,8 @@ class Stalltop(Nothing):
 
 
 class RingBuffer:
-    """Sends an event for every call through a ring buffer to a reader in Python."""
+    """Starts ``bench.ring_reader``, a tracer that sends an event for every call through a ring buffer to a
+    reader in Python."""
 
     def __init__(self, path: Path, offset: int) -> None:
         self._process = subprocess.Popen(
@@ -194,10 +197,11 @@ class Bpftrace:
             raise
 
     def settle(self) -> None:
-        """Does nothing, because bpftrace counts in the kernel."""
+        """Does nothing, because bpftrace counts in the Linux kernel during the calls."""
 
     def finish(self) -> int | None:
-        """Lets it print its histogram and end; returns the number of calls in that histogram."""
+        """Lets bpftrace print its histogram and end; returns the number of calls in that histogram, None if
+        there is none."""
         if self._process.poll() is not None:
             return None
         self._process.send_signal(signal.SIGINT)
@@ -236,7 +240,8 @@ def _attached(attachment: Attachment, path: Path) -> Attachment:
 
 
 def _line_of(stream: IO[str]) -> str:
-    """Returns the next line. Raises StalltopError if none comes."""
+    """Returns the next line of ``stream``. Raises StalltopError if none comes within ``READY_SECONDS`` or the
+    tool has ended."""
     if not select.select([stream], [], [], READY_SECONDS)[0]:
         raise StalltopError("a tool that is compared does not answer")
     line = stream.readline()

@@ -1,10 +1,10 @@
-"""Measures what one traced call costs: the ns that its probes add, compared with other tools that time the
-same function.
+"""Measures what tracing one call costs: the ns that stalltop's probes add, compared with other tools that
+time the same function.
 
-Every contender has its own copy of the library and its own process, so that all stay attached while they take
-turns. A round runs all of them once, and ratios are computed within a round. Times are CPU times of the
-calling process: probes run in its threads, and other load on the machine affects CPU time less than wall
-time.
+Every tool (contender) has its own copy of the library and its own calling process, so that all tools stay
+attached while they take turns. A round measures each tool once, and ratios are computed within a round. Times
+are CPU times of the calling process: probes run in its threads, and other load on the machine affects CPU
+time less than wall time.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class CostCase(NamedTuple):
 
     symbol: str
     item: str
-    """Arguments of the caller's item, after the number of calls."""
+    """Arguments of the function in an item of `native/caller.c`, after the number of calls."""
     says: str
-    """One line about what is special in this case."""
+    """One line for the notes of the table: what is special about this function."""
 
 
 LAUNCH: Final = CostCase("cudaLaunchKernel", "", "begins with push: any tool's probe is emulated")
@@ -73,7 +73,7 @@ _HEAD: Final = (
 
 @dataclass
 class ContestEntry:
-    """One contender on one function, with a process that calls it."""
+    """One contender (tool) on one function, with a process that calls this function."""
 
     case: CostCase
     tool: str
@@ -124,11 +124,12 @@ def _take_turns(entries: list[ContestEntry], threads: int, rounds: int) -> None:
         print(f"cost: {threads} thread(s), round {number + 1} of {rounds}", file=sys.stderr)
         for entry in order.sample(entries, len(entries)):
             entry.ns.setdefault(threads, []).append(entry.burst(threads, calls[id(entry)]))
-        # sample() shuffles the order; the round with one index is the same for all entries.
+        # Entries run in random order, but each appends one value per round, so equal indexes are one round.
 
 
 class _Field:
-    """Creates the contenders, and holds what they share; ``stack`` stops everything."""
+    """Creates the contenders, and holds the BPF programs and maps that they share. Closing ``stack`` ends
+    everything that was started."""
 
     def __init__(self, built: Built, folder: Path, stack: contextlib.ExitStack) -> None:
         self._built = built
@@ -175,7 +176,7 @@ class _Field:
         own = self._folder / str(self._made)
         own.mkdir()
         for library in (self._built.cudart, self._built.cuda):
-            # Another name, so that a monitor on this host does not trace it as a CUDA library.
+            # The copy has another name, so that a monitor on this host does not trace it as a CUDA library.
             shutil.copyfile(library, own / f"timed-{library.name}")
             (own / library.name).symlink_to(f"timed-{library.name}")
         caller = self._stack.enter_context(Caller(self._built, folder=own))
@@ -190,7 +191,8 @@ def _library(built: Built, case: CostCase) -> str:
 
 
 def find(path: Path, symbol: str) -> tuple[FoundFunction, int]:
-    """Returns the function, and the offset in the file at which stalltop probes it."""
+    """Returns the function ``symbol`` of the file at ``path``, and the offset in the file at which stalltop
+    probes that function."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         image = read_image(fd, ("runtime", "driver"))
@@ -203,8 +205,8 @@ def find(path: Path, symbol: str) -> tuple[FoundFunction, int]:
 
 
 def _table(entries: list[ContestEntry], threads: int, rounds: int) -> TextTable:
-    """Returns the table for one number of threads. Added time is that of the contender minus that without a
-    probe, in the same round."""
+    """Returns the table for calls in ``threads`` threads. "added ns" is the time of a call with the
+    contender's probes minus the time without a probe in the same round."""
     table = TextTable(
         f"cost, {threads} thread{'s' * (threads > 1)}: ns of CPU time a call, {rounds} interleaved rounds, "
         "median (middle half of the rounds)",

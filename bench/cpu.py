@@ -6,11 +6,12 @@ import time
 from typing import Final
 
 _SCHEDULED: Final = 2
-"""CPUCLOCK_SCHED of the kernel's posix-timers: the run time of all threads, including ended ones."""
+"""CPUCLOCK_SCHED in the Linux kernel's posix-timers.h: the run time of all threads, including ended
+threads."""
 
 
 def cpu_ns(pid: int) -> int:
     """Returns the user and system CPU time of process ``pid``, without its children, ns. Raises OSError if
     the process has ended."""
-    # The kernel's MAKE_PROCESS_CPUCLOCK, with which clock_getcpuclockid() encodes a process.
+    # The number of the process's CPU clock, encoded as by MAKE_PROCESS_CPUCLOCK of the Linux kernel.
     return time.clock_gettime_ns((~pid << 3) | _SCHEDULED)

@@ -1,4 +1,4 @@
-"""Writes measured figures into a document, between marks that stay there."""
+"""Writes measured figures into a document, between two marks that remain for the next time."""
 
 from __future__ import annotations
 
@@ -26,5 +26,6 @@ def has_place(place: str, document: Path = DOCUMENT) -> bool:
 
 
 def put_figures(place: str, text: str, document: Path = DOCUMENT) -> None:
-    """Writes ``text`` as a code block into the place for the figures of ``place``. Raises ValueError."""
+    """Writes ``text`` as a code block into the place for the figures of ``place``. Raises ValueError if the
+    document has no such place."""
     put(document, BEGIN.format(place), END.format(place), f"```\n{text.strip()}\n```")

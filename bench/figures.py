@@ -1,5 +1,5 @@
-"""Figures with their unit and with which direction is better: a table shows them as text, and programs read
-them.
+"""Measured figures with their unit and whether lower or higher values are better. Tables show them as text,
+and programs read their values.
 
 `FigureColumn` and `FigureText` are strings, so that tables treat them like any other text.
 """
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 Better = Literal["lower", "higher", ""]
-"""Which values are better; empty: neither."""
+"""Which values of a figure are better; '' if neither are."""
 _NUMBER: Final = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 
@@ -23,7 +23,7 @@ class FigureColumn(str):
     unit: str
     better: Better
     told_only: bool
-    """Whether the column is not measured, such as a target."""
+    """Whether the column's values are given instead of measured, such as targets."""
 
     def __new__(
         cls, name: str, unit: str = "", better: Better = "lower", *, told_only: bool = False
@@ -35,20 +35,21 @@ class FigureColumn(str):
 
 
 class FigureText(str):
-    """The text of a figure, with its value in each round."""
+    """The text of a figure, together with the figure's value in each round."""
 
     values: tuple[float, ...]
     unit: str | None
 
     def __new__(cls, text: str, values: Iterable[float], unit: str | None = None) -> FigureText:
-        """If ``unit`` is None, it is that of the column."""
+        """If ``unit`` is None, the figure has the unit of its column."""
         made = super().__new__(cls, text)
         made.values, made.unit = tuple(values), unit
         return made
 
 
 def measured(value: float, form: str, unit: str | None = None) -> FigureText:
-    """Returns one value, formatted by ``form``."""
+    """Returns the text of a single value, formatted by ``form``; ``unit`` is needed if the column has
+    none."""
     return FigureText(f"{value:{form}}", (value,), unit)
 
 
@@ -63,7 +64,7 @@ class Figure:
     name: str
     """Name of the column, such as ``CPU %`` or ``added ns / empty pair``."""
     values: tuple[float, ...]
-    """One value per round; a single one if the benchmark has no rounds, or sums them itself."""
+    """One value per round; a single value if the benchmark has no rounds or computes one value from all."""
     unit: str
     better: Better
 
@@ -78,7 +79,8 @@ class Figure:
 
 
 def figures(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[Figure]:
-    """Yields the figures of a table, row by row. A row with an empty name takes that of the row above."""
+    """Yields the figures of a table, row by row. If a cell that names a row is empty, the name in the row
+    above counts."""
     names: dict[int, str] = {}
     for row in rows:
         for column, text in enumerate(row):
@@ -100,8 +102,8 @@ def figures(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> I
 
 
 def values_of(cell: str) -> tuple[float, ...]:
-    """Returns the values of a cell. For plain text, that is the number with which it begins, or 100 % for
-    ``all``."""
+    """Returns the values of a cell. If the cell is plain text, returns the number with which it begins, 100
+    if it is ``all``, and nothing if it has no number."""
     if isinstance(cell, FigureText):
         return cell.values
     if cell == "all":
@@ -111,8 +113,8 @@ def values_of(cell: str) -> tuple[float, ...]:
 
 
 def _full_name(head: Sequence[str], column: int) -> str:
-    """Returns the name of a column. The name of a quotient, or a name of several columns, is prefixed with
-    the column before it to which it belongs."""
+    """Returns a name that identifies a column. If its heading is a quotient (``/ off``) or occurs more than
+    once, the heading of the figure to the left to which it belongs is put before it."""
 
     def belongs(name: str) -> bool:
         return name.startswith("/") or list(map(str, head)).count(name) > 1

@@ -1,5 +1,5 @@
-"""Measures what a program on a real GPU pays: a loop of launches, copies and waits, with stalltop off, with
-stalltop reading the GPU only, and with tracing."""
+"""Measures how much stalltop slows a program on a real GPU: a loop of launches, copies and waits, without
+stalltop, with stalltop only reading the GPU's figures, and with stalltop tracing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _READY_SECONDS: Final = 60.0
 
 
 def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
-    """Measures and returns the tables; if there is no GPU, a table that says so. Raises StalltopError."""
+    """Measures and returns the tables; if there is no GPU, a table that says so. Raises StalltopError if the
+    loop cannot run."""
     rounds = 3 if quick else 15
     library = _runtime()
     if library is None or not os.path.exists("/dev/nvidia0"):
@@ -46,8 +47,8 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
 
 
 def measure(library: str, rounds: int) -> TextTable:
-    """Measures the loop with this CUDA runtime once per round in each state, in random order. Raises
-    StalltopError."""
+    """Measures the loop with the CUDA runtime ``library``, in each round once in each of ``STATES``, in
+    random order. Raises StalltopError if the loop cannot run."""
     found: dict[str, list[float]] = {state: [] for state in STATES}
     order = random.Random(1)
     with _loop(library) as loop:
@@ -71,8 +72,8 @@ def measure(library: str, rounds: int) -> TextTable:
 
 
 def _runtime() -> str | None:
-    """Returns the path of the CUDA runtime: that of the tests, or one that the system has; None if there is
-    none."""
+    """Returns the path of a CUDA runtime: the one fetched for the tests (in .vendor), else the name of the
+    system's own; None if there is neither."""
     fetched = sorted(_ROOT.glob(".vendor/cudart*/nvidia/*/lib/libcudart.so.*"))
     return str(fetched[0]) if fetched else ctypes.util.find_library("cudart")
 
@@ -96,7 +97,7 @@ def _loop(library: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def _burst(loop: subprocess.Popen[str], turns: int) -> float:
-    """Runs that many rounds of the loop; returns how long they took, ns."""
+    """Runs ``turns`` rounds of the loop; returns how long they took together, ns."""
     assert loop.stdin is not None
     loop.stdin.write(f"{turns}\n")
     loop.stdin.flush()
@@ -141,7 +142,7 @@ def _host_in(state: str) -> Iterator[None]:
             cwd=_ROOT,
         )
         try:
-            _line(monitor)  # after the window of the first second, all probes are attached
+            _line(monitor)  # waits for the first window, because all probes are attached by then
             yield
         finally:
             monitor.communicate()

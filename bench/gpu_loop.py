@@ -1,7 +1,7 @@
 """Runs a loop of CUDA calls through ctypes, in a process of its own: ``gpu_loop.py LIBCUDART``.
 
-Reads a number of rounds from each line of stdin and prints how many ns they took. A round resembles an eager
-training step, in small: 16 launches (memsets, which are CUDA kernels), two copies, one wait.
+Reads a number of rounds from each line of stdin, runs them, and prints how many ns they took. A round is like
+a small training step in eager mode: 16 launches (memsets, which run as CUDA kernels), two copies, one wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Describes the machine and the revision that were measured: without them figures mean nothing."""
+"""Describes the machine and the revision that were measured. Without this description, figures cannot be
+interpreted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Finds the marked row of a screen in what a program writes to the terminal.
+"""Finds out from a program's terminal output which row of its screen is marked by another background.
 
-A key that moves the cursor changes the background of two rows; changing figures do not. So no terminal
-emulator is needed to see when the key was painted: the background of one column is enough.
+A key that moves the cursor changes the background of two rows; figures that change do not. So the backgrounds
+of the cells in one column show when the effect of a key was painted, and no terminal emulator is needed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 Mark = tuple[str, bool]
-"""A background as the program names it ('': the terminal's own), and whether colours are reversed."""
+"""Background of a cell: the colour's parameters in the escape sequence ('': the terminal's default), and
+whether foreground and background are exchanged."""
 
 _TOKEN: Final = re.compile(
     r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])"
@@ -38,11 +39,12 @@ class Marks:
 
     @property
     def lines(self) -> dict[int, Mark]:
-        """Returns the present marks by line (from 0), without lines on which nothing was written."""
+        """Returns the present backgrounds by line (from 0), without lines on which nothing was written."""
         return dict(self._lines)
 
     def feed(self, data: bytes) -> None:
-        """Processes ``data``, the next bytes that the program wrote; they may end anywhere."""
+        """Processes ``data``, the next bytes that the program wrote. They may end within a character or an
+        escape sequence."""
         text = self._rest + self._decode(data)
         end = 0
         for match in _TOKEN.finditer(text):
@@ -104,7 +106,8 @@ class Marks:
 
 
 def _colour(following: Iterator[int]) -> str:
-    """Returns the colour after a 38 or a 48: one of 256, or three components."""
+    """Reads the colour that follows the parameter 38 or 48: one number for a palette of 256 colours, or three
+    for red, green and blue. Returns the numbers as text."""
     kind = next(following, 0)
     parts = 3 if kind == 2 else 1
     return ";".join(str(next(following, 0)) for _ in range(parts))

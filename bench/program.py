@@ -1,4 +1,4 @@
-"""Names the program that is measured: that of this checkout, or of another revision."""
+"""Names the program that is measured: stalltop of this checkout, or of another revision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Measures what a recording costs: disk space, CPU to write it, and the time to open and query it."""
+"""Measures what a recording costs: disk space, CPU time to write windows, and time to open and query the
+file."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ SUMMARY: Final = "a recording of a week: its size, seconds to open and to query 
 ROWS: Final = 100
 _END: Final = 1_750_000_000.0
 _WINDOWS: Final = 300
-"""Number of windows of a second that are written to measure their cost."""
+"""Number of windows, each 1 s long, that are written to measure the cost of a window."""
 _QUERIES: Final = {
     "launches by kernel": "SELECT container_id, kernel_name, COUNT(*) AS launches,"
     " SUM(duration_ns)/1e6 AS total_ms FROM cuda_events e JOIN containers c ON c.cgroup_id = e.cgroup_id"
@@ -36,7 +37,7 @@ _QUERIES: Final = {
 
 
 class Unflushed(Recording):
-    """Does not wait for the disk: windows would be lost if the power failed."""
+    """A recording that does not wait until windows are on the disk: a power failure would lose some."""
 
     def _open(self) -> None:
         super()._open()
@@ -124,7 +125,7 @@ def _seconds(work: Callable[[], object], rounds: int) -> str:
 
 
 def _timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Runs ``work``; returns the wall time and the CPU time of this process, s."""
+    """Runs ``work``; returns how long it took, s: the wall time, and the CPU time of this process."""
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - wall, time.process_time() - cpu

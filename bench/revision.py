@@ -32,14 +32,15 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def revision(root: Path = ROOT) -> str:
-    """Returns the short id of the commit, and whether files differ from it; without git, says that it is not
-    known."""
+    """Returns the short id of the commit that is checked out at ``root``, followed by a note if files differ
+    from it. Returns ``unknown revision`` with the reason if git does not know the commit."""
     try:
         # A folder inside another checkout would get the revision of that checkout.
         if not (root / ".git").exists():
             return "unknown revision (no git checkout)"
         commit = git(root, "rev-parse", "--short", "HEAD")
-        # Figures are written into documents during a run, and documents are not measured.
+        # Changes in docs/ do not count: a run itself writes figures there, and documents do not affect
+        # figures.
         changed = git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs")
     except StalltopError as told:
         return f"unknown revision ({told.reason})"

@@ -1,9 +1,9 @@
 """A complete tracer with a ring buffer: loads ``native/ring.c``, probes one function, reads an event for
 every call.
 
-Runs as a process of its own: ``python ring_reader.py PATH OFFSET``. Prints ``ready`` on stdout. Answers each
-line of stdin, once its buffer is empty, with the number of events read and dropped since its start: ``READ
-DROPPED``. Ends when stdin ends.
+Runs as a process of its own: ``python ring_reader.py PATH OFFSET``. Prints ``ready`` on stdout when the
+function is probed. For each line on stdin, it empties the ring buffer and prints ``READ DROPPED``, the
+numbers of events read and dropped since its start. Ends when stdin ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stalltop.probes.programs.bpf_calls import UPROBE_MULTI, attach_uprobe_multi
 from stalltop.probes.programs.recipes import SOURCE
 
 RING_PAGES = 256
-"""1 MiB: room for 16 thousand events."""
+"""Size of the ring buffer in pages. With pages of 4 KiB that is 1 MiB, room for 16 thousand events."""
 _REGISTERS = {"x86_64": "(ctx)->ax", "aarch64": "(ctx)->regs[0]"}
 
 

@@ -1,5 +1,5 @@
-"""Measures what the screen costs and how soon it shows a key, by number of rows, beside btop and stock
-widgets."""
+"""Measures what the screen costs and how soon it shows the effect of a key, by number of rows. For
+comparison, does the same with btop and with a screen of Textual's stock widgets."""
 
 from __future__ import annotations
 
@@ -37,32 +37,33 @@ _SETTLE_SECONDS: Final = 12.0
 _KEY_SECONDS: Final = (0.15, 0.3)
 """Range of the random pause between two keys, so that keys fall anywhere between two refreshes."""
 _SLOW_KEY_SECONDS: Final = (1.5, 3.0)
-"""The same on a slow line, where the key before has to be painted first."""
+"""Range of the random pause between two keys on a slow line. It is longer there, because the effect of a key
+must be painted before the next key."""
 _OTHERS: Final = ("stock", "btop")
 _DOWN, _UP = b"\x1b[B", b"\x1b[A"
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenProgram:
-    """One screen that is measured."""
+    """A program with a full screen that is measured."""
 
     name: str
     command: Sequence[str]
     ready: str
-    """Text that it writes once it shows data."""
+    """Text that the program writes as soon as it shows data."""
     column: int
     """A column, from 0, in which the row under the cursor has another background."""
     rows: int | None = None
-    """Number of rows; None: one for each process of the machine."""
+    """Number of rows that the program shows; None: a row for each process of the machine."""
     hz: float = 1.0
     prepare: bytes = b""
-    """Keys that are typed first."""
+    """Keys that are typed once before the measurement."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Measurements of one screen."""
+    """Measurements of one program."""
 
     cpu_percent: float
     bytes_per_refresh: float
@@ -71,7 +72,8 @@ class Figures:
 
 
 def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list[TextTable]:
-    """Measures and returns the tables; with ``alone``, without other programs. Raises StalltopError."""
+    """Measures and returns the tables; with ``alone``, only of stalltop, not of programs for comparison.
+    Raises StalltopError if a program fails."""
     seconds = 8.0 if quick else 30.0
     normal = TextTable(
         f"screen: {WIDTH}x{HEIGHT}, every figure changes at each refresh, {seconds:.0f} s each",
@@ -155,7 +157,7 @@ def _shown(kind: str, rows: int, hz: float) -> Sequence[str]:
 
 
 def _ours(rows: int, hz: float) -> ScreenProgram:
-    # The table by operation has all the rows.
+    # The key o shows the table by operation, which has all the rows.
     return ScreenProgram("stalltop", _shown("ours", rows, hz), "LIVE", 3, rows, hz, prepare=b"o")
 
 
@@ -164,7 +166,8 @@ def _stock(rows: int, hz: float) -> ScreenProgram:
 
 
 def _btop(folder: Path, hz: float) -> Iterator[ScreenProgram]:
-    """Yields btop with its default settings but for the update interval; nothing if it is not installed."""
+    """Yields btop with its default settings, except that it refreshes at ``hz``; nothing if btop is not
+    installed."""
     if shutil.which("btop") is None:
         return
     place = folder / f"btop-{hz:.0f}"
@@ -217,7 +220,7 @@ def _keys_ms(
     """Presses Down and Up in turns; returns how long each key took to be shown, ms."""
     chunks = terminal.record()
     pause = random.Random(1)
-    # The first two keys are not measured: they show the marks of both rows.
+    # The first two keys are not measured: `Marks` learns the backgrounds of the two rows from them.
     for key in (_DOWN, _UP):
         terminal.press(key)
         time.sleep(between[1])
@@ -233,9 +236,12 @@ def _keys_ms(
 def latencies_ms(
     chunks: Sequence[tuple[float, bytes]], pressed: Sequence[float], column: int
 ) -> Sequence[float]:
-    """Returns the time from each moment in ``pressed``, except the last, to the first of ``chunks`` (time,
-    bytes) that changes a mark in ``column``, ms. If no chunk before the next key changes one, it is the time
-    to the next key."""
+    """Returns, for each time in ``pressed`` except the last, the ms until the key's effect was painted.
+
+    ``chunks`` are pieces of output with their times. The effect is painted with the first chunk that changes
+    the background of a cell in ``column``. If no chunk before the next time in ``pressed`` does, the ms until
+    that time are returned.
+    """
     marks = Marks(column)
     following = iter(chunks)
     chunk = next(following, None)

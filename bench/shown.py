@@ -1,7 +1,7 @@
-"""Shows a screen to be measured: ``python -m bench.shown ours|stock ROWS HZ``, with windows prepared
-beforehand.
+"""Shows a screen with windows prepared beforehand, so that its cost can be measured: ``python -m bench.shown
+ours|stock ROWS HZ``.
 
-Nothing is traced, so only the screen is measured: reading, aggregating and painting.
+Nothing is traced, so only the screen's own work is measured: reading windows, aggregating and painting.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from stalltop.tui.screen_app import RunOptions
 
 TENANTS: Final = 10
 DIFFERENT: Final = 8
-"""Number of prepared windows; after the last one the first one follows again."""
+"""Number of prepared windows; after the last window, the first one is shown again."""
 STEADY_ROWS: Final = 12
-"""Number of rows at the top that keep their order, so that only keys move a cursor among them; rows below
-change places at every refresh."""
+"""Number of rows at the top that keep their order, so that a cursor on them moves only if a key is pressed.
+The rows below change places at every refresh."""
 _USED: Final = 24
-"""Number of counters that each histogram uses."""
+"""Number of durations that are drawn for each histogram: as many counters as the histogram uses at most."""
 _HOST: Final = "bench"
 
 
 class PreparedSource:
-    """A source of ``rows`` rows in which every figure changes at every read."""
+    """A source of windows with ``rows`` rows, in which every figure changes at every read."""
 
     def __init__(self, rows: int, seconds: float) -> None:
         random = np.random.default_rng(1)

@@ -11,7 +11,7 @@ from bench.figures import FigureText
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Median and quartiles of some rounds."""
+    """Median and quartiles of a figure's values in several rounds."""
 
     median: float
     low: float
@@ -24,7 +24,7 @@ class Spread:
 
     @staticmethod
     def of(values: Iterable[float]) -> Spread:
-        """Returns the spread of ``values``, at least one."""
+        """Returns the spread of ``values``, of which there must be at least one."""
         kept = tuple(values)
         found = sorted(kept)
         if len(found) < 4:
@@ -40,9 +40,10 @@ class Spread:
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Spread | None:
-    """Returns the spread of the quotients round by round, in which the slowness of a whole round cancels out.
+    """Returns the spread of ``above / below``, computed for each round. If the machine was slow during a
+    whole round, both values are higher and their quotient is hardly affected.
 
-    None if no round has a quotient; a round has none if its divisor is not above 0.
+    A round has no quotient if its divisor is not above 0. Returns None if no round has one.
     """
     quotients = [a / b for a, b in zip(above, below, strict=True) if b > 0]
     return Spread.of(quotients) if quotients else None

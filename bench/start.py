@@ -1,4 +1,5 @@
-"""Measures how long a user waits: for the launcher, the first screen, the first data, and the end."""
+"""Measures how long a user waits for the launcher, for the first screen, for the first data, and until the
+program has ended."""
 
 from __future__ import annotations
 
@@ -20,23 +21,26 @@ from stalltop.demo.tenants import DemoTenants
 
 SUMMARY: Final = "seconds to the first screen, to the first data and to leave, and what the launcher adds"
 _FIRST_SCREEN: Final = "stalltop"
-"""Text of the header in the first picture."""
+"""Text in the header of the first screen."""
 _FIRST_DATA: Final = "cudaLaunchKernel"
-"""An operation of the sample tenants."""
+"""An operation of the sample tenants: when the screen shows it, the first data has come."""
 CACHE_VARIABLE: Final = "STALLTOP_CACHE_DIR"
-"""Name of the variable for the folder of compiled programs; revisions without a cache ignore it."""
+"""Environment variable with the folder in which stalltop keeps compiled BPF programs. Revisions without such
+a cache ignore it."""
 
 
 @dataclass(slots=True)
 class _Waits:
-    """Seconds of one kind of start, one value per round."""
+    """Waiting times of one kind of start, one value per round: seconds from the start to the first screen,
+    from the start to the first data, and from the key q to the end."""
 
     screen: list[float] = field(default_factory=list)
     data: list[float] = field(default_factory=list)
     leave: list[float] = field(default_factory=list)
 
     def cells(self, values: Sequence[float]) -> tuple[str, str]:
-        """Returns the texts of ``values``, s, and of their ratio to the first screen of the same start."""
+        """Returns two texts: ``values`` in seconds, and their ratio to the time of the first screen in the
+        same start."""
         quotient = ratio(values, self.screen)
         return Spread.of(values).text(".2f"), quotient.text(".2f") if quotient else "-"
 
@@ -79,13 +83,13 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
 
 
 def _start(program: Program, kept_files: Path, waits: _Waits) -> None:
-    """Starts the program, waits for data, and leaves; ``kept_files`` is the folder that one start leaves for
-    the next."""
+    """Starts ``program``, waits for the first data, quits, and adds the times to ``waits``. ``kept_files`` is
+    the folder for compiled programs and state, which one start leaves for the next one."""
     environment = {CACHE_VARIABLE: str(kept_files), "XDG_STATE_HOME": str(kept_files)}
     with OnTerminal([program.launcher, "live"], environment) as started:
         waits.screen.append(started.wait_for(_FIRST_SCREEN, drawn=True))
         waits.data.append(started.wait_for(_FIRST_DATA, drawn=True))
-        time.sleep(1.0)  # leave while the program is at work
+        time.sleep(1.0)  # so that the program is not asked to quit while it starts
         waits.leave.append(started.leave())
 
 

@@ -1,4 +1,5 @@
-"""Builds the same screen from Textual's stock widgets, for comparison with our own."""
+"""Builds a screen like stalltop's from Textual's stock widgets, to compare their cost with stalltop's own
+widgets."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ COLUMNS: Final = ("calls/s", "p50", "p95", "p99", "max", "total", "share", "erro
 
 
 class StockApp(App[None]):
-    """Header, bars, a table by operation above one by container, keys. Sorted by total time, the longest
-    first."""
+    """An app with a header, bars, a table by operation, a table by container, and the keys. The tables are
+    sorted by total time, longest first."""
 
     BINDINGS = [("q", "quit", "Quit"), ("question_mark", "help", "Help"), ("space", "freeze", "Freeze")]
     CSS = """

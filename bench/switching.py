@@ -1,8 +1,9 @@
-"""Measures what tracing costs all other programs of the host: two untraced processes wake each other all the
+"""Measures what tracing costs programs that are not traced, by two processes that wake each other all the
 time.
 
-Each of them has to release the CPU for every byte that it sends, which switches threads as often as possible.
-The monitor is absent, watches a host on which nothing calls CUDA, or traces another process that does.
+The two processes send each other a byte and wait for the answer, so that threads switch as often as possible.
+They run without the monitor, with a monitor on a host where nothing calls CUDA, and with a monitor that
+traces another process.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ def _host_in(state: str, built: Built) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _monitor(*, wait_for_rows: bool) -> Iterator[None]:
-    """Runs a monitor in a process of its own."""
+    """Runs a monitor in a process of its own during the block, which begins after the monitor's first window;
+    with ``wait_for_rows``, after the first window that has rows."""
     with subprocess.Popen(
         [sys.executable, "-m", "bench.headless"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=_ROOT
     ) as process:
@@ -139,7 +141,7 @@ def _monitor(*, wait_for_rows: bool) -> Iterator[None]:
                 if not wait_for_rows or b'"rows": 0,' not in line:
                     break
             yield
-            process.stdin.close()  # ends it
+            process.stdin.close()  # the monitor ends when its stdin ends
             process.wait(_READY_SECONDS)
         finally:
             process.kill()

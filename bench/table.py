@@ -14,11 +14,12 @@ class TextTable:
 
     title: str
     head: Sequence[str]
-    """Headings: a `FigureColumn` for figures; other columns name the row."""
+    """Headings of the columns. A `FigureColumn` heads a column of figures; a plain string heads a column
+    whose cells name the row."""
     rows: list[Sequence[str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     others: Collection[str] = ()
-    """Names of rows that are not about stalltop but shown for comparison."""
+    """Names of the rows that do not measure stalltop and are shown for comparison."""
 
     def add(self, *cells: str) -> None:
         """Appends a row. ``-`` stands for a figure that was not measured."""

@@ -1,4 +1,5 @@
-"""Runs a program on a terminal of its own: counts and searches what it writes, and types keys."""
+"""Runs a program on a pseudo-terminal of its own: counts and searches what the program writes, and types
+keys."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from stalltop.model.errors import StalltopError
 
 WIDTH, HEIGHT = 120, 40
 WAIT_SECONDS: Final = 120.0
-"""Longest time that something may take to appear before it counts as failed."""
+"""Maximum time to wait for text on the terminal, or for the end of the program."""
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _TAKE_TERMINAL: Final = ': <>"$0"; exec "$@"'
-"""Shell script: the first terminal that a session opens becomes its controlling terminal; then the program
-replaces the shell."""
+"""Shell script that opens the terminal ``$0`` and then executes the program. The first terminal that a
+session opens becomes its controlling terminal."""
 _ALTERNATE_SCREEN: Final = b"\x1b[?1049h"
 """Sequence that a program writes before it draws a full screen."""
 _ESCAPES: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -41,11 +42,12 @@ class OnTerminal:
         *,
         bytes_per_s: int | None = None,
     ) -> None:
-        """``bytes_per_s`` limits how fast its output is read, as by a slow line; None: no limit."""
+        """``environment`` is added to that of the program. ``bytes_per_s`` limits how fast the program's
+        output is read, as on a slow line; None: no limit."""
         self._ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
         self.written_bytes = 0
-        """Bytes that it has written so far."""
+        """Number of bytes that the program has written so far."""
         self._bytes_per_s = bytes_per_s
         self._raw = bytearray()
         self._record: list[tuple[float, bytes]] | None = None
@@ -78,14 +80,14 @@ class OnTerminal:
 
     @property
     def pid(self) -> int:
-        """Returns its process id."""
+        """Returns the process id of the program."""
         return self._process.pid
 
     def wait_for(self, text: str, *, drawn: bool = False) -> float:
-        """Returns the seconds from its start until ``text`` was written. Raises StalltopError if it is not
-        written in time.
+        """Waits until the program has written ``text``; returns the seconds since the program's start. With
+        ``drawn``, only text on the alternate screen counts.
 
-        With ``drawn``, only text on the alternate screen counts.
+        Raises StalltopError if the text does not come within `WAIT_SECONDS` or the program ends before.
         """
         with self._lock:
             if not self._lock.wait_for(lambda: self._shows(text, drawn) or not self._alive, WAIT_SECONDS):
@@ -95,13 +97,14 @@ class OnTerminal:
             return time.monotonic() - self._began
 
     def press(self, keys: bytes) -> float:
-        """Types ``keys``; returns the time of that (time.monotonic())."""
+        """Types ``keys``; returns the time at which they were typed (time.monotonic())."""
         at = time.monotonic()
         os.write(self._ours, keys)
         return at
 
     def record(self) -> list[tuple[float, bytes]]:
-        """Starts to store what it writes, with the time at which it was read (time.monotonic())."""
+        """Starts to store the program's output. Returns the list to which each piece of output is appended
+        from now on, with the time at which it was read (time.monotonic())."""
         with self._lock:
             self._record = []
             return self._record
@@ -132,7 +135,7 @@ class OnTerminal:
 
     @property
     def _at_once(self) -> int:
-        """Returns the bytes that are read together: on a slow line, what arrives in 20 ms."""
+        """Returns the maximum number of bytes of one read; on a slow line, as many as it carries in 20 ms."""
         return 1 << 16 if self._bytes_per_s is None else max(self._bytes_per_s // 50, 1)
 
     def _read(self) -> None:
@@ -160,6 +163,6 @@ class OnTerminal:
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment of a terminal with many colours, whatever that of this process is."""
+    """Returns the environment of this process, changed to that of a true-colour terminal, with ``more``."""
     kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **more}

@@ -1,4 +1,4 @@
-"""Measures what the monitor itself takes while it watches: CPU, memory, bytes to the terminal."""
+"""Measures what the monitor itself uses while it traces: CPU time, memory, and bytes to the terminal."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SETTLE_SECONDS: Final = 12.0
 """Time until the sliding window of ten seconds is full."""
 _FULL_RATE: Final = 50_000
 _FULL_SECONDS: Final = 240.0
-"""Time until the past that the screen keeps has reached its memory limit at ``_FULL_RATE``; not used in quick
-runs."""
+"""Time until the past windows that the screen keeps have reached their memory limit, at ``_FULL_RATE``
+calls/s. Quick runs do not wait for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorFigures:
-    """Figures of one monitor at one load."""
+    """Measurements of a monitor, with or without the screen, at one load."""
 
     cpu_percent: float
     memory_mb: float
@@ -164,7 +164,7 @@ def _measure(pid: int, seconds: float) -> tuple[float, tuple[float, float]]:
 
 
 def _memory_mb(pid: int) -> tuple[float, float]:
-    """Returns resident memory, and the anonymous part of it, MB."""
+    """Returns the resident memory of process ``pid``, and the anonymous part of that memory, MB."""
     sizes = {
         name: int(value.split()[0]) * 1024 / 1e6
         for name, _, value in (

@@ -1,6 +1,7 @@
 """Makes a recording of a week of an invented host quickly, as ``stalltop record`` would leave it.
 
-Old windows are made directly as the minutes into which they would have been merged, not second by second.
+In a real recording, old windows have been merged into longer ones. Here such windows are made directly with
+their final length, not second by second.
 """
 
 from __future__ import annotations
@@ -30,19 +31,20 @@ from stalltop.recordings.write.writing import Writer, create
 HOST: Final = "gpu7"
 _PROCESSES: Final = 10
 _WIDTH: Final = 320
-"""Number of histogram counters that the calls of a row may fall into: two and a half octaves."""
+"""Number of histogram counters over which the calls of a row spread: two and a half octaves of durations."""
 _KERNELS: Final = 20
 _LAUNCH: Final = "cudaLaunchKernel"
-"""Operation of the first row of each process: launches of its CUDA kernels."""
+"""Operation of the first row of each process: the launches of the process's CUDA kernels."""
 _CALLS_A_SECOND: Final = 40
-"""Captured calls per second, of each kind."""
+"""Number of captured calls per second of each kind (slow, sample)."""
 _AT_ONCE: Final = 100
 _STRIDE: Final = 8
-"""Step between numbers of windows, the room that recorders leave."""
+"""Step between the ids of consecutive windows. Real recorders also leave ids free between two windows."""
 
 
 class InventedHost:
-    """Makes windows of any length of a host with ``rows`` rows, the same ones each time."""
+    """Makes windows of any length of an invented host with ``rows`` rows. Windows with the same start and
+    length are equal."""
 
     def __init__(self, rows: int = 100) -> None:
         self.keys = tuple(
@@ -199,7 +201,8 @@ class InventedHost:
         return Calls(kept, int(seconds))
 
     def _chains(self, start: float, seconds: float) -> tuple[Chain, ...]:
-        """Returns one fault per hour, open for five minutes."""
+        """Returns a chain if ``start`` lies in the first five minutes of an hour, else nothing: one problem
+        per hour, which stays open for five minutes."""
         since = start - start % 3_600
         if start - since >= 300:
             return ()
@@ -230,7 +233,8 @@ class InventedHost:
 
 
 def lengths(seconds: int, tiers: Sequence[Tier] = TIERS) -> list[tuple[int, int]]:
-    """Returns (seconds, level) of each window of a recording of ``seconds``, oldest first."""
+    """Returns length in seconds and level of each window in a recording that covers ``seconds``, oldest
+    window first. ``tiers`` say how long windows of each age are."""
     found: list[tuple[int, int]] = []
     newer = 0
     for tier in tiers:
@@ -244,7 +248,8 @@ def lengths(seconds: int, tiers: Sequence[Tier] = TIERS) -> list[tuple[int, int]
 def make(
     path: Path, host: InventedHost, seconds: int, end: float = 1_750_000_000.0, tiers: Sequence[Tier] = TIERS
 ) -> int:
-    """Makes a recording of ``seconds`` at ``path``, which must not exist; returns its number of windows."""
+    """Makes a recording that covers ``seconds`` until ``end`` (Unix time) in the new file ``path``; returns
+    its number of windows."""
     made = lengths(seconds, tiers)
     start = end - sum(each for each, _ in made)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:

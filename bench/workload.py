@@ -1,5 +1,5 @@
-"""Describes the load of the benchmarks: containers whose processes make forty operations each, at a chosen
-rate."""
+"""Describes the load of the benchmarks: containers whose processes call forty different operations each, at a
+chosen total rate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stalltop.demo.scenario import ProcessPlan, Scenario, TenantPlan
 
 TENANTS: Final = 10
 OPERATIONS: Final = 40
-"""Number of rows of each tenant."""
+"""Number of different operations of each tenant, each of which is a row."""
 
 # Twelve runtime functions with the twelve driver functions that they call, six collectives (whose launches
 # are one of those twelve), and ten driver functions that are called directly: 40 operations.
@@ -76,7 +76,8 @@ def scenario(calls_per_s: float) -> Scenario:
 
 
 def _pause_us(cycles_per_s: float, repeats: int) -> int:
-    """Returns the pause after ``repeats`` cycles, us."""
+    """Returns how long a process must pause after making all calls ``repeats`` times, so that it makes
+    ``cycles_per_s`` cycles per second, us."""
     return int(repeats * (1e6 / cycles_per_s - CALLS * CALL_NS / 1e3))
 
 

@@ -19,9 +19,9 @@ NATIVE = Path(__file__).resolve().parent / "native"
 COMPILE_SECONDS = 120
 """Seconds that one compiler may take before it counts as hung."""
 
-# gnu11, because later standards read `()` as `(void)`. Each function must keep its own body that begins with
-# `push %rbp`, as in the real libraries, so the options forbid merging equal bodies, jumping to others, and
-# late frames.
+# gnu11, because later standards read `()` as `(void)`. As in the real libraries, each function must have a
+# body of its own that begins with `push %rbp`. So the options forbid the compiler to merge functions with
+# equal bodies, to turn calls into jumps, and to set up the stack frame late.
 _COMMON = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-strict-prototypes")
 _FRAMES = (
     "-fno-omit-frame-pointer",
@@ -79,7 +79,7 @@ class Built:
 
     @property
     def caller(self) -> Path:
-        """Returns the path of the program that calls them: see ``native/caller.c``."""
+        """Returns the path of the program that calls the stand-in libraries: see ``native/caller.c``."""
         return self.folder / "caller"
 
 
@@ -114,8 +114,8 @@ def build(into: Path | None = None) -> Built:
 
 
 def cache_folder() -> Path:
-    """Returns a folder for files that can be made again, to which nobody but this user (or root) can
-    write."""
+    """Returns a folder for files that can be made again at any time. Only this user and root can write to the
+    folder. Raises StalltopError if there is none."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     for folder in (Path(home) / "stalltop", Path(tempfile.gettempdir()) / f"stalltop-{os.geteuid()}"):
         try:
@@ -130,7 +130,8 @@ def cache_folder() -> Path:
 
 
 def _fingerprint(command: list[str]) -> str:
-    """Returns a digest of everything that decides the result: sources, options, compiler and machine."""
+    """Returns a digest of everything that affects the compiled files: sources, options, compiler and machine
+    type."""
     digest = hashlib.sha256(_told(command, "--version"))
     digest.update(repr((command, _flags(command), _TARGETS)).encode())
     for source in sorted(NATIVE.glob("*.[ch]")):
@@ -139,7 +140,7 @@ def _fingerprint(command: list[str]) -> str:
 
 
 def _flags(command: list[str]) -> tuple[str, ...]:
-    # $CC may be a compiler for another machine than this one.
+    # $CC may be a cross compiler, so its target decides, not this machine.
     return _COMMON + (_X86_64 if _told(command, "-dumpmachine").startswith(b"x86_64") else ())
 
 
@@ -156,7 +157,8 @@ def _told(command: list[str], option: str) -> bytes:
 
 
 def _make(command: list[str], base: Path, finished: Path) -> None:
-    """Compiles beside ``finished`` and renames, so that the folder exists completely or not at all."""
+    """Compiles in a temporary folder and renames it to ``finished``, so that ``finished`` exists completely
+    or not at all."""
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=base))
     flags = _flags(command)
     try:
@@ -178,7 +180,7 @@ def _make(command: list[str], base: Path, finished: Path) -> None:
         if failed:
             raise StalltopError(f"the compiler failed: {failed[0]}", "apt install gcc libc6-dev")
         work.chmod(0o755)
-        # Another process may have been faster; its result is the same.
+        # If another process has compiled the same files meanwhile, the rename fails and its files are used.
         with contextlib.suppress(OSError):
             work.rename(finished)
         if not (finished / "caller").exists():

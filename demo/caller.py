@@ -19,11 +19,12 @@ from stalltop.model.histograms.hdr import COUNTERS
 from stalltop.model.histograms.histograms import Histograms
 
 ANSWER_SECONDS = 60.0
-"""Seconds that a command may take unless its caller says otherwise."""
+"""Seconds that a command to a `Caller` may take if the code that sends it gives no other limit."""
 
 
 class CallerError(Exception):
-    """A caller failed to execute a command; the text is its answer, or how it ended."""
+    """A `Caller` failed to execute a command. The text is the process's answer, or says how the process
+    ended."""
 
 
 @dataclass(slots=True)
@@ -47,12 +48,14 @@ class CallsMade:
 
 
 class Caller:
-    """One such process. It ends when the ``with`` block is left, or when this process ends in any way.
+    """A running process of ``native/caller``. It ends when the ``with`` block is left, or when the Python
+    process ends in any way.
 
-    ``cgroup`` is the directory of the cgroup that it joins first (or several, of different hierarchies),
-    ``table`` a file of latencies, ``folder`` the one with the libraries (default: where they were built),
-    ``name`` its comm, ``files`` the folder of the files that its items name, ``before`` a command that
-    replaces itself by the program (``nsenter …``), ``variables`` its additional environment.
+    ``cgroup``: directory of the cgroup that the process joins first, or several of different hierarchies.
+    ``table``: file of latencies (`demo.latencies.write_table`). ``folder``: folder of the stand-in libraries
+    (default: where they were built). ``name``: comm of the process. ``files``: folder of the files that its
+    items read and write. ``before``: a command that executes the program (``nsenter …``). ``variables``:
+    additional environment of the process.
     """
 
     def __init__(
@@ -96,7 +99,7 @@ class Caller:
 
     @property
     def pid(self) -> int:
-        """Returns its process id in this process's PID namespace."""
+        """Returns the caller's process id, as seen in the PID namespace of the Python process."""
         return self._process.pid
 
     def tell(self, command: str) -> None:
@@ -105,7 +108,8 @@ class Caller:
         Raises CallerError if the process is gone.
         """
         if self._waiting:
-            # The answer to the previous command, or the greeting of a process that has just begun.
+            # Reads the answer to the previous command, or the line that a new process writes when it is
+            # ready.
             self.answer()
         assert self._process.stdin is not None
         try:
@@ -115,7 +119,8 @@ class Caller:
         self._waiting = True
 
     def answer(self, seconds: float = ANSWER_SECONDS) -> list[str]:
-        """Returns the lines of the answer to the last command; the last one without its ``ok``."""
+        """Returns the lines of the answer to the last command. ``ok`` is removed from the last line, which it
+        begins. Raises CallerError if the command failed or no answer comes within ``seconds``."""
         deadline = time.monotonic() + seconds
         lines: list[str] = []
         while True:
@@ -134,20 +139,22 @@ class Caller:
         return self.answer(seconds)
 
     def run(self, items: str, *, threads: int = 1, cycles: int = 1, timed: bool = True) -> float:
-        """Makes the calls of ``items`` and returns the seconds that they took."""
+        """Makes the calls of ``items``, waits for their end, and returns the seconds that they took."""
         verb = "run" if timed else "burst"
         return int(self.do(f"{verb} {threads} {cycles} {items}")[-1]) / 1e9
 
     def start(self, items: str, *, threads: int = 1, cycles: int = 0) -> None:
-        """Starts the calls in the background; without ``cycles``, they go on until ``stop``."""
+        """Starts the calls of ``items`` in background threads. They end after ``cycles`` cycles; if that is
+        0, they continue until ``stop``."""
         self.do(f"start {threads} {cycles} {items}")
 
     def stop(self) -> None:
-        """Ends the threads of `start` after their present call."""
+        """Ends the threads that `start` started, each after its present call."""
         self.do("stop")
 
     def change(self, items: str, *, threads: int = 1, seconds: float = ANSWER_SECONDS) -> None:
-        """Ends the threads of `start` after their present cycle, and starts others with ``items``."""
+        """Ends the threads that `start` started, each after its present cycle, and starts others with
+        ``items``."""
         self.do("finish", seconds)
         self.start(items, threads=threads)
 
@@ -169,17 +176,19 @@ class Caller:
         return found
 
     def leave(self, code: int = 0) -> int:
-        """Makes it call exit(``code``); returns its status once it is gone (negative: the signal)."""
+        """Makes the process call exit(``code``), and waits for its end. Returns its exit status; if a signal
+        ended it, the negative signal number."""
         self.tell(f"exit {code}")
         return self.wait()
 
     def kill(self) -> int:
-        """Kills it by SIGKILL, and waits until it is gone."""
+        """Kills the process with SIGKILL, and waits for its end. Returns its exit status (-9)."""
         self._process.kill()
         return self.wait()
 
     def wait(self, seconds: float = ANSWER_SECONDS) -> int:
-        """Waits for its end; returns its status (negative: the signal). Raises subprocess.TimeoutExpired."""
+        """Waits until the process ends; returns its exit status, or the negative number of the signal that
+        ended it. Raises subprocess.TimeoutExpired after ``seconds``."""
         return self._process.wait(seconds)
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
 """Makes real cgroups for sample tenants, with the names that container runtimes use, and reliably removes
 them.
 
-Every directory made here carries an extended attribute that names the process that made it. The next process
-that starts finds and removes by it what a killed process left behind.
+Every cgroup directory made here carries an extended attribute that names the process that made it. If that
+process is killed, the next process that makes cgroups here finds the directories by this attribute and
+removes them.
 """
 
 from __future__ import annotations
@@ -18,19 +19,20 @@ from stalltop.model.errors import StalltopError
 from stalltop.probes.tenants.cgroups import layout
 
 MARK = "trusted.stalltop"
-"""The attribute: ``own`` (a tenant's cgroup) or ``parent``, and the maker's process id, start time and PID
-namespace. Others may have begun to use a parent: it is removed when it is empty, and nothing in it is ever
-killed."""
+"""Name of that extended attribute. Its value: ``own`` (a tenant's cgroup) or ``parent`` (a directory above),
+then process id, start time and PID namespace of the process that made it. Programs outside the demo may have
+begun to use a parent, so a parent is removed only when it is empty, and no process in it is killed."""
 REMOVE_SECONDS = 5.0
 """Seconds that killed processes may take to leave a cgroup."""
 STARTED_SECONDS = 60.0
-"""Seconds after which an empty cgroup is assumed to be abandoned: no start takes that long."""
+"""Seconds after which an empty cgroup is assumed to be abandoned: a demo that starts puts a process into each
+of its cgroups much earlier."""
 _WALK_DIRECTORIES = 65_536
 
 
 def container_id(seed: str = "") -> str:
-    """Returns 64 hexadecimal digits, as runtimes generate them: the same for the same ``seed``, random
-    without one."""
+    """Returns 64 hexadecimal digits, like the container ids of runtimes. Equal values of ``seed`` give equal
+    ids; without ``seed``, the id is random."""
     return hashlib.sha256(seed.encode() if seed else os.urandom(32)).hexdigest()
 
 
@@ -55,12 +57,12 @@ def container_path(runtime: str, identity: str) -> str:
 
 
 def pod_uid(identity: str) -> str:
-    """Returns the UID of the pod that contains the container of this id, in `container_path`."""
+    """Returns the UID of the pod to which `container_path` assigns the container with the id ``identity``."""
     return "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:32]))
 
 
 def hierarchy() -> Path:
-    """Returns where the root of the cgroup v2 hierarchy is mounted. Raises StalltopError if it is not."""
+    """Returns the mount point of the cgroup v2 hierarchy. Raises StalltopError if it is not mounted."""
     mount = layout().unified
     if mount is None:
         raise StalltopError("cgroup v2 is not mounted on this host", "mount -t cgroup2 none /sys/fs/cgroup")
@@ -68,9 +70,10 @@ def hierarchy() -> Path:
 
 
 class Cgroups:
-    """Makes cgroups; when closed, kills what runs in them and removes them.
+    """Makes cgroups; `close` kills the processes in them and removes them.
 
-    Raises StalltopError if none can be made. The constructor also removes what killed processes left behind.
+    The constructor also removes cgroups that killed demos left behind, and raises StalltopError if cgroup v2
+    is not mounted.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -101,14 +104,15 @@ class Cgroups:
         return place
 
     def remove(self, place: Path) -> None:
-        """Kills what runs in one of the cgroups, and removes the cgroup."""
+        """Kills all processes in the cgroup ``place``, which `make` has made, and removes the cgroup."""
         self._made.remove(place)
         kill_all(place)
         _remove(place)
         _remove_empty_parents(place)
 
     def close(self) -> None:
-        """Kills and removes everything that was made. May be called twice."""
+        """Kills all processes in the cgroups that `make` has made, and removes the cgroups. May be called
+        twice."""
         made, self._made = self._made, []
         for place in made:
             kill_all(place)
@@ -117,7 +121,7 @@ class Cgroups:
             _remove_empty_parents(place)
 
     def _make(self, place: Path) -> None:
-        # Another process may remove an empty parent between two steps; then begin again.
+        # Another demo may remove an empty parent before the directory below it is made; then begin again.
         for attempt in range(20):
             try:
                 missing = [place]
@@ -137,7 +141,7 @@ def kill_all(place: Path) -> None:
     with contextlib.suppress(OSError):
         (place / "cgroup.kill").write_text("1")
         return
-    # Before Linux 5.14.
+    # Linux before 5.14 has no cgroup.kill.
     for directory, _, _ in os.walk(place):
         for pid in _processes(Path(directory)):
             with contextlib.suppress(OSError):
@@ -145,8 +149,8 @@ def kill_all(place: Path) -> None:
 
 
 def sweep(root: Path) -> int:
-    """Removes the marked cgroups whose makers are gone, with the processes in them; returns how many were
-    removed."""
+    """Removes the cgroups below ``root`` that carry the attribute ``MARK`` and whose makers have ended, and
+    kills the processes in the tenants' cgroups among them. Returns how many cgroups were removed."""
     own: list[Path] = []
     parents: list[Path] = []
     for count, (directory, _, _) in enumerate(os.walk(root)):
@@ -189,10 +193,11 @@ def _maker(pid: int | None = None) -> str:
 
 
 def _is_left(place: Path, maker: str) -> bool:
-    """Returns whether the maker of this cgroup has ended.
+    """Returns whether the process that made this cgroup has ended.
 
-    A maker in another PID namespace cannot be seen. But its tenants end with it, and a running demo has
-    processes in every cgroup, so the cgroup is abandoned if it has been empty for long.
+    A maker in another PID namespace is invisible here. But its tenants end with it, and a running demo has
+    processes in every tenant's cgroup. So such a cgroup counts as abandoned if it is empty and was last
+    changed more than ``STARTED_SECONDS`` ago.
     """
     pid, _, space = maker.split(" ")
     if space != os.readlink("/proc/self/ns/pid"):
@@ -226,7 +231,8 @@ def _remove(place: Path) -> None:
 
 
 def _remove_empty_parents(place: Path) -> None:
-    """Removes empty parents that were made for a tenant; a cgroup that existed before carries no mark."""
+    """Removes empty parents of ``place`` that a demo has made. Stops at the first parent without the
+    attribute ``MARK``: that cgroup existed before."""
     for parent in place.parents:
         try:
             os.getxattr(parent, MARK)

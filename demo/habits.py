@@ -32,9 +32,9 @@ class Habit:
     acts: tuple[Act, ...]
     processes: int = 1
     period_seconds: float = 60.0
-    """Period in which its load rises and falls, s."""
+    """Period in which the program's load rises and falls once, s."""
     quiet: float = 0.8
-    """Load at its lowest, as a share of its highest."""
+    """Lowest load of the program, as a share of its highest load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,12 @@ class Person:
     name: str
     habit: str
     where: str
-    """A key of ``PLACES``, and after a colon what is in its path in place of a container id, if anything."""
+    """A key of ``PLACES``. If a colon and a text follow, the cgroup path contains that text instead of a
+    container id."""
     pod: str = ""
     namespace: str = ""
     container: str = ""
-    """Its name within the pod."""
+    """Name of the container within the pod."""
 
 
 _PODS = "/kubepods.slice/kubepods-"
@@ -61,7 +62,8 @@ PLACES: dict[str, tuple[Kind, str]] = {
     "systemd": ("unit", "/system.slice/{}"),
     "user": ("session", "/user.slice/user-1003.slice/{}.scope"),
 }
-"""What tenants are, and the paths of their cgroups, by the runtime that makes them."""
+"""By the runtime that makes a tenant: its kind, and the path of its cgroup. ``{}`` stands for the container
+id or the text that `Person.where` gives instead."""
 
 _TRAINER = (
     Act("runtime", "cudaLaunchKernel", 9000, 4_600, 0.3, nested="cuLaunchKernel"),
@@ -124,7 +126,7 @@ OTHERS = (
     Act("nccl", "ncclSend", 12, 29_000, 0.5, 3 << 20),
     Act("nccl", "ncclRecv", 12, 30_000, 0.5, 3 << 20),
 )
-"""Further operations for tenants that are to have more than their habit has."""
+"""Further operations, used if a simulated process is to have more operations than its habit lists."""
 
 _ALONE = tuple(act for act in _TRAINER if act.layer != "nccl")
 

@@ -15,11 +15,13 @@ watched:
     [allocatable]
     "nvidia.com/gpu.shared" = ["GPU-0::0", "GPU-0::1"]
 
-A pod without ``uid`` was given its devices and is not started yet; one with ``over = true`` has ended, and
-the runtime still lists it. The file is best replaced as a whole (written beside it and renamed).
+A pod without ``uid`` was given its devices but has not started yet. A pod with ``over = true`` has ended, and
+the runtime still lists it. To change the file, write a new one beside it and rename that, so that no call
+reads half a file.
 
-It runs in threads, ``with Node(root, file): …``, or as ``python -m stalltop.demo.kubelet ROOT FILE``: the
-sockets are below ``root`` as they are below ``/`` on a node.
+The stand-in runs in threads of the calling process (``with Node(root, file): …``), or as a process of its own
+(``python -m stalltop.demo.kubelet ROOT FILE``). Its sockets have the same paths below ``root`` as those of a
+real node have below ``/``.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ class Node:
 
 
 def _given(pod: Mapping[str, Any]) -> bytes:
-    """Returns the message of one pod in PodResources."""
+    """Returns the encoded PodResources message of one pod."""
     containers = [
         (3, encoded([(1, name.encode()), *_devices(2, given)]))
         for name, given in pod.get("containers", {}).items()
@@ -149,7 +151,7 @@ def _labels(number: int, pod: Mapping[str, Any]) -> list[Field]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serves until a signal ends it."""
+    """Serves until SIGTERM or SIGINT arrives."""
     with Node(Path(arguments[0]), Path(arguments[1])):
         signal.sigwait({signal.SIGTERM, signal.SIGINT})
     return 0

@@ -16,12 +16,12 @@ TABLE_VARIABLE = "STALLTOP_DEMO_TABLE"
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """What one function does, whatever its variant."""
+    """What a stand-in function and all its variants (such as ``_v2``) do when they are called."""
 
     how: How = "at-once"
-    """What the calling thread does meanwhile. ``hold``: it waits while the file ``path`` exists. ``meet``: it
-    waits until ``spread`` processes that share the file ``path`` have called as often as it has, then
-    ``ns``."""
+    """What the calling thread does during the call. ``hold``: it waits while the file ``path`` exists.
+    ``meet``: it waits until ``spread`` processes that share the file ``path`` have called the function as
+    often as its own process has, and then for another ``ns``."""
     shape: Shape = "fixed"
     ns: float = 0.0
     """The duration, the shortest one (uniform) or the median (lognormal), in ns."""
@@ -34,8 +34,9 @@ class Latency:
     """Share of the calls that fail, 0 to 1."""
     error_code: int = 1
     path: Path | None = None
-    """File of ``hold`` and ``meet``. For the others, a file that begins with a double in the host's byte
-    order, by which durations are multiplied unless it is 0; it may change at any time."""
+    """For ``hold`` and ``meet``: the file that they wait on. For the other values of ``how``: a file that
+    begins with a double in the host's byte order. Durations are multiplied by that number unless it is 0;
+    the file may change at any time."""
 
     def line(self, symbol: str) -> str:
         """Returns the table's line for ``symbol``, a function's name without its variant."""

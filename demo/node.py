@@ -1,7 +1,8 @@
-"""Runs the stand-ins below sample tenants: of the driver's library, and of a node's kubelet.
+"""Provides a stand-in NVML library and a stand-in kubelet for the node on which sample tenants run.
 
 Both have the real interfaces: the monitor reads the GPUs through its own NVML bindings, and asks the kubelet
-over its socket. Their answers come from files, which are rewritten when tenants start, end or are replaced.
+over the kubelet's socket. The stand-ins take their answers from files, which are rewritten when tenants
+start, end or are replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from stalltop.probes.options import MonitorOptions
 
 NVML_VARIABLE: Final = "NVML_STANDIN_SCENARIO"
-"""Environment variable with the stand-in library's file; see ``native/nvml.h``."""
+"""Environment variable with the path of the file from which the stand-in NVML takes its answers; see
+``native/nvml.h``."""
 _MIB: Final = 1 << 20
 
 
@@ -35,11 +37,12 @@ class Present:
     """Id of its container."""
     pod: PodPlan | None
     processes: tuple[tuple[int, ProcessPlan], ...]
-    """Process ids, each with the plan of its process."""
+    """Pairs of a process id and the plan of that process."""
 
 
 class DemoNode:
-    """Provides the GPUs and pods of ``scenario``, as far as it has any. Ends with `close`."""
+    """Provides stand-ins for the GPUs and pods of ``scenario``, if the scenario has any, until `close` is
+    called."""
 
     def __init__(self, scenario: Scenario, built: Built) -> None:
         self._gpu = scenario.gpu
@@ -57,7 +60,7 @@ class DemoNode:
         return self._folder / "pods.toml"
 
     def begin(self, present: Iterable[Present]) -> None:
-        """Starts to show the tenants that run."""
+        """Starts the stand-ins, which report the running tenants ``present``."""
         self.show(present)
         if self._pods:
             from stalltop.demo.kubelet import Node  # gRPC takes a while to load.
@@ -65,7 +68,7 @@ class DemoNode:
             self._running.enter_context(Node(self._folder / "root", self._kubelet))
 
     def show(self, present: Iterable[Present]) -> None:
-        """Shows the tenants that run now."""
+        """Rewrites the files of the stand-ins so that they report the running tenants ``present``."""
         present = tuple(present)
         if self._gpu:
             _write(self._nvml, nvml_text(self._gpu, present))
@@ -86,8 +89,8 @@ class DemoNode:
 
 
 def nvml_text(gpu: Mapping[str, str], present: Iterable[Present]) -> str:
-    """Returns the file of the stand-in library: the lines of the scenario, and the processes on each
-    device."""
+    """Returns the content of the stand-in NVML's file: the settings of the scenario, and the processes on
+    each device."""
     lists: dict[tuple[str, str], list[str]] = {}
     for tenant in present:
         for pid, process in tenant.processes:
@@ -100,8 +103,8 @@ def nvml_text(gpu: Mapping[str, str], present: Iterable[Present]) -> str:
 
 
 def pods_text(present: Iterable[Present]) -> str:
-    """Returns the file of the stand-in kubelet: the pods of the tenants that run, and what they were
-    given."""
+    """Returns the content of the stand-in kubelet's file: the pods of the running tenants, and the devices
+    that each pod was given."""
     lines: list[str] = []
     for tenant in present:
         pod = tenant.pod
@@ -117,13 +120,13 @@ def pods_text(present: Iterable[Present]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Returns a basic string of TOML."""
+    """Returns ``text`` as a basic string of TOML."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _write(path: Path, text: str) -> None:
-    """Replaces the file as a whole: a process that reads it meanwhile reads the old one."""
+    """Replaces the file atomically: a process that is reading the file meanwhile reads the old content."""
     beside = path.with_suffix(".new")
     beside.write_text(text)
     os.replace(beside, path)

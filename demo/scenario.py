@@ -1,15 +1,17 @@
 """Reads scenarios of sample tenants from ``scenarios/*.toml``.
 
-A scenario has ``about``, optionally ``files`` (sizes in MiB by name, on a disk, for items that read),
-optionally ``gpu`` (what a stand-in of the driver shows, by the keys of `native/nvml.h`), and ``tenant``
-tables: ``name``, ``runtime`` (see `demo.cgroups.container_path`), optionally ``cpus`` (it runs on the first
-so many), ``environment`` and ``pod``, a list of ``process`` tables and a table ``latency``.
+A scenario has ``about`` (a description), optionally ``files`` (files on a disk for items that read: sizes in
+MiB by name), optionally ``gpu`` (settings of the stand-in NVML, see `native/nvml.h`), and ``tenant`` tables.
+A tenant has ``name``, ``runtime`` (see `demo.cgroups.container_path`), optionally ``cpus`` (the number of
+CPUs that it may use, counted from the first), ``environment`` and ``pod``, a list of ``process`` tables and a
+table ``latency``.
 
-* A pod has ``namespace``, ``name``, ``container`` and ``given``, devices by resource, which a stand-in of the
-  kubelet reports.
-* A process has ``name``, ``threads`` (default 1), ``cycle``, the items of `native/caller.c`, and optionally
-  ``communicator = [NAME, RANK, RANKS]``, ``gpu`` (the label of the device that lists it), ``memory_mib``
-  (what it holds there) and ``mps`` (whether it is an MPS client).
+* A pod has ``namespace``, ``name``, ``container`` and ``given`` (the devices that the stand-in kubelet reports
+  for the pod, by resource).
+* A process has ``name``, ``threads`` (default 1), ``cycle`` (the items of `native/caller.c`), and optionally
+  ``communicator = [NAME, RANK, RANKS]``, ``gpu`` (the label of the device that lists the process),
+  ``memory_mib`` (the memory that the process holds on that device) and ``mps`` (whether the process is an MPS
+  client).
 * A latency, by function name, has ``how``, ``shape`` and ``error_share`` as `demo.latencies.Latency`, ``us``,
   ``longest_us`` (uniform) or ``sigma`` (lognormal), and ``spike = [share, factor]``; with ``how = "meet"`` it
   has ``us`` and ``ranks``.
@@ -47,22 +49,23 @@ class ProcessPlan:
     communicator: tuple[str, int, int] | None = None
     """Name, rank and number of ranks of the NCCL communicator that its collectives use."""
     gpu: str = ""
-    """Label of the device (``0``, or ``0:3`` for a MIG device) that lists it; '' if none does."""
+    """Label of the device (``0``, or ``0:3`` for a MIG device) that lists the process; '' if no device
+    does."""
     memory_mib: int = 0
-    """Memory that it holds on that device, MiB."""
+    """Memory that the process holds on that device, MiB."""
     mps: bool = False
-    """Whether it is listed as an MPS client."""
+    """Whether the device lists the process as an MPS client."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """The pod of a tenant, and what it was given."""
+    """The pod of a tenant, and the devices that the pod was given."""
 
     namespace: str
     name: str
     container: str
     given: Mapping[str, tuple[str, ...]]
-    """Devices by resource, with the names that a device plugin gives: ``GPU-…::3``."""
+    """Devices by resource, named as a device plugin names replicas of a device: ``GPU-…::3``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +77,23 @@ class TenantPlan:
     processes: tuple[ProcessPlan, ...]
     latencies: Mapping[str, Latency]
     cpus: int = 0
-    """Number of CPUs that it runs on, the first of those that this process may use; 0: all."""
+    """The tenant may use the first so many of the CPUs that this process may use; 0: all of them."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment of its processes."""
+    """Additional environment of the tenant's processes."""
     pod: PodPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What a demo starts."""
+    """The tenants that a demo starts, and the files and GPUs that they use."""
 
     name: str
     about: str
     tenants: tuple[TenantPlan, ...]
     files: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of the files that its items read, MiB, by file name."""
+    """Sizes of the files that the tenants' processes read, MiB, by file name."""
     gpu: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the stand-in for NVML; if empty, the driver of this host is read."""
+    """Settings of the stand-in NVML; if empty, the monitor reads the real driver of this host."""
 
 
 def scenario_names() -> list[str]:
@@ -99,8 +102,8 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(name: str) -> Scenario:
-    """Returns the scenario ``name``; a name that ends in ``.toml`` is a file. Raises UsageError if there is
-    none."""
+    """Returns the scenario ``name``: that of a file, if ``name`` ends in ``.toml``, else one of
+    `scenario_names`. Raises UsageError if there is no such scenario or the file cannot be read."""
     if name.endswith(".toml"):
         try:
             return parse_scenario(Path(name).stem, Path(name).read_text())

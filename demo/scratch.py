@@ -21,7 +21,8 @@ class Scratch:
     """A new, empty folder. It is not below /tmp, which may be in memory, because files in it have to be read
     from a disk.
 
-    It stays locked while its maker runs: an unlocked folder was left by a process that was killed.
+    The folder stays locked while the process that made it runs. An unlocked folder was therefore left behind
+    by a process that was killed.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,8 @@ class Scratch:
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
             self._lock = contextlib.ExitStack()
             self._lock.enter_context(_locked(self.path))
-            # Another process that started may have removed it as abandoned between the two steps.
+            # Between mkdtemp and the lock, another process that was starting may have taken the folder for
+            # abandoned and removed it.
             if self.path.exists():
                 break
             self._lock.close()

@@ -1,5 +1,5 @@
-"""Generates windows of a host that does not exist, for hosts on which nothing can be traced. They are marked
-as simulated.
+"""Generates windows of a host that does not exist, for hosts on which nothing can be traced. The windows are
+marked as simulated.
 
 The same seed and the same clock give the same windows. Durations are lognormal with rare spikes, loads rise
 and fall, and now and then a collective hangs for some seconds, so that every part of the screen has something
@@ -33,11 +33,11 @@ from stalltop.model.window import LOSSES, Coverage, Library, Missing, OpenCall, 
 
 HOST = "simulated-host"
 PROBE_NS = 700.0
-"""Cost of one traced call, ns: entry and return probe on a current server CPU."""
+"""Assumed cost of tracing one call, ns: an entry probe and a return probe on a server CPU of today."""
 FFTBENCH_PID = 5_612
-"""A process of the last tenant that is only partly traced."""
+"""Process id of a process that the windows report as only partly traced."""
 _POINTS = 96
-"""Number of different durations that one row shows in one window."""
+"""Number of different durations that the calls of a row have in one window."""
 _QUANTILES = np.array([NormalDist().inv_cdf((point + 0.5) / _POINTS) for point in range(_POINTS)])
 """Standard normal values at evenly spaced probabilities."""
 _SPIKE_SHARE = 0.002
@@ -56,17 +56,18 @@ class _Row:
     habit: Habit
     phase: float
     parent: int
-    """Index of the row whose calls contain this one's, or its own."""
+    """Index of the row whose calls contain the nested calls of this row. If they are not nested: the row's
+    own index."""
     share: float
-    """Share of the parent's duration that a nested call takes; 1 of others."""
+    """Duration of a nested call as a share of the call around it; 1 if the calls are not nested."""
 
 
 class SimulatedSource:
     """A ``model.source.Source`` of simulated windows.
 
-    ``tenants`` tenants (the first three are a trainer, an inference server and a notebook; by default as many
-    as the plot has) with ``operations`` operations in each of their processes; ``plot`` says what happens to
-    them; ``reason`` says why nothing real is shown; ``clock`` returns Unix seconds.
+    ``tenants`` is the number of tenants (default: that of ``plot``); the first three are a trainer, an
+    inference server and a notebook. ``operations`` is the number of operations of each of their processes.
+    ``plot`` says what slows them, ``reason`` why windows are simulated; ``clock`` returns Unix seconds.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class SimulatedSource:
         self._period, self._quiet, self._phase = np.array(
             [(row.habit.period_seconds, row.habit.quiet, row.phase) for row in rows]
         ).T
-        # Rows for the time between the calls of each process, and for the work of the followed process.
+        # Rows for the time between the calls of each process, and for the host work of the data worker.
         gaps = list(dict.fromkeys(host.gap_key(key) for key in calls))
         self._gap_of = np.array([gaps.index(host.gap_key(key)) for key in calls])
         self._outermost = np.array([key.outermost for key in calls])
@@ -146,7 +147,7 @@ class SimulatedSource:
         """Does nothing: there is nothing to release."""
 
     def _add(self, number: int, operations: int, rows: list[_Row]) -> None:
-        """Adds the tenant of this number, and the rows of its processes to ``rows``."""
+        """Adds tenant number ``number``, and appends the rows of its processes to ``rows``."""
         person = self._plot.people[number % len(self._plot.people)]
         habit = HABITS[person.habit]
         tenant = self._tenant(number, person)
@@ -187,8 +188,9 @@ class SimulatedSource:
         )
 
     def _casting(self) -> host.Cast:
-        """Returns which tenants have the roles of this host: the trainer comes first, then the server, the
-        notebook and others."""
+        """Returns which tenants play which roles: the first one is the trainer, the second one the inference
+        server, the third one owns the process that takes CPUs, the sixth one the process that loads the
+        disk."""
         people = list(self._tenants)
 
         def someone(number: int, process: str, pid: int, *, plays: bool) -> host.Someone | None:
@@ -204,7 +206,7 @@ class SimulatedSource:
         )
 
     def _rows(self, age: float, seconds: float, cast: host.Cast) -> Rows:
-        """Returns calls, the time between them, and the work of the followed process."""
+        """Returns the rows of the calls, of the time between calls, and of the data worker's host work."""
         counts, nanoseconds = self._called(age, seconds, cast)
         calls = counts.sum(axis=1)
         errors = self._random.binomial(calls, self._errors)
@@ -227,7 +229,8 @@ class SimulatedSource:
     def _called(
         self, age: float, seconds: float, cast: host.Cast
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns how many calls of each row took how many ns, both of shape (rows of calls, points)."""
+        """Returns two arrays of shape (rows of calls, ``_POINTS``): for each row and duration, the number of
+        calls that took this long, and the duration in ns."""
         wave = 0.5 + 0.5 * np.cos(2 * np.pi * (age / self._period + self._phase))
         load = self._quiet + (1 - self._quiet) * wave
         load = load * [host.rate(tenant, cast) for tenant in self._of_tenant]
@@ -239,7 +242,7 @@ class SimulatedSource:
         duration = (self._median * slower)[:, None] * np.exp(self._sigma[:, None] * spread) * spikes
         share = np.full(_POINTS, (1 - _SPIKE_SHARE) / (_POINTS - 1))
         share[-1] = _SPIKE_SHARE
-        # A nested call happens as often as the call around it, and takes a share of its time.
+        # A nested call happens as often as the call around it, and takes a share of that call's time.
         counts = self._random.multinomial(calls, share)[self._parent]
         duration = duration[self._parent] * self._share[:, None]
         return counts, np.clip(duration, 1, HIGHEST_NS).astype(np.int64)
@@ -247,7 +250,9 @@ class SimulatedSource:
     def _between(
         self, calls: NDArray[np.int64], total_ns: NDArray[np.int64], seconds: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the same of the time between calls, and of the work of the followed process."""
+        """Returns, like `_called`, counts and durations in ns: for the rows of the time between calls, and
+        for the row of the data worker's host work. ``calls`` and ``total_ns`` are those of the rows of
+        calls."""
         in_calls, count = (
             np.bincount(self._gap_of, np.where(self._outermost, figure, 0)) for figure in (total_ns, calls)
         )
@@ -263,8 +268,8 @@ class SimulatedSource:
         return counts, np.clip(nanoseconds, 1, HIGHEST_NS).astype(np.int64)
 
     def _open_calls(self, age: float) -> tuple[OpenCall, ...]:
-        """Returns open calls: a synchronize of the trainer that is nearly always open; a collective that
-        sometimes hangs."""
+        """Returns the open calls at ``age`` seconds after the start: a synchronize of the trainer, which is
+        nearly always open, and sometimes a collective that hangs."""
         key = self._keys[0]
         since = age % _HANG_PERIOD - _HANG_AFTER
         if 0 < since < _HANG_SECONDS:
@@ -327,9 +332,9 @@ class SimulatedSource:
 
 
 def _chosen(habit: Habit, operations: int) -> list[tuple[Act, str]]:
-    """Returns the habit's acts, each followed by the driver call inside it, then others: ``operations`` in
-    all, each with the name of the enclosing operation. A nested call never comes without its enclosing
-    call."""
+    """Returns the first ``operations`` acts of a process, each with the name of the operation that encloses
+    it ('' if none): the acts of ``habit``, each followed by the driver call inside it, then those of
+    ``OTHERS``. A nested call never comes without its enclosing call."""
     chosen: list[tuple[Act, str]] = []
     taken = set()
     for act in habit.acts + OTHERS:
@@ -344,7 +349,8 @@ def _chosen(habit: Habit, operations: int) -> list[tuple[Act, str]]:
 
 
 def _histograms(nanoseconds: NDArray[np.int64], counts: NDArray[np.int64]) -> Histograms:
-    """Returns sparse histograms of ``counts`` calls of ``nanoseconds`` each, both of shape (n, points)."""
+    """Returns the sparse histograms of n rows: ``counts[row, i]`` calls took ``nanoseconds[row, i]`` each.
+    Both arrays have the shape (n, points)."""
     n, points = counts.shape
     each = Histograms(
         np.arange(n * points + 1),

@@ -1,5 +1,5 @@
-"""Generates what simulated windows say of single calls and of CUDA kernels: parts of what their rows have
-counted."""
+"""Generates the captured calls and the CUDA kernels of simulated windows. Both are derived from the calls
+that the windows' rows have counted."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ _NOTEBOOK: Final = (
     (0.1, "scale(float*, float, int)"),
 )
 KERNELS: Final = {"python3 train.py": _TRAINER, "python3 serve.py": _INFERENCE, "ipykernel": _NOTEBOOK}
-"""By program: shares of its launches, and CUDA kernels. The remaining launches are of unnamed CUDA
-kernels."""
+"""By program: its CUDA kernels, each with the share of the program's launches that start it. The remaining
+launches are of unnamed CUDA kernels."""
 
 
 def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Calls:
-    """Returns some calls of ``rows``: the longest ones, the longest of some other rows, and a few at random.
+    """Returns captured calls of ``rows``, at most one slow call and one random call of each row.
 
-    ``start`` is the beginning of the window (Unix time, s), which lasted ``seconds``.
+    Half of the slow calls are the longest calls of all; the other half are the longest calls of randomly
+    chosen other rows. ``start`` is the beginning of the window (Unix time, s), which lasted ``seconds``.
     """
     called = [
         row
@@ -79,8 +80,8 @@ def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Call
 
 
 def _split(rows: Rows, row: int, duration_ns: int) -> tuple[int, ...]:
-    """Returns ``duration_ns`` divided in the proportions of all calls of the row; the remainder is
-    running."""
+    """Returns ``duration_ns`` of a call divided into parts, in the proportions of all calls of its row. The
+    rounding remainder counts as running."""
     assert rows.split_ns is not None
     _, *parts = rows.split_ns[row].tolist()
     divided = [duration_ns * part // int(rows.total_ns[row]) for part in parts]
@@ -100,7 +101,7 @@ def _arguments(operation: str, pid: int) -> str:
 
 
 def kernels_of(rows: Rows) -> tuple[KernelCount, ...]:
-    """Returns launches of ``rows`` by CUDA kernel."""
+    """Returns the launches that ``rows`` have counted, by CUDA kernel."""
     found: list[KernelCount] = []
     for row, key in enumerate(rows.keys):
         known = KERNELS.get(key.process, _TRAINER)

@@ -1,5 +1,5 @@
-"""Generates the devices of the simulated host, the processes on them and when they were active, and what its
-scheduler gave to pods."""
+"""Generates the devices of the simulated host, the processes on them, the times at which tenants used them,
+and the devices that the Kubernetes scheduler gave to pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stalltop.model.window import Rows
 _TOTAL_BYTES: Final = 80 << 30
 _TICK_NS: Final = 1 << 20
 _STEP_TICKS: Final = 40
-"""Ticks of the shortest step of a program."""
+"""Length of the shortest step of a simulated program, in ticks of ``_TICK_NS``."""
 _OTHERS: Final[dict[str, Any]] = {
     "pcie_generation": 5,
     "pcie_generation_max": 5,
@@ -45,9 +45,9 @@ _OTHERS: Final[dict[str, Any]] = {
     **dict.fromkeys(("ecc_corrected", "ecc_uncorrected", "pcie_replays", "nvlink_errors"), 0),
     "ecc_corrected_lifetime": 3,
 }
-"""Figures that do not change while they are watched."""
+"""Figures of a device that stay constant during the simulation."""
 _SERVER: Final = DeviceProcess(3_907, "C", 30 << 20, process="nvidia-cuda-mps")
-"""The MPS server, with its name as the Linux kernel cuts it."""
+"""The MPS server. Its name (``nvidia-cuda-mps-server``) is cut to 15 characters, as the Linux kernel does."""
 
 
 def simulated_devices(
@@ -97,13 +97,13 @@ def simulated_devices(
 
 
 def uuid(index: int) -> str:
-    """Returns the UUID of the device of this number."""
+    """Returns the UUID of device number ``index``."""
     return f"GPU-00000000-0000-0000-0000-00000000000{index}"
 
 
 def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]:
-    """Returns what was given to pods: if they share devices through MPS, a replica of the first device to
-    each."""
+    """Returns the devices that pods were given: if they share devices through MPS, each pod has a replica of
+    the first device; otherwise nothing is returned."""
     if not plot.mps:
         return ()
     return tuple(
@@ -122,8 +122,9 @@ def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]
 
 
 def activity(rows: Rows, seconds: float, random: np.random.Generator) -> ToldActivity:
-    """Returns when tenants were active: in a part of each step of a process, as large as the part of the time
-    that its calls took. Steps of two processes differ, so that they overlap now and then."""
+    """Returns when tenants were active on devices. In each of its steps, a process is active for the share of
+    time that its calls took in ``rows``. Steps of different processes differ in length, so that their active
+    times overlap now and then."""
     ticks = max(int(seconds * 1e9) // _TICK_NS, 1)
     called_ns: Counter[tuple[str, str, int]] = Counter()
     for key, total_ns in zip(rows.keys, rows.total_ns.tolist(), strict=True):

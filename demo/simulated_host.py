@@ -1,8 +1,9 @@
-"""Simulates what the host does to its tenants: splits, the time between calls, and which tenant took it.
+"""Simulates what slows the tenants of the simulated host: how the time of calls and of the gaps between them
+splits into causes, and which tenant is charged.
 
-Most of the time all is well. In one part of every period another tenant takes an inference server's CPUs; in
-another part a trainer's data worker waits for a disk that a third tenant loads. A plot may leave out either,
-or let one of the trainer's ranks come late all the time.
+Most of the time nothing is wrong. In one part of every period, a tenant takes an inference server's CPUs; in
+another part, a trainer's data worker waits for a disk that a third tenant loads. A `Plot` says which of these
+problems occur; it may also let one of the trainer's ranks come late all the time.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ from stalltop.model.window import SPLITS, U64
 
 PERIOD_SECONDS: Final = 90.0
 CPU_TAKEN: Final = (20.0, 40.0)
-"""Beginning and end of the part of a period in which the server is short of CPU, s."""
+"""Beginning and end of the part of each period in which the inference server lacks CPU time, seconds from the
+start of the period."""
 DISK_LOADED: Final = (60.0, 80.0)
-"""Beginning and end of the part of a period in which the trainer is short of data, s."""
+"""Beginning and end of the part of each period in which the trainer lacks data, seconds from the start of the
+period."""
 CPUS: Final = 32
 DISK: Final = "nvme0n1"
 _CHARGED: Final = 0.95
-"""Part of a wait that has a known culprit."""
+"""Share of each wait that is charged to a culprit; the rest is unattributed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,9 @@ class Plot:
     late_rank: bool = False
     """Whether the trainer's second rank comes late."""
     people: tuple[Person, ...] = PEOPLE
-    """Candidates for the tenants; the first one trains."""
+    """Candidates for the tenants, of which the first ``tenants`` are used; the first one is the trainer."""
     mps: bool = False
-    """Whether they share the devices through MPS, like pods of a node that were given replicas."""
+    """Whether the tenants share the devices through MPS, like pods that were given replicas of a device."""
 
 
 EVERYTHING: Final = Plot(tenants=10, gpus=2, cpu=True, disk=True)
@@ -67,13 +70,13 @@ PLOTS: Final = {
     "straggler": Plot(tenants=1, gpus=2, late_rank=True),
     "mps": Plot(tenants=4, gpus=1, people=PODS, mps=True),
 }
-"""What happens in each scenario of `demo.scenario` if it is simulated."""
+"""By name of a scenario of `demo.scenario`: what happens when that scenario is simulated."""
 LATE_NS: Final = 18_000_000
-"""Time by which a late rank enters each collective after the first one."""
+"""Time by which the late rank enters each collective after the first rank to enter it, ns."""
 
 
 class Someone(NamedTuple):
-    """A process, by its tenant's id."""
+    """A process, with the id of its tenant."""
 
     tenant: str
     pid: int
@@ -82,14 +85,15 @@ class Someone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Tenants and processes by their roles. A role is None if the host has too few tenants for it, or if its
-    part is not played now."""
+    """Tenants and processes by their roles in the simulation. ``server``, ``hog`` and ``copier`` are None if
+    the host has too few tenants; ``hog`` and ``copier`` also while they disturb nobody."""
 
     trainer: str
-    """Tenant id, as in ``server``."""
+    """Tenant id of the trainer."""
     worker: Someone
     """The trainer's data worker."""
     server: str | None
+    """Tenant id of the inference server."""
     hog: Someone | None
     """The process that takes the server's CPUs."""
     copier: Someone | None
@@ -98,7 +102,8 @@ class Cast:
     """Whether the trainer's second rank comes late."""
 
     def at(self, age: float) -> Cast:
-        """Returns those whose part is played ``age`` seconds after the start."""
+        """Returns the cast ``age`` seconds after the start: ``hog`` and ``copier`` are None outside
+        ``CPU_TAKEN`` and ``DISK_LOADED``."""
         within = age % PERIOD_SECONDS
         hog = self.hog if CPU_TAKEN[0] <= within < CPU_TAKEN[1] else None
         copier = self.copier if DISK_LOADED[0] <= within < DISK_LOADED[1] else None
@@ -106,7 +111,8 @@ class Cast:
 
 
 def _shares(**shares: float) -> NDArray[np.float64]:
-    """Returns shares by name as a vector; the remainder is running."""
+    """Returns a vector of the shares of a time's parts, in the order of ``SPLITS``. The parts that ``shares``
+    does not name are 0, except running, which is the remainder."""
     vector = np.array([shares.get(part, 0.0) for part in SPLITS])
     vector[SPLITS.index("running")] = 1.0 - vector.sum()
     return vector
@@ -122,18 +128,20 @@ _CALLS: Final = (
     ("Load", _shares(disk=0.05, memory=0.02)),
     ("", _shares(runqueue=0.002)),
 )
-"""Shares by a part of the operation's name; the first match counts."""
+"""How the time of calls splits: a piece of an operation's name, and the shares. The first entry whose piece
+occurs in the name counts."""
 _GAPS: Final = {
     "trainer": _shares(runqueue=0.004, process=0.01),
     "server": _shares(runqueue=0.004, network=0.8),
     "other": _shares(runqueue=0.005, network=0.9),
 }
 _CALL_WITHOUT_CPU: Final = 0.12
-"""Part of a call spent waiting for a CPU while another tenant has it."""
+"""Share of the server's calls spent in the run queue while the hog takes the CPUs."""
 _GAP_WITHOUT_CPU: Final = _shares(runqueue=0.55, network=0.15)
 _GAP_WITHOUT_DATA: Final = _shares(runqueue=0.01, process=0.85)
 _WORK: Final = _shares(disk=0.06, process=0.5, runqueue=0.01)
-"""Shares of a data worker that keeps up: it waits for the trainer to take a batch."""
+"""How the time of a data worker splits that keeps up with the trainer: most of it, the worker waits until the
+trainer takes a batch."""
 _WORK_WITHOUT_DISK: Final = _shares(disk=0.9, process=0.01, runqueue=0.005)
 
 RATE_WITHOUT_CPU: Final = 0.6
@@ -141,7 +149,7 @@ RATE_WITHOUT_DATA: Final = 0.45
 
 
 def shares(key: RowKey, cast: Cast) -> NDArray[np.float64]:
-    """Returns the shares of a row's time."""
+    """Returns how the time of the row ``key`` splits: a vector of shares in the order of ``SPLITS``."""
     if key.operation == HOST_WORK:
         return _WORK_WITHOUT_DISK if cast.copier else _WORK
     if key.operation == HOST_GAP:
@@ -158,7 +166,8 @@ def shares(key: RowKey, cast: Cast) -> NDArray[np.float64]:
 
 
 def rate(tenant: str, cast: Cast) -> float:
-    """Returns the part of its usual work that a tenant gets done."""
+    """Returns the rate at which ``tenant`` works now, as a share of its usual rate: less than 1 while it
+    lacks CPU time or data."""
     if cast.hog and tenant == cast.server:
         return RATE_WITHOUT_CPU
     return RATE_WITHOUT_DATA if cast.copier and tenant == cast.trainer else 1.0
@@ -175,17 +184,19 @@ def divided(total_ns: U64, shares: NDArray[np.float64]) -> U64:
 
 
 def gap_key(like: RowKey) -> RowKey:
-    """Returns the row of the time between the calls of a row's process."""
+    """Returns the key of the row that holds the time between the calls of the process of ``like``."""
     return like._replace(layer=HOST_LAYER, operation=HOST_GAP, nested=False)
 
 
 def work_key(host: str, worker: Someone) -> RowKey:
-    """Returns the row of a followed process."""
+    """Returns the key of the row that holds the host work of ``worker``, the data worker that wakes the
+    trainer."""
     return RowKey(host, worker.tenant, worker.pid, worker.process, HOST_LAYER, HOST_WORK)
 
 
 def evidence(keys: Sequence[RowKey], calls: U64, split_ns: U64, seconds: float, cast: Cast) -> Evidence:
-    """Returns what else was measured, for complete rows."""
+    """Returns what is measured besides the calls (charges, I/O, CPU use, ranks), derived from the rows
+    ``keys`` with their ``calls`` and ``split_ns``."""
     processes = _processes(keys, split_ns, seconds, cast)
     cpu_ns: Counter[str] = Counter()
     for process in processes:
@@ -221,8 +232,8 @@ def _charges(keys: Sequence[RowKey], split_ns: U64, cast: Cast) -> Iterator[Char
 
 
 def _block_io(keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast) -> Iterator[BlockIo]:
-    """Gives block I/O: the worker's requests take as long as its row says; the copier's keep the device
-    busy."""
+    """Yields block I/O. The requests of the data worker take together as long as its row waits for the disk;
+    the requests of the copier, if it is active, keep the disk busy."""
 
     def requests(who: Someone, per_s: float, size: int, each_ns: int, *, write: bool = False) -> BlockIo:
         count = max(int(per_s * seconds), 1)
@@ -265,7 +276,8 @@ def _processes(keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast
 
 
 def _ranks(keys: Sequence[RowKey], calls: U64, cast: Cast) -> Iterator[Rank]:
-    """Gives the trainer's processes as the ranks of one communicator, which keep together."""
+    """Yields the trainer's processes as the ranks of one communicator. All ranks have joined equally many
+    collectives."""
     entered = [
         (key, int(count))
         for key, count in zip(keys, calls, strict=True)

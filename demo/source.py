@@ -1,5 +1,5 @@
-"""Gives windows of sample tenants: really traced if that is possible, otherwise simulated, with the
-reason."""
+"""Gives windows of sample tenants: traced on this host if that is possible, otherwise simulated, with the
+reason why."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from stalltop.probes.options import MonitorOptions
 
 
 def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> Source:
-    """Starts the tenants of ``scenario`` and traces them; if either is impossible, simulates a host instead.
+    """Starts the tenants of ``scenario`` and traces them; if they cannot be started or traced, simulates a
+    host instead.
 
-    The windows say which of the two they are; if simulated, ``coverage.tracing`` says why.
+    The field ``simulated`` of the windows says whether they are simulated; if so, ``coverage.tracing`` says
+    why.
     """
     reason = why_simulated()
     if not reason:
@@ -41,8 +43,9 @@ def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> So
 
 
 def simulated_source(scenario: Scenario, *, reason: str = "") -> SimulatedSource:
-    """Returns a simulated host with the subject of ``scenario``. A user's own scenario is never simulated:
-    ``coverage.tracing`` then says that other tenants are shown."""
+    """Returns a simulated host on which the same happens as in ``scenario``. There is no simulation of a
+    user's own scenario: a general one is returned instead, and ``coverage.tracing`` says that other tenants
+    are shown."""
     plot = PLOTS.get(scenario.name)
     if plot is not None:
         return SimulatedSource(plot=plot, reason=reason)
@@ -52,7 +55,7 @@ def simulated_source(scenario: Scenario, *, reason: str = "") -> SimulatedSource
 def why_simulated() -> str:
     """Returns '' if real tenants can be started, else the reason in one line.
 
-    The tracer decides whether they can be traced as well.
+    Does not check whether they can be traced: the tracer finds that out when it starts.
     """
     if os.geteuid() != 0:
         return "not started as root"
@@ -67,14 +70,15 @@ def why_simulated() -> str:
 
 
 class NamedSource:
-    """Names tenants by container id: sample tenants have no runtime that would know their names."""
+    """A source that adds names to tenants, by container id: no container runtime knows the sample tenants, so
+    none could tell their names."""
 
     def __init__(self, source: Source, names: Mapping[str, str]) -> None:
         self._source = source
         self._names = dict(names)
 
     def read(self) -> Window:
-        """Returns the next window of the source, with names."""
+        """Returns the next window of the source, with the tenants' names."""
         window = self._source.read()
         tenants = {key: self._named(tenant) for key, tenant in window.tenants.items()}
         return replace(window, tenants=tenants)
@@ -89,7 +93,8 @@ class NamedSource:
 
 
 class TracedTenants(NamedSource):
-    """Running tenants under a tracer. Raises TracingError, after ending them, if they cannot be traced."""
+    """A tracer that traces running tenants. If they cannot be traced, the constructor ends them and raises
+    TracingError."""
 
     def __init__(self, tenants: DemoTenants, options: MonitorOptions | None = None) -> None:
         self._tenants = tenants

@@ -1,4 +1,5 @@
-"""Starts the tenants of a scenario: processes on stand-in libraries, each tenant in a cgroup of its own."""
+"""Starts the tenants of a scenario: processes that call stand-in libraries, each tenant in a cgroup of its
+own."""
 
 from __future__ import annotations
 
@@ -27,22 +28,22 @@ class _Running:
 
     plan: TenantPlan
     identity: str
-    """Id of its container, or number of its job."""
+    """Id of the tenant's container; for Slurm, the number of its job."""
     cgroup: Path
     callers: list[Caller] = field(default_factory=list)
 
 
 class DemoTenants:
-    """The running tenants of one scenario. They end when this is closed, and when this process ends."""
+    """The running tenants of one scenario. They end when `close` is called, and when this process ends."""
 
     def __init__(self, scenario: Scenario | str = "trio", *, built: Built | None = None) -> None:
-        """``scenario`` is a name, or a scenario itself. Raises UsageError if no scenario has this name."""
+        """``scenario`` is a scenario or the name of one. Raises UsageError if no scenario has this name."""
         self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
         self._built = built
         self._running: list[_Running] = []
         """Running tenants in the scenario's order."""
         self._ranks: list[tuple[Caller, ProcessPlan]] = []
-        """Processes that have yet to join their communicators."""
+        """Processes that have not joined their communicators yet."""
         self._names: dict[str, str] = {}
         self._node: DemoNode | None = None
         self._cgroups: Cgroups | None = None
@@ -64,29 +65,29 @@ class DemoTenants:
 
     @property
     def names(self) -> dict[str, str]:
-        """Returns the tenants' names by container id (of a Slurm job, its number). The kubelet reports those
-        of pods."""
+        """Returns the names of tenants by container id (for a Slurm job, by its number). Tenants that are
+        pods are left out, because the stand-in kubelet reports their names."""
         return dict(self._names)
 
     def options(self, options: MonitorOptions | None = None) -> MonitorOptions:
-        """Returns ``options`` of a monitor that finds the GPUs and pods of the scenario, once they have
-        started."""
+        """Returns ``options``, changed so that a monitor finds the stand-in GPUs and pods of the scenario.
+        Call it after `start`; before, ``options`` are returned unchanged."""
         options = options or MonitorOptions()
         return options if self._node is None else self._node.options(options)
 
     def start(self) -> None:
-        """Starts everything; ranks of communicators wait for `join`.
+        """Starts all tenants. Processes that are ranks of communicators make no calls until `join`.
 
-        Raises StalltopError if that fails; then nothing is left running.
+        Raises StalltopError if a tenant cannot be started; then nothing is left running.
         """
         with self._or_nothing():
             self._start()
 
     def join(self) -> None:
-        """Lets ranks join their communicators, and begin. Called once the tracer is attached, so that it sees
-        the communicators.
+        """Lets ranks join their communicators and begin their calls. Called after the tracer has attached, so
+        that it sees how the communicators are made.
 
-        Raises StalltopError like `start`.
+        Raises StalltopError if a rank fails; then nothing is left running.
         """
         with self._or_nothing():
             ranks, self._ranks = self._ranks, []
@@ -97,9 +98,9 @@ class DemoTenants:
                 caller.start(process.cycle, threads=process.threads)
 
     def replaced(self, name: str) -> str:
-        """Ends the tenant of this name and starts another one in its place, as a node does with a pod: it has
-        the same name and is given the same devices, in a new container and pod. Returns the id of its
-        container. Raises StalltopError like `start`."""
+        """Ends the tenant of this name and starts a new one in its place, as a node replaces a pod: the new
+        tenant has the same name and devices, but a new container and pod. Returns the id of the new
+        container. Raises StalltopError if the new tenant cannot be started; then nothing is left running."""
         with self._or_nothing():
             assert self._cgroups is not None
             number = next(n for n, one in enumerate(self._running) if one.plan.name == name)
@@ -118,7 +119,7 @@ class DemoTenants:
         running, self._running = self._running, []
         self._ranks.clear()
         if self._cgroups is not None:
-            # Kills all processes at once, whatever they are doing.
+            # Kills the processes of all tenants, even if they are blocked in a call.
             self._cgroups.close()
             self._cgroups = None
         for tenant in running:
@@ -161,7 +162,8 @@ class DemoTenants:
             self._node.begin(map(_present, self._running))
 
     def _start_tenant(self, number: int, tenant: TenantPlan) -> None:
-        """Starts its processes, as tenant number ``number``; `_begin` waits for them."""
+        """Starts the processes of ``tenant`` as number ``number`` of the running tenants, without waiting
+        until they work (`_begin` waits)."""
         assert self._built is not None
         assert self._cgroups is not None
         assert self._files is not None
@@ -198,7 +200,8 @@ class DemoTenants:
                 caller.tell(f"start {process.threads} 0 {process.cycle}")
 
     def _begin(self, running: _Running) -> None:
-        """Waits until its processes work: they have loaded the libraries and read their tables."""
+        """Waits until the tenant's processes work: they have loaded the libraries and read their tables of
+        latencies."""
         for caller in running.callers:
             caller.answer()
 
@@ -209,8 +212,8 @@ def _present(running: _Running) -> Present:
 
 
 def write_file(path: Path, mib: int) -> None:
-    """Writes a file of ``mib`` MiB completely to its disk: blocks that were never written are never read from
-    there."""
+    """Writes a file of ``mib`` MiB, with data in every block. Blocks that were never written (as in a sparse
+    file) would be read without any access to the disk."""
     piece = os.urandom(1 << 20)
     with path.open("wb") as file:
         for _ in range(mib):

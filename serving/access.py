@@ -28,15 +28,15 @@ class Access:
     token: str = field(default_factory=_secret, repr=False)
     """Token in the address that is printed for the user."""
     cookie: str = field(default_factory=_secret, repr=False)
-    """Cookie that a browser gets for the token, so that the token does not stay in the browser's address
-    bar."""
+    """Cookie that a browser receives when it presents the token. Later requests carry the cookie, so that the
+    token need not stay in the browser's address bar."""
 
     def is_token(self, given: str) -> bool:
         """Returns True if ``given`` is the token. Takes constant time (timing attacks)."""
         return _same(given, self.token)
 
     def is_cookie(self, given: str) -> bool:
-        """Returns True if ``given`` is the cookie. Takes constant time."""
+        """Returns True if ``given`` is the cookie. Takes constant time (timing attacks)."""
         return _same(given, self.cookie)
 
     def is_host(self, header: str | None) -> bool:

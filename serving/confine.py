@@ -1,8 +1,8 @@
 """Sandboxes a screen's process: it cannot write files, run programs or open connections, and has no
 capabilities.
 
-Input from a browser reaches the screen. If it exploits a fault there, the process can harm nothing but
-itself.
+The screen processes input from a browser. If such input exploits a bug in the screen, the sandboxed process
+can harm nothing but itself.
 
 Sources: Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h in Linux (both system
 calls have these numbers on every architecture), capset(2), prctl(2), setrlimit(2).
@@ -27,12 +27,13 @@ _FILES = (1 << 0) | (1 << 1) | sum(1 << bit for bit in range(4, 13))
 """Denied: executing, writing, removing and creating files of all kinds. Reading is allowed: Python imports
 modules when needed."""
 _FILES_SINCE = {2: 1 << 13, 3: 1 << 14}
-"""Denied as well, by the Landlock version that can do so: moving files between directories (2), truncating
-(3)."""
+"""Rights that are also denied if the kernel's Landlock has this version or a later one: moving files between
+directories (version 2), truncating files (version 3)."""
 _TCP_SINCE, _TCP = 4, (1 << 0) | (1 << 1)
-"""Denied since version 4: binding and connecting TCP sockets."""
+"""Denied if Landlock has version 4 or later: binding and connecting TCP sockets."""
 _SCOPES_SINCE, _SCOPES = 6, (1 << 0) | (1 << 1)
-"""Denied since version 6: abstract Unix sockets of other processes, and signals to them."""
+"""Denied if Landlock has version 6 or later: connecting to abstract Unix sockets of other processes, and
+sending signals to other processes."""
 
 
 def landlock_version() -> int:
@@ -41,10 +42,12 @@ def landlock_version() -> int:
 
 
 def confine(*, parent: int) -> bool:
-    """Sandboxes this process with its future threads and children, and ends it when ``parent`` ends.
+    """Sandboxes this process with its future threads and children, and lets the Linux kernel kill this
+    process when the process ``parent`` ends.
 
-    Must be called before other threads exist. Returns False if the Linux kernel has no Landlock: the process
-    can then create and remove files with the user's permissions, but not write to them (RLIMIT_FSIZE).
+    Must be called before other threads exist. Returns True if Landlock restricts files. Returns False if the
+    Linux kernel has no Landlock: the process can then create and remove files with the user's permissions,
+    but not write to them (RLIMIT_FSIZE).
     """
     libc = _libc()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -22,7 +22,7 @@ Take = Callable[[bytes], None]
 
 @dataclass(slots=True, eq=False)
 class _BacklogWindow:
-    """A window of the backlog with its frame, which is encoded at the first use."""
+    """A window of the backlog, with the frame that encodes the window (made at the first use)."""
 
     window: Window
     frame: bytes | None = None
@@ -32,7 +32,9 @@ class _BacklogWindow:
             try:
                 self.frame = frame(self.window)
             except (StalltopError, ValueError):
-                self.frame = b""  # too large, or with NaN: screens show that no data came
+                self.frame = (
+                    b""  # too large, or contains NaN: screens get no frame and show that no data came
+                )
         return self.frame
 
 
@@ -66,13 +68,14 @@ class Feed:
             self._thread.join(timeout)
 
     def listen(self, take: Take) -> None:
-        """Registers ``take`` for all frames, beginning with those of the backlog."""
+        """Registers ``take``, which gets the frames of the backlog and then every new frame."""
         with self._lock:
             self._new.add(take)
         self._wake.set()
 
     def leave(self, take: Take) -> None:
-        """Removes ``take``, which may still get frames that are being passed on."""
+        """Removes ``take``. If the feed's thread is passing on a frame just now, ``take`` may still get that
+        frame."""
         with self._lock:
             self._new.discard(take)
             self._listeners.discard(take)

@@ -1,8 +1,9 @@
-"""Packets between a screen's process and the server: those of Textual's web driver, and one more.
-
-A packet is a letter, the length of its content (4 bytes, big endian), and the content: ``D`` terminal input
-or output, ``M`` JSON about the session, ``F`` a file for the browser (name, zero byte, content), which is
+"""Packets between a screen's process and the server: the packets of Textual's web driver, and one kind of
 stalltop's own.
+
+A packet is a letter, the length of its content (4 bytes, big endian), and the content. The letter says what
+the content is: ``D`` terminal input or output, ``M`` JSON about the session, ``F`` (stalltop's own) a file
+for the browser (name, zero byte, content).
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 READY = b"__GANGLION__\n"
-"""Line that the driver writes before its first packet."""
+"""Line that Textual's web driver writes before its first packet."""
 MOST_BYTES = 80 << 20
 """Maximum size of a packet: a saved window with some reserve."""
 _HEAD = struct.Struct(">cI")
 _LINES_BEFORE = 20
-"""Maximum number of lines before ``READY``, which libraries may print."""
+"""Maximum number of lines before ``READY``. Libraries may print such lines while the screen starts."""
 
 
 class Packet(NamedTuple):
@@ -58,7 +59,8 @@ def file_in(content: bytes) -> FilePacket:
 
 
 async def packets(stream: asyncio.StreamReader) -> AsyncIterator[Packet]:
-    """Yields the packets of a screen until it ends. Raises ValueError for other output."""
+    """Yields the packets that a screen writes to ``stream``, until the stream ends. Raises ValueError if the
+    screen writes something else."""
     for _ in range(_LINES_BEFORE):
         line = await stream.readline()
         if line == READY or not line:

@@ -1,4 +1,4 @@
-"""HTTP server for browsers: authenticates them, serves the page, and starts a screen for each.
+"""HTTP server for browsers: authenticates them, serves the page, and starts a screen for each browser.
 
 The terminal in the page and its WebSocket protocol are those of textual-serve. The server of textual-serve is
 not used: it has no token and no TLS, does not check Host or Origin, starts shells, and its page loads a font
@@ -33,12 +33,13 @@ HEARTBEAT_SECONDS = 15.0
 MESSAGE_BYTES = 256 << 10
 """Maximum size of a message from a browser, such as a pasted text."""
 WAITING_BYTES = 16 << 10
-"""Output that may wait in the server, and again in the Linux kernel, before the screen's pipe fills and the
-screen skips updates: on a slow line, the user sees the effect of a key only after all waiting output."""
+"""Maximum bytes of output that wait in the server, and again in the Linux kernel, for a slow browser. If more
+wait, the server stops reading the screen's pipe, so that the screen skips updates. The limit is low because
+the user sees the effect of a key only after all output that waits before it."""
 TCP_NOTSENT_LOWAT = 25
 """Socket option of tcp(7); Python's socket module has the constant since 3.12."""
 FILES_KEPT = 8
-"""Maximum number of files that wait to be downloaded; another one replaces the oldest."""
+"""Maximum number of files that wait to be downloaded; a further file replaces the oldest one."""
 LEAVE_SECONDS = 4.0
 """Maximum time that stopping waits for browsers to close."""
 PAGE = Path(__file__).parent / "page"
@@ -49,7 +50,8 @@ STATIC: Final[dict[str, tuple[Path | str, str]]] = {
     "/textual.js": ("js/textual.js", "text/javascript"),
     "/mono.ttf": ("fonts/RobotoMono-VariableFont_wght.ttf", "font/ttf"),
 }
-"""All files that are served: those of this package by path, those of textual-serve by relative name."""
+"""All static files of the server, by URL path: the file and its MIME type. A `Path` is a file of this
+package, a string the name of a file in textual-serve's folder ``static``."""
 HEADERS: Final = {
     # Nothing is loaded from other sites, and no page may frame this one. The terminal needs inline styles.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -63,8 +65,8 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Headers of every response. ``{socket}`` is this server's WebSocket, which some browsers do not count as
-'self'."""
+"""Headers of every response. ``{socket}`` is replaced by the address of this server's WebSocket, which some
+browsers do not count as 'self'."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -76,14 +78,15 @@ class ServeOptions:
     address: str = "127.0.0.1"
     """IP address to listen on."""
     port: int = 0
-    """TCP port; 0: any free one."""
+    """TCP port to listen on; 0: any free port."""
     tls: ssl.SSLContext | None = None
     sessions: int = 4
-    """Maximum number of browsers at a time; each has a process of its own."""
+    """Maximum number of browsers at a time; each browser has a screen's process of its own."""
 
 
 class BrowserServer:
-    """Serves the windows of ``feed`` to browsers; ``command`` starts a screen (``serving.session``)."""
+    """Serves the windows of ``feed`` to browsers. ``command`` is the command that starts a screen's process
+    (see ``serving.session.Session``)."""
 
     def __init__(self, feed: Feed, access: Access, command: Sequence[str], options: ServeOptions) -> None:
         self._feed = feed
@@ -96,7 +99,7 @@ class BrowserServer:
         self._cookie = "stalltop"
 
     async def start(self) -> int:
-        """Starts to listen and returns the port. Raises OSError if that fails."""
+        """Starts to listen and returns the port. Raises OSError if the server cannot listen there."""
         app = web.Application(middlewares=[self._guard])
         app.on_response_prepare.append(self._add_headers)
         app.router.add_get("/", self._index)
@@ -130,7 +133,8 @@ class BrowserServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuses requests for other hosts, and those without the token or the cookie."""
+        """Refuses requests whose Host header names another host, and requests without the token or the
+        cookie."""
         if not self._access.is_host(request.headers.get("Host")):
             return _refused(
                 421,
@@ -187,7 +191,7 @@ class BrowserServer:
         return web.Response(body=content, content_type=kind)
 
     async def _screen(self, request: web.Request) -> web.StreamResponse:
-        """Runs a screen for a browser until one of them ends."""
+        """Runs a screen for a browser until the screen or the browser ends."""
         if not is_same_origin(request.headers.get("Origin"), request.headers.get("Host")):
             return _refused(
                 403, "This request came from another site", "Open the address that stalltop serve printed."

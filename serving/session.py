@@ -19,11 +19,13 @@ from stalltop.serving.packets import FilePacket, about, file_in, packed, packets
 QUIT_SECONDS = 2.0
 """Seconds that a screen has to end after a request, before it is killed."""
 STUCK_BYTES = 64 << 20
-"""Maximum bytes of windows that wait for a screen; a screen that reads none for so long is ended."""
+"""Maximum bytes of windows that wait for a screen to read them. If more wait, the screen counts as hung and
+is ended."""
 KEYS_BYTES = 1 << 20
-"""Maximum bytes of input that wait for a screen."""
+"""Maximum bytes of browser input that wait for a screen to read them. If more wait, the screen counts as hung
+and is ended."""
 FAILED = (1, 2, 3)
-"""Exit codes of a screen that printed an error on stderr."""
+"""Exit codes with which a screen reports a failure; it has printed the error on stderr."""
 LEAST, MOST = (20, 5), (500, 200)
 """Bounds of the columns and rows that a browser may request."""
 TOLD_BYTES = 2000
@@ -88,8 +90,8 @@ class Session:
         self._said = b""
 
     async def run(self, size: TerminalSize) -> str:
-        """Shows the screen until the user leaves it or the browser is gone. Returns why it failed, else
-        ''."""
+        """Shows the screen until the user leaves it or the browser is gone. Returns the reason if the screen
+        failed, else ''."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -117,8 +119,8 @@ class Session:
         return reason
 
     async def _carry(self, process: asyncio.subprocess.Process, link: socket.socket) -> str:
-        """Passes windows, input and output on until one side ends. Returns an error of the screen, else
-        ''."""
+        """Passes windows and input to the screen, and its output to the browser, until the screen or the
+        browser ends. Returns the error if the screen failed, else ''."""
         errors = asyncio.create_task(self._errors(process))
         tasks = {
             asyncio.create_task(work)
@@ -180,8 +182,8 @@ class Session:
                 return
 
     async def _input(self, process: asyncio.subprocess.Process) -> None:
-        """Passes input, sizes of the terminal and focus changes from the browser to the screen; nothing
-        else."""
+        """Passes input, terminal sizes and focus changes from the browser to the screen, and answers the
+        browser's pings; ignores all other messages."""
         assert process.stdin is not None
         async for message in self._browser:
             if message.type != WSMsgType.TEXT:
@@ -190,7 +192,8 @@ class Session:
             if packet is None:
                 await _answer(self._browser, message.data)
             else:
-                # No drain(): aiohttp takes a browser for gone if its messages (with its pongs) are not read.
+                # No drain(): while it waited, this loop would not read the browser's messages, among them its
+                # pongs, and aiohttp would close the connection as dead.
                 process.stdin.write(packet)
                 if process.stdin.transport.get_write_buffer_size() > KEYS_BYTES:
                     raise ValueError("the screen hangs: it reads no more keys; reload the page")
@@ -216,7 +219,7 @@ def _packet(text: str) -> bytes | None:
 
 
 def _plain(said: bytes) -> str:
-    """Decodes a screen's stderr without control characters."""
+    """Decodes a screen's stderr and replaces control characters by spaces."""
     text = said.decode("utf-8", "replace").strip()
     return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
 

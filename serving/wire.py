@@ -1,7 +1,7 @@
 """Wire format between the server and its screens: a window as gzip-compressed JSON.
 
 Both ends belong to one installation, so the JSON has no version, and a missing field is an error. Names in a
-window are chosen by other users: decoding cleans them.
+window are chosen by other users, so decoding removes control characters from them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _TYPES: Final[dict[str, Any]] = {
     "kernels": tuple[KernelCount, ...],
     "allocations": tuple[Allocation, ...],
 }
-"""Fields of a window that are encoded by their types. The other fields have encodings of their own."""
+"""Fields of a window that are encoded generically, according to their types. `encode` and `_window` convert
+each of the other fields with code of its own."""
 _COUNTS: Final = ("calls", "errors", "bytes", "total_ns", "max_ns")
 _HISTOGRAMS: Final = {"start": np.int64, "index": np.uint16, "count": np.uint64}
 

@@ -22,28 +22,28 @@ from bench.table import TextTable
 from stalltop.model.errors import StalltopError
 
 _WITH_ROUNDS: Final = ("cost", "gpu", "start", "switching")
-"""Benchmarks whose sides take turns round by round; the sides of others take turns run by run, with quick
-runs."""
+"""Benchmarks that measure in rounds: both revisions take turns round by round. In all other benchmarks they
+take turns run by run, with runs as short as those of --quick."""
 _RUNS: Final = 5
-"""Number of runs of both sides of a benchmark without rounds."""
+"""Number of times that each revision runs a benchmark without rounds."""
 _QUICK_RUNS: Final = 2
-"""The same in a quick comparison; also the most runs of a benchmark that has fewer rounds than `LEAST_PAIRS`.
-"""
+"""Number of times that each revision runs a benchmark in a quick comparison. Also the maximum for a benchmark
+with rounds, which runs again if the first run has given fewer than `LEAST_PAIRS` pairs."""
 _LIST_SECONDS: Final = 120.0
 _MOST_ALONE: Final = 12
-"""Largest number of lines that list what only one side has."""
+"""Maximum number of lines that list rows and figures that only one revision has."""
 
 
 @dataclass(slots=True)
 class Comparison:
-    """Results of one benchmark."""
+    """Results of comparing two revisions by one benchmark."""
 
     name: str
     against: str
-    """The other revision, in short."""
+    """Short commit id of the other revision."""
     pairs: list[Pairs]
     alone: list[str]
-    """Rows and figures that only one side has."""
+    """Rows and figures that only one of the two revisions has."""
 
     def tables(self) -> list[TextTable]:
         """Returns one table for each table of the benchmark."""
@@ -94,7 +94,9 @@ def described(root: Path, commit: str) -> str:
 
 
 def compare(name: str, there: Program, against: str, folder: Path, *, quick: bool) -> Comparison:
-    """Measures the benchmark ``name`` of this checkout and of ``there`` in turns. Raises StalltopError."""
+    """Runs the benchmark ``name`` of this checkout and that of the checkout ``there`` in turns, and returns
+    the comparison. ``against`` is the short commit id of ``there``. Raises StalltopError if either run
+    fails."""
     by_rounds = name in _WITH_ROUNDS
     runs = _QUICK_RUNS if quick or by_rounds else _RUNS
     found: list[list[Tables]] = []
@@ -102,7 +104,8 @@ def compare(name: str, there: Program, against: str, folder: Path, *, quick: boo
         sides: list[SideProcess] = []
         with closing(sides):
             for label, program in (("this", Program()), (against, there)):
-                # start measures programs from outside: this revision's benchmark measures both sides alike.
+                # The benchmark "start" measures a program from outside, so that of this revision can measure
+                # both revisions in the same way.
                 driven = name == "start"
                 options = ["--program", str(program.root), program.python] if driven else []
                 if quick or not by_rounds:
@@ -118,7 +121,8 @@ def compare(name: str, there: Program, against: str, folder: Path, *, quick: boo
 
 
 def benches_of(there: Program) -> list[str]:
-    """Returns the names of the benchmarks of another revision. Raises StalltopError."""
+    """Returns the names of the benchmarks of another revision. Raises StalltopError if its bench does not
+    start."""
     done = subprocess.run(
         [there.python, "-P", "-m", "bench", "--list"],
         stdin=subprocess.DEVNULL,
@@ -136,10 +140,11 @@ def benches_of(there: Program) -> list[str]:
 def run(
     names: Sequence[str], every: Sequence[str], commit: str, root: Path, *, quick: bool
 ) -> Generator[Comparison, None, None]:
-    """Compares with ``commit``, benchmark by benchmark: ``names``, or if empty those of ``every`` that both
-    revisions have.
+    """Compares this revision with ``commit`` by the benchmarks ``names``; if that is empty, by all of
+    ``every`` that both revisions have.
 
-    Yields one `Comparison` after the other. Raises StalltopError; if a benchmark has failed, only at the end.
+    Yields the `Comparison` of one benchmark after the other. If a benchmark fails, the others still run, and
+    StalltopError is raised at the end.
     """
     against = git(root, "rev-parse", "--short", commit)
     with (
@@ -162,7 +167,7 @@ def run(
 
 
 def _text(values: Sequence[float]) -> FigureText:
-    """Returns the median, with its significant digits."""
+    """Returns the text of the median of ``values``, with at least three significant digits."""
     middle = statistics.median(values)
     form = ",.0f" if abs(middle) >= 1000 else ".0f" if abs(middle) >= 100 else ".3g"
     return FigureText(f"{middle:{form}}", (middle,))

@@ -1,4 +1,5 @@
-"""Computes a comparison: pairs of rounds, their ratio, and which differences exceed the noise."""
+"""Compares two revisions: pairs each round of one with a round of the other, and computes the ratios and
+which differences exceed the noise."""
 
 from __future__ import annotations
 
@@ -13,43 +14,48 @@ from bench.figures import Figure, FigureColumn, FigureText, figures
 from bench.spread import Spread, ratio
 
 LEAST_PAIRS: Final = 4
-"""Least number of pairs from which noise can be estimated."""
+"""Minimum number of pairs from which noise is estimated."""
 _Z: Final = 2.5758
-"""Quantile of the normal distribution: 1 % lies outside of plus and minus this value."""
+"""Quantile of the standard normal distribution: 1 % of its values lie outside of plus and minus this
+number."""
 
 Key = tuple[str, tuple[str, ...], int, str]
-"""Title of the table, names of the row on both sides, number among rows of these names, name of the figure.
-"""
+"""Identifies a figure in both revisions: title of the table; the row's names, as far as both revisions have
+these columns; number of earlier rows with equal names; name of the figure."""
 
 
 @dataclass(slots=True)
 class Pairs:
-    """One figure of both sides, with one pair per round."""
+    """The values of one figure in both revisions: ``here`` in this one and ``there`` in the other. Values at
+    the same place are a pair, measured in the same round."""
 
     figure: Figure
-    """The figure as this revision names it; its values are of one run only."""
+    """The figure with the names that this revision gives it. Its ``values`` are those of the first run
+    only."""
     here: list[float] = field(default_factory=list)
     there: list[float] = field(default_factory=list)
 
     def add(self, here: Sequence[float], there: Sequence[float]) -> None:
-        """Adds the rounds of a run; rounds without a partner on the other side are dropped."""
+        """Adds the values of a run, one per round. If one revision has more rounds, its last ones are
+        dropped."""
         for one, other in zip(here, there, strict=False):
             self.here.append(one)
             self.there.append(other)
 
     @property
     def ratio(self) -> Spread | None:
-        """Returns the ratio of this revision to the other, pair by pair; None if fewer than half of the pairs
-        have one."""
+        """Returns the spread of the ratios of this revision to the other, one for each pair; None if fewer
+        than half of the pairs have a ratio (a pair has none if the divisor is not above 0)."""
         found = ratio(self.here, self.there)
         return found if found is not None and 2 * found.rounds >= len(self.here) else None
 
     @property
     def beyond_noise(self) -> bool | None:
-        """Returns whether the sides differ by more than chance explains; None: too few pairs.
+        """Returns whether the revisions differ by more than chance explains; None if there are fewer than
+        `LEAST_PAIRS` pairs.
 
-        Uses Student's t of the differences of the pairs, at 1 %: of a hundred figures of equal sides, one
-        exceeds it.
+        Uses Student's t test of the differences of the pairs, at 1 %: of a hundred figures that are equal in
+        both revisions, about one is reported to differ.
         """
         differences = [one - other for one, other in zip(self.here, self.there, strict=True)]
         if len(differences) < LEAST_PAIRS:
@@ -59,7 +65,8 @@ class Pairs:
 
     @property
     def verdict(self) -> str:
-        """Returns ``better``, ``worse`` or ``differs`` beyond the noise; ``too few`` pairs; else ''."""
+        """Returns ``better``, ``worse`` or ``differs`` (neither direction is better) if the difference
+        exceeds the noise, ``too few`` if there are too few pairs to tell, else ''."""
         if self.here == self.there:
             return ""
         if self.beyond_noise is None:
@@ -93,8 +100,9 @@ class Pairs:
 
 
 def student(freedom: int) -> float:
-    """Returns the quantile of Student's t outside of which 1 % lies, both sides together. Its error is within
-    4 % from 3 degrees of freedom on (expansion of Abramowitz and Stegun, 26.7.5)."""
+    """Returns the quantile of Student's t with ``freedom`` degrees of freedom: 1 % of the values lie outside
+    of plus and minus this number. The error of this approximation is below 4 % if ``freedom`` is 3 or more
+    (expansion of Abramowitz and Stegun, 26.7.5)."""
     z = _Z
     return (
         z
@@ -105,8 +113,8 @@ def student(freedom: int) -> float:
 
 
 def paired(runs: Iterable[Sequence[Sequence[Mapping[str, Any]]]]) -> tuple[list[Pairs], list[str]]:
-    """Returns the figures that both sides have, and the names of rows and figures that only one side has.
-    Each run holds the tables of both sides, this revision's first."""
+    """Returns the figures that both revisions have, and the names of rows and figures that only one of them
+    has. Each of ``runs`` holds the tables of both revisions, those of this revision first."""
     found: dict[Key, Pairs] = {}
     alone: dict[str, None] = {}
     for here, there in runs:
@@ -127,7 +135,8 @@ def paired(runs: Iterable[Sequence[Sequence[Mapping[str, Any]]]]) -> tuple[list[
 def _matched(
     here: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """Returns the tables of both sides that have the same name and place."""
+    """Returns the tables that both revisions have: a list of this revision's tables, and a list of their
+    counterparts. Tables match by name; the n-th of several tables of one name matches the n-th there."""
     named = dict(zip(_numbered(_name(table) for table in there), there, strict=True))
     both = [
         (table, named[key])
@@ -152,15 +161,16 @@ def _numbered(names: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def _labels(table: Mapping[str, Any]) -> set[str]:
-    """Returns the columns that name rows; for a revision that does not mark them, all columns."""
+    """Returns the headings of the columns that name rows, which are those without a unit. In a revision that
+    gives no units, these are all columns."""
     return {one["text"] for one in table["head"] if "unit" not in one}
 
 
 def _figures(
     table: Mapping[str, Any], own: Mapping[str, Any], labels: set[str]
 ) -> Iterator[tuple[Key, Figure]]:
-    """Yields the figures of ``table`` that also occur in this revision's table ``own``, by the names that
-    both sides use."""
+    """Yields the figures of ``table`` in columns that this revision's table ``own`` marks as figures, each
+    with its key. ``labels`` are the headings of the columns that name rows in both revisions."""
     kinds = {
         key: FigureColumn(one["text"], one["unit"], one["better"], told_only=one["told_only"])
         for key, one in zip(_numbered(one["text"] for one in own["head"]), own["head"], strict=True)

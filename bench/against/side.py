@@ -1,11 +1,11 @@
-"""Runs one side of a comparison: one benchmark of the revision in whose environment it runs, a round at a
-time.
+"""Runs one side of a comparison: one benchmark of one revision, a round at a time.
 
-``python -P side.py NAME ROOT [--quick] [--program ROOT PYTHON]``. It is run as a file and imports nothing
-from the revision that it comes from. So ``bench`` is the package of the revision that is measured, even if
-that one does not support comparisons. It writes JSON lines: ``{"at": …}`` when a round is due, after which it
-waits for a line on stdin, so that the other side has its turn; at the end ``{"tables": […]}`` or ``{"failed":
-…}``.
+``python -P side.py NAME ROOT [--quick] [--program ROOT PYTHON]``, started with the Python of the revision
+that is measured. This file is run as a script and imports nothing from its own revision, so ``bench`` is the
+package of the measured revision, even if that revision does not support comparisons.
+
+It writes JSON lines to stdout. When a round is due, it writes ``{"at": …}`` and waits for a line on stdin, so
+that the other side has its turn. At the end it writes ``{"tables": […]}`` or ``{"failed": …}``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import Any, Final
 
 _ROUND: Final = re.compile(r"round \d+ of \d+")
-"""Text that benchmarks with rounds write on stderr when a round begins."""
+"""Matches the text that benchmarks with rounds write on stderr when a round begins."""
 
 
 class _Link:
-    """Sends messages to the process that compares, and waits for its permission to continue."""
+    """Sends messages to the process that compares both revisions, and waits until that process lets this side
+    continue."""
 
     def __init__(self) -> None:
         # Output of compilers and tools must not mix with the messages, so it goes to stderr.
@@ -47,7 +48,8 @@ class _Link:
 
 
 class _Progress(io.TextIOBase):
-    """Replaces stderr: a line that begins a round waits for the turn of this side."""
+    """Replaces stderr. When the benchmark writes that a round begins, it is held until it is the turn of this
+    side; other text goes to the real stderr."""
 
     def __init__(self, link: _Link, behind: Any) -> None:
         self._link, self._behind = link, behind
@@ -121,13 +123,14 @@ def _measure(options: argparse.Namespace) -> list[Any]:
 
 
 class _Text(str):
-    """A cell with the values of its rounds."""
+    """Text of a table's cell that also holds the figure's value in each round."""
 
     values: tuple[float, ...] = ()
 
 
 def _keep_values(spread: Any) -> None:
-    """Makes the cells of a revision keep the values of their rounds, if its ``Spread`` does not."""
+    """Changes the class ``spread`` of an old revision, whose cells hold only a median, so that its cells also
+    hold the value of each round."""
     kept: dict[Any, tuple[float, ...]] = {}
     of, text = spread.of, spread.text
 
@@ -146,7 +149,8 @@ def _keep_values(spread: Any) -> None:
 
 
 def _ours_alone(screen: Any) -> None:
-    """Leaves out other programs in a revision whose benchmark has no option for that: each takes minutes."""
+    """Changes the module ``screen`` of an old revision so that it measures stalltop only: the other programs
+    take minutes each, and its benchmark has no option to leave them out."""
     for name in ("_programs", "_on_slow_line"):
         every = getattr(screen, name, None)
         if every is not None:
@@ -158,7 +162,8 @@ def _ours_alone(screen: Any) -> None:
 
 
 def _plain(table: Any) -> dict[str, Any]:
-    """Returns a table as a dict for JSON: text, and the attributes of columns and cells."""
+    """Returns ``table`` as a dict for JSON: the text of its columns and cells, and those attributes that
+    comparing needs."""
     return {
         "title": table.title,
         "head": [_attributes(name, "unit", "better", "told_only") for name in table.head],

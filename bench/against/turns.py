@@ -1,4 +1,4 @@
-"""Lets both sides of a comparison measure in turns: A B, B A, A B …, a round each."""
+"""Lets both revisions (sides) of a comparison measure in turns, one round each: A B, B A, A B …"""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from stalltop.model.errors import StalltopError
 
 _SIDE: Final = Path(__file__).parent / "side.py"
 _STEP_SECONDS: Final = 1800.0
-"""Longest time of a round, or of a benchmark without rounds, before it counts as hung."""
+"""Maximum time of a round, or of a benchmark without rounds. If it takes longer, it counts as hung."""
 _END_SECONDS: Final = 30.0
-"""Longest time that a side may take to clean up."""
+"""Maximum time that a side may take to clean up before it is killed."""
 
 Tables = Sequence[Mapping[str, Any]]
 """Tables that a side has measured, as it sent them."""
 
 
 class SideProcess:
-    """One side, in a process of its own, that waits for its turn."""
+    """One side of a comparison: a process (``side.py``) that measures one revision and waits for its turn
+    before each round."""
 
     def __init__(
         self, label: str, runs: Program, name: str, options: Sequence[str], environment: Mapping[str, str]
@@ -35,7 +36,7 @@ class SideProcess:
         """``runs`` is the checkout whose benchmark runs; ``options`` are those of ``side.py``."""
         self.label = label
         self.tables: Tables | None = None
-        """Its tables; None until it has ended."""
+        """The tables that this side has measured; None until its benchmark has ended."""
         self._heard = b""
         self._process = subprocess.Popen(
             [runs.python, "-P", str(_SIDE), name, str(runs.root), *options],
@@ -49,7 +50,8 @@ class SideProcess:
         self._asked = False
 
     def step(self) -> None:
-        """Lets it run to its next round, or to its end. Raises StalltopError if it fails."""
+        """Lets this side run until its next round is due or its benchmark has ended. Raises StalltopError if
+        the benchmark fails."""
         assert self._process.stdin is not None
         if self._asked:
             with contextlib.suppress(BrokenPipeError):  # it has ended; its last message is read below
@@ -65,7 +67,7 @@ class SideProcess:
             self.tables = said["tables"]
 
     def close(self) -> None:
-        """Ends it, with all processes that it started."""
+        """Ends this side's process and all processes that it has started."""
         process = self._process
         assert process.stdin is not None
         # stdin is closed last: its end would make the process exit while it cleans up.
@@ -100,11 +102,11 @@ class SideProcess:
 
 
 def in_turns(sides: Sequence[SideProcess], number: int) -> list[Tables]:
-    """Runs both sides to their end. ``number``, of this run of both, decides which side begins. Raises
-    StalltopError.
+    """Runs both sides to their end and returns their tables. If ``number``, the number of this run, is even,
+    the first side measures first. Raises StalltopError if a side fails.
 
-    The side that begins a round ends the next one, so that a machine that gets slower and slower affects
-    both.
+    The order is reversed after each round, so that a machine that gets slower and slower affects both sides
+    alike.
     """
     with closing(sides):
         turn = number
@@ -118,7 +120,7 @@ def in_turns(sides: Sequence[SideProcess], number: int) -> list[Tables]:
 
 @contextlib.contextmanager
 def closing(sides: Sequence[SideProcess]) -> Iterator[None]:
-    """Ends all sides, whatever happens."""
+    """Ends the processes of all ``sides`` when the block is left, also by an error."""
     try:
         yield
     finally:

@@ -36,20 +36,26 @@ fi
 make_environment run >&2
 printf '%s\\n' "$venv/bin/python"
 """
-"""Makes the environment with the revision's own script, which finds it ready if packages are lent to it, and
-so decides in the end. Only the packages in this folder are lent: pth files in it, which point to this
-checkout, are not read."""
+"""Shell script that makes the Python environment of the revision at ``$1`` and prints the path of its
+interpreter.
+
+If both revisions need the same packages, ``$2`` is the folder in which this checkout's packages are, and the
+new environment uses them from there instead of installing them. The revision's own scripts/environment.sh
+then checks the environment and makes it anew if it is not sufficient. Python does not read the pth files in
+``$2``, which would add this checkout."""
 
 
 @contextlib.contextmanager
 def checked_out(commit: str, root: Path = ROOT) -> Iterator[Program]:
-    """Provides the revision ``commit`` of the checkout at ``root``, ready to run. Raises StalltopError."""
+    """Checks out the revision ``commit`` of the repository at ``root`` and makes its Python environment;
+    removes both when the block is left. Raises StalltopError if that fails."""
     folder = Path(tempfile.mkdtemp(prefix="stalltop-against-"))
     tree = folder / "tree"
     try:
         git(root, "worktree", "add", "--quiet", "--detach", str(tree), commit)
         python = _environment(tree)
-        # Earlier starts have compiled the modules of this checkout, too.
+        # The modules of this checkout were compiled by earlier starts, so compile those of the other one,
+        # too.
         subprocess.run([python, "-m", "compileall", "-q", "-x", r"/\.venv", str(tree)], check=False)
         yield Program(tree, python)
     finally:
@@ -85,7 +91,7 @@ def _dependencies(tree: Path) -> Any:
 
 
 def _remove(root: Path, folder: Path, tree: Path) -> None:
-    """Removes the folder, and the repository's record of the worktree."""
+    """Removes ``folder``, which contains the worktree ``tree``, and git's record of that worktree."""
     with contextlib.suppress(StalltopError):  # the worktree may not exist yet
         git(root, "worktree", "remove", "--force", str(tree))
     shutil.rmtree(folder, ignore_errors=True)
@@ -97,7 +103,7 @@ def _remove(root: Path, folder: Path, tree: Path) -> None:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ignores signals that would interrupt the removal."""
+    """Ignores SIGINT, SIGTERM and SIGHUP during the block, so that they do not interrupt the removal."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:

@@ -7,7 +7,8 @@ document.addEventListener("DOMContentLoaded", () => {
   terminal.dataset.sessionWebsocketUrl = `${scheme}//${window.location.host}/ws`;
   const again = document.getElementById("again");
   again.addEventListener("click", () => window.location.reload());
-  // The terminal gets the focus when it shows the first output. After its end the button gets it: Enter reloads.
+  // The terminal gets the focus when it shows the first output. When the session has ended, the button "Start it
+  // again" gets the focus, so that Enter reloads the page.
   new MutationObserver(() => {
     const classes = document.body.classList;
     if (classes.contains("-closed")) again.focus();
@@ -28,5 +29,5 @@ window.open = (address) => {
   return null;
 };
 
-// The terminal measures characters at its start: the font must be loaded by then.
+// The terminal measures the size of characters when it starts, so the font must be loaded before that.
 document.fonts.load('15px "Roboto Mono"').catch(() => undefined);
