@@ -11,69 +11,70 @@ from typing import Final
 import numpy as np
 
 KERNELS: Final = 16384
-"""Records that count launches by CUDA kernel."""
+"""Maximum number of records that count launches by CUDA kernel."""
 BUCKETS: Final = 128
-"""Buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 unused."""
+"""Buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 are unused."""
 BUCKET_SHIFT: Final = 5
+"""Log2 of the number of counters in a bucket."""
 NAME_BYTES: Final = 256
 """Bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
 LIKELY_KERNELS: Final = 4096
-"""Records of launches that are found without the hash; a power of two."""
+"""Elements of likely_kernel, which mostly saves a look-up in a hash; a power of two."""
 REGISTERED_FUNCTIONS: Final = 131072
-"""Registered functions of programs; the oldest are evicted."""
+"""Maximum number of registered functions, of all programs; the oldest are evicted."""
 LOOKED_UP_FUNCTIONS: Final = 16384
-"""Functions that programs looked up in modules; the oldest are evicted."""
+"""Maximum number of functions that programs looked up; the oldest are evicted."""
 REUSED: Final = 4096
-"""Functions whose address belonged to another CUDA kernel before."""
+"""Maximum number of functions known to have belonged to another CUDA kernel before."""
 LOOKUPS: Final = 4096
-"""Calls under way that look up functions."""
+"""Maximum number of calls under way that look up functions."""
 READ_NAMES: Final = 1024
-"""Look-ups that have returned and whose name is being read."""
+"""Maximum number of names that are read at the same time when look-ups return."""
 TOLD_PROGRAMS: Final = 8192
-"""Programs that registered, looked up or launched CUDA kernels."""
+"""Maximum number of programs that registered, looked up or launched CUDA kernels."""
 NAMING_MASK: Final = 7
 COUNTERS: Final = 3968
 """Counters of one histogram: see hdr.h."""
 SPLITS: Final = 10
-"""Parts that the time of a call is split into."""
+"""Number of parts that the time of a call is split into."""
 DEPTH: Final = 16
-"""Nested traced calls of a thread; a power of two."""
+"""Maximum number of nested traced calls of a thread; a power of two."""
 CACHED: Final = 16
-"""Slots that a thread remembers; a power of two."""
+"""Number of slots that a thread remembers; a power of two."""
 ARGUMENTS: Final = 8
-"""Argument registers kept at entry; a power of two."""
+"""Maximum number of argument registers kept at a call's entry; a power of two."""
 TOLD: Final = 6
-"""Argument registers kept until the call returns."""
+"""Number of argument registers kept until the call returns."""
 FUTEXES: Final = 4
-"""Futexes at which a thread waited last; a power of two."""
+"""Number of futexes remembered for a thread: where it waited last; a power of two."""
 LIKELY_THREADS: Final = 4096
-"""TIDs that are found without the hash; a power of two."""
+"""Elements of likely_thread_of, which mostly saves a look-up in a hash; a power of two."""
 FUNCTIONS: Final = 2048
-"""Attach cookies."""
+"""Attach cookies of counted functions are below this number."""
 KINDS: Final = 5
-"""Values of cudaMemcpyKind, 0 to 4."""
+"""Number of values of cudaMemcpyKind, 0 to 4."""
 CHARGES: Final = 16384
-"""Records that sum off-CPU time by its victim and its culprit."""
+"""Maximum number of records that sum off-CPU time by its victim and its culprit."""
 SLICES: Final = 64
-"""Slices of time on a CPU remembered for each CPU; a power of two."""
+"""Slices of time that are remembered for each CPU; a power of two."""
 HEAPS: Final = 1024
-"""Processes whose device memory is followed."""
+"""Maximum number of processes whose device memory is followed."""
 ALLOCATIONS: Final = 65536
-"""Allocations of device memory known at once."""
+"""Maximum number of allocations of device memory known at once."""
 MEMBERS: Final = 1024
-"""Ranks of NCCL communicators known at once."""
+"""Maximum number of ranks of NCCL communicators known at once."""
 ACTIVITIES: Final = 1024
-"""Pairs of a process and a device whose activity is known."""
+"""Maximum number of pairs of a process and a device whose activity is known."""
 TICK_SHIFT: Final = 20
 """A tick of activity lasts 2 to this power, in ns: 1.05 ms."""
 TICKS: Final = 4096
-"""Ticks kept for each pair: the last 4.3 s; a power of two."""
+"""Ticks kept for each pair of a process and a device: the last 4.3 s; a power of two."""
 SPAN: Final = 64
 """Ticks that a long call marks together; a power of two."""
 LAP: Final = 32768
 """Set in each element of laps and spans, so that none is ever 0."""
 ENTRIES: Final = 256
-"""Last entries of a rank into collectives that are kept; a power of two."""
+"""Number of last entries into collectives that are kept for a rank; a power of two."""
 NESTED: Final = 32768
 """Set in the operation of a call made inside another traced call."""
 HOST_GAP: Final = 510
@@ -81,18 +82,18 @@ HOST_GAP: Final = 510
 HOST_WORK: Final = 511
 """Operation: a followed thread's time between two wake-ups that it gives."""
 DEVICE_SHIFT: Final = 16
-"""Bits below the device in an operation's word: see struct thread."""
+"""The device is above this many bits in an operation's word: see struct thread."""
 UNKNOWN_DEVICE: Final = 255
 """The thread has chosen a device, but it is not known which."""
 PROGRAM_DEVICES: Final = 16
-"""Devices of a program whose UUIDs are kept; a power of two."""
+"""Maximum number of devices of a program whose UUIDs are kept; a power of two."""
 UUID_BYTES: Final = 16
 CONTEXTS: Final = 16
-"""Contexts below a thread's current one whose devices are kept; a power of two."""
+"""Number of contexts below a thread's current one whose devices are kept; a power of two."""
 FILLED_AT_ONCE: Final = 256
 """Free elements that one run queues: few, as the verifier follows each iteration."""
 LONGEST_GAP_NS: Final = 60000000000
-"""A longer gap is not counted: the program is idle."""
+"""A longer gap is not counted: the program is taken for idle."""
 CHOOSING_MASK: Final = 15
 HOW_SHIFT: Final = 8
 """Low bits of charge_key.part with its enum part; its enum how is above."""
@@ -211,7 +212,7 @@ SLOT_KEY: Final = np.dtype(
         ("operation", "u4"),
     ]
 )
-"""``struct slot_key``: Whose counts a slot holds, as the key by which it is found."""
+"""``struct slot_key``: The key by which a slot is found: whose counts it holds."""
 
 FRAME: Final = np.dtype(
     [
@@ -533,24 +534,24 @@ class Naming(IntEnum):
     parentheses: its arguments."""
 
     REGISTERS = 1
-    """(handle, function, ..., name)."""
+    """Registers a function with its name: (handle, function, ..., name)."""
     UNLOADS = 2
-    """(handle)."""
+    """Unloads registered functions: (handle)."""
     LOOKS_UP = 3
-    """(result, module, name)."""
+    """Looks up a function by its name: (result, module, name)."""
     CONVERTS = 4
-    """(result, other function)."""
+    """Returns another handle or function of a CUDA kernel: (result, other function)."""
 
 
 class Watched(IntEnum):
     """``enum watched``: Whether the monitor saw how a program initialized CUDA."""
 
     UNKNOWN = 0
-    """It has neither initialized CUDA nor made a traced call yet."""
+    """Not decided yet: see begin_cuda() and decide_device()."""
     BEGIN = 1
-    """The monitor saw it initialize CUDA."""
+    """The monitor saw the program initialize CUDA."""
     LATE = 2
-    """It had initialized CUDA before it was watched."""
+    """The program had initialized CUDA before the monitor watched it."""
 
 
 class Over(IntEnum):
@@ -558,9 +559,9 @@ class Over(IntEnum):
 
     NOT = 0
     FIRST_THREAD = 1
-    """Its first thread has ended; other threads may continue."""
+    """The program's first thread has ended; other threads may continue."""
     ALL = 2
-    """Its process has begun to execute another program."""
+    """The program's process has begun to execute another program."""
 
 
 class Choosing(IntEnum):
@@ -570,29 +571,29 @@ class Choosing(IntEnum):
     BEGINS = 1
     """Initializes CUDA."""
     SETS_DEVICE = 2
-    """(ordinal)."""
+    """Chooses a device by the runtime: (ordinal)."""
     CREATES_2 = 3
-    """(context, ..., ordinal): the ordinal is argument 2."""
+    """Creates a context: (context, ..., ordinal), where the ordinal is argument 2."""
     CREATES_3 = 4
-    """(context, ..., ordinal): the ordinal is argument 3."""
+    """Creates a context: (context, ..., ordinal), where the ordinal is argument 3."""
     CREATES_4 = 5
-    """(context, ..., ordinal): the ordinal is argument 4."""
+    """Creates a context: (context, ..., ordinal), where the ordinal is argument 4."""
     RETAINS = 6
-    """(context, ordinal)."""
+    """Returns the primary context of a device: (context, ordinal)."""
     DESTROYS = 7
-    """(context)."""
+    """Destroys a context: (context)."""
     PUSHES = 8
-    """(context)."""
+    """Puts a context on top of the thread's stack: (context)."""
     POPS = 9
-    """()."""
+    """Removes the current context from the thread's stack."""
     SETS_CONTEXT = 10
-    """(context)."""
+    """Replaces the current context: (context)."""
     TELLS = 11
-    """(ordinal of the current context)."""
+    """Returns the device of the current context: (ordinal)."""
     TELLS_UUID = 12
-    """(UUID, ordinal)."""
+    """Returns the UUID of a device: (UUID, ordinal)."""
     TELLS_GPU = 13
-    """(UUID, ordinal); for a part of a GPU, the UUID is that of the whole GPU."""
+    """Returns a UUID; for a part of a GPU, that of the GPU: (UUID, ordinal)."""
 
 
 class How(IntEnum):
@@ -627,7 +628,7 @@ class Size(IntEnum):
     NCCL = 3
     """Argument a, a count, x the size of the ncclDataType_t in argument b."""
     STRUCT = 4
-    """C factors, 2 or 3 u64 in a row, at byte b of what argument a points to."""
+    """The product of c (2 or 3) u64 in a row, at byte b of what argument a points to."""
     ARGUMENT32 = 5
     """The low 32 bits of argument a, shifted left by c: of unsigned int arguments."""
     PRODUCT32 = 6
