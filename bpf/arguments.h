@@ -108,7 +108,7 @@ INLINE int read_argument(const struct thread *thread, __u64 sp, __u32 n, __u64 *
 #define NCCL_TYPES 12
 #define NCCL_SHIFTS 0x00079fa0ULL
 
-/* Reads the bytes of the call; returns -1 if they cannot be read. */
+/* Reads how many bytes the call copies, sets or allocates; returns -1 if that cannot be read. */
 INLINE int read_bytes(const struct function *function, const struct thread *thread, __u64 sp, __u64 *bytes)
 {
 	__u64 first = 0, second = 0, third = 0, shift = function->c & 63;

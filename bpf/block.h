@@ -53,8 +53,8 @@ INLINE u64 block_cgroup(const void *bio)
 }
 
 /*
- * Returns how long ago the last request of the cgroup was submitted or completed: since then it had none
- * under way.
+ * Returns for how long no request of the cgroup was submitted or completed, in ns. Called at each submission and
+ * completion: remembers `now` as the last one.
  */
 INLINE u64 idle_since(u64 cgroup_id, u64 now)
 {

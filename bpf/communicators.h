@@ -15,7 +15,7 @@
 
 #define ID_WORDS 16         /* words of an ncclUniqueId: 128 bytes */
 #define WORDS_AT_ONCE 4
-#define OWN_DEVICES 16      /* ranks that ncclCommInitAll makes, at most */
+#define OWN_DEVICES 16      /* most ranks made by one ncclCommInitAll that are followed */
 #define NO_MEMBER (~0U)
 
 INLINE u64 hashed(u64 hash, u64 word)

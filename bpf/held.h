@@ -14,7 +14,7 @@
 static void *(*current_task)(void) = (void *)158;          /* bpf_get_current_task_btf */
 static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs */
 
-/* Numbers of the calls that wait for locks. */
+/* Numbers of the system calls that wait for locks. */
 #if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
 #define CALL_FUTEX 202
 #define CALL_FLOCK 73

@@ -5,17 +5,17 @@
 
 #include <linux/types.h>
 
-#define KERNELS 16384       /* records that count launches by CUDA kernel */
-#define BUCKETS 128         /* buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 unused */
-#define BUCKET_SHIFT 5
+#define KERNELS 16384       /* maximum number of records that count launches by CUDA kernel */
+#define BUCKETS 128         /* buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 are unused */
+#define BUCKET_SHIFT 5      /* log2 of the number of counters in a bucket */
 #define NAME_BYTES 256      /* bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8 */
-#define LIKELY_KERNELS 4096 /* records of launches that are found without the hash; a power of two */
-#define REGISTERED_FUNCTIONS 131072 /* registered functions of programs; the oldest are evicted */
-#define LOOKED_UP_FUNCTIONS 16384 /* functions that programs looked up in modules; the oldest are evicted */
-#define REUSED 4096         /* functions whose address belonged to another CUDA kernel before */
-#define LOOKUPS 4096        /* calls under way that look up functions */
-#define READ_NAMES 1024     /* look-ups that have returned and whose name is being read */
-#define TOLD_PROGRAMS 8192  /* programs that registered, looked up or launched CUDA kernels */
+#define LIKELY_KERNELS 4096 /* elements of likely_kernel, which mostly saves a look-up in a hash; a power of two */
+#define REGISTERED_FUNCTIONS 131072 /* maximum number of registered functions, of all programs; the oldest are evicted */
+#define LOOKED_UP_FUNCTIONS 16384 /* maximum number of functions that programs looked up; the oldest are evicted */
+#define REUSED 4096         /* maximum number of functions known to have belonged to another CUDA kernel before */
+#define LOOKUPS 4096        /* maximum number of calls under way that look up functions */
+#define READ_NAMES 1024     /* maximum number of names that are read at the same time when look-ups return */
+#define TOLD_PROGRAMS 8192  /* maximum number of programs that registered, looked up or launched CUDA kernels */
 
 /* Which launches a record counts. No padding: it is a key. */
 struct launched {
@@ -78,10 +78,10 @@ struct lookup {
 
 /* How a function names CUDA kernels: the lower bits of its attach cookie. In parentheses: its arguments. */
 enum naming {
-	NAMING_REGISTERS = 1,   /* (handle, function, ..., name) */
-	NAMING_UNLOADS = 2,     /* (handle) */
-	NAMING_LOOKS_UP = 3,    /* (result, module, name) */
-	NAMING_CONVERTS = 4,    /* (result, other function) */
+	NAMING_REGISTERS = 1,   /* registers a function with its name: (handle, function, ..., name) */
+	NAMING_UNLOADS = 2,     /* unloads registered functions: (handle) */
+	NAMING_LOOKS_UP = 3,    /* looks up a function by its name: (result, module, name) */
+	NAMING_CONVERTS = 4,    /* returns another handle or function of a CUDA kernel: (result, other function) */
 };
 #define NAMING_MASK 7
 

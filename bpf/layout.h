@@ -10,36 +10,36 @@
 #include "launches.h"
 
 #define COUNTERS 3968       /* counters of one histogram: see hdr.h */
-#define SPLITS 10           /* parts that the time of a call is split into */
-#define DEPTH 16            /* nested traced calls of a thread; a power of two */
-#define CACHED 16           /* slots that a thread remembers; a power of two */
-#define ARGUMENTS 8         /* argument registers kept at entry; a power of two */
-#define TOLD 6              /* argument registers kept until the call returns */
-#define FUTEXES 4           /* futexes at which a thread waited last; a power of two */
-#define LIKELY_THREADS 4096 /* TIDs that are found without the hash; a power of two */
-#define FUNCTIONS 2048      /* attach cookies */
-#define KINDS 5             /* values of cudaMemcpyKind, 0 to 4 */
-#define CHARGES 16384       /* records that sum off-CPU time by its victim and its culprit */
-#define SLICES 64           /* slices of time on a CPU remembered for each CPU; a power of two */
-#define HEAPS 1024          /* processes whose device memory is followed */
-#define ALLOCATIONS 65536   /* allocations of device memory known at once */
-#define MEMBERS 1024        /* ranks of NCCL communicators known at once */
-#define ACTIVITIES 1024     /* pairs of a process and a device whose activity is known */
+#define SPLITS 10           /* number of parts that the time of a call is split into */
+#define DEPTH 16            /* maximum number of nested traced calls of a thread; a power of two */
+#define CACHED 16           /* number of slots that a thread remembers; a power of two */
+#define ARGUMENTS 8         /* maximum number of argument registers kept at a call's entry; a power of two */
+#define TOLD 6              /* number of argument registers kept until the call returns */
+#define FUTEXES 4           /* number of futexes remembered for a thread: where it waited last; a power of two */
+#define LIKELY_THREADS 4096 /* elements of likely_thread_of, which mostly saves a look-up in a hash; a power of two */
+#define FUNCTIONS 2048      /* attach cookies of counted functions are below this number */
+#define KINDS 5             /* number of values of cudaMemcpyKind, 0 to 4 */
+#define CHARGES 16384       /* maximum number of records that sum off-CPU time by its victim and its culprit */
+#define SLICES 64           /* slices of time that are remembered for each CPU; a power of two */
+#define HEAPS 1024          /* maximum number of processes whose device memory is followed */
+#define ALLOCATIONS 65536   /* maximum number of allocations of device memory known at once */
+#define MEMBERS 1024        /* maximum number of ranks of NCCL communicators known at once */
+#define ACTIVITIES 1024     /* maximum number of pairs of a process and a device whose activity is known */
 #define TICK_SHIFT 20       /* a tick of activity lasts 2 to this power, in ns: 1.05 ms */
-#define TICKS 4096          /* ticks kept for each pair: the last 4.3 s; a power of two */
+#define TICKS 4096          /* ticks kept for each pair of a process and a device: the last 4.3 s; a power of two */
 #define SPAN 64             /* ticks that a long call marks together; a power of two */
 #define LAP 0x8000          /* set in each element of laps and spans, so that none is ever 0 */
-#define ENTRIES 256         /* last entries of a rank into collectives that are kept; a power of two */
+#define ENTRIES 256         /* number of last entries into collectives that are kept for a rank; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
 #define HOST_WORK 511       /* operation: a followed thread's time between two wake-ups that it gives */
-#define DEVICE_SHIFT 16     /* bits below the device in an operation's word: see struct thread */
+#define DEVICE_SHIFT 16     /* the device is above this many bits in an operation's word: see struct thread */
 #define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but it is not known which */
-#define PROGRAM_DEVICES 16  /* devices of a program whose UUIDs are kept; a power of two */
+#define PROGRAM_DEVICES 16  /* maximum number of devices of a program whose UUIDs are kept; a power of two */
 #define UUID_BYTES 16
-#define CONTEXTS 16         /* contexts below a thread's current one whose devices are kept; a power of two */
+#define CONTEXTS 16         /* number of contexts below a thread's current one whose devices are kept; a power of two */
 #define FILLED_AT_ONCE 256  /* free elements that one run queues: few, as the verifier follows each iteration */
-#define LONGEST_GAP_NS 60000000000ULL /* a longer gap is not counted: the program is idle */
+#define LONGEST_GAP_NS 60000000000ULL /* a longer gap is not counted: the program is taken for idle */
 
 /* The counts of one operation of one process in one cgroup. 16,384 bytes. */
 struct slot {
@@ -68,7 +68,7 @@ struct owner {
 	__u32 operation;        /* with NESTED; 0 means that the slot is free; written last */
 };
 
-/* Whose counts a slot holds, as the key by which it is found. */
+/* The key by which a slot is found: whose counts it holds. */
 struct slot_key {
 	__u64 cgroup_id;
 	__u32 tgid;
@@ -137,16 +137,16 @@ struct thread {
 
 /* Whether the monitor saw how a program initialized CUDA. */
 enum watched {
-	WATCHED_UNKNOWN = 0,    /* it has neither initialized CUDA nor made a traced call yet */
-	WATCHED_BEGIN = 1,      /* the monitor saw it initialize CUDA */
-	WATCHED_LATE = 2,       /* it had initialized CUDA before it was watched */
+	WATCHED_UNKNOWN = 0,    /* not decided yet: see begin_cuda() and decide_device() */
+	WATCHED_BEGIN = 1,      /* the monitor saw the program initialize CUDA */
+	WATCHED_LATE = 2,       /* the program had initialized CUDA before the monitor watched it */
 };
 
 /* Whether a program has ended. */
 enum over {
 	OVER_NOT = 0,
-	OVER_FIRST_THREAD = 1,  /* its first thread has ended; other threads may continue */
-	OVER_ALL = 2,           /* its process has begun to execute another program */
+	OVER_FIRST_THREAD = 1,  /* the program's first thread has ended; other threads may continue */
+	OVER_ALL = 2,           /* the program's process has begun to execute another program */
 };
 
 /* What is known of a program's devices. */
@@ -179,18 +179,18 @@ struct choice {
 /* How a function chooses a device: the lower bits of its attach cookie. In parentheses: its arguments. */
 enum choosing {
 	CHOOSING_BEGINS = 1,        /* initializes CUDA */
-	CHOOSING_SETS_DEVICE = 2,   /* (ordinal) */
-	CHOOSING_CREATES_2 = 3,     /* (context, ..., ordinal): the ordinal is argument 2 */
-	CHOOSING_CREATES_3 = 4,     /* (context, ..., ordinal): the ordinal is argument 3 */
-	CHOOSING_CREATES_4 = 5,     /* (context, ..., ordinal): the ordinal is argument 4 */
-	CHOOSING_RETAINS = 6,       /* (context, ordinal) */
-	CHOOSING_DESTROYS = 7,      /* (context) */
-	CHOOSING_PUSHES = 8,        /* (context) */
-	CHOOSING_POPS = 9,          /* () */
-	CHOOSING_SETS_CONTEXT = 10, /* (context) */
-	CHOOSING_TELLS = 11,        /* (ordinal of the current context) */
-	CHOOSING_TELLS_UUID = 12,   /* (UUID, ordinal) */
-	CHOOSING_TELLS_GPU = 13,    /* (UUID, ordinal); for a part of a GPU, the UUID is that of the whole GPU */
+	CHOOSING_SETS_DEVICE = 2,   /* chooses a device by the runtime: (ordinal) */
+	CHOOSING_CREATES_2 = 3,     /* creates a context: (context, ..., ordinal), where the ordinal is argument 2 */
+	CHOOSING_CREATES_3 = 4,     /* creates a context: (context, ..., ordinal), where the ordinal is argument 3 */
+	CHOOSING_CREATES_4 = 5,     /* creates a context: (context, ..., ordinal), where the ordinal is argument 4 */
+	CHOOSING_RETAINS = 6,       /* returns the primary context of a device: (context, ordinal) */
+	CHOOSING_DESTROYS = 7,      /* destroys a context: (context) */
+	CHOOSING_PUSHES = 8,        /* puts a context on top of the thread's stack: (context) */
+	CHOOSING_POPS = 9,          /* removes the current context from the thread's stack */
+	CHOOSING_SETS_CONTEXT = 10, /* replaces the current context: (context) */
+	CHOOSING_TELLS = 11,        /* returns the device of the current context: (ordinal) */
+	CHOOSING_TELLS_UUID = 12,   /* returns the UUID of a device: (UUID, ordinal) */
+	CHOOSING_TELLS_GPU = 13,    /* returns a UUID; for a part of a GPU, that of the GPU: (UUID, ordinal) */
 };
 #define CHOOSING_MASK 15
 
@@ -287,7 +287,7 @@ enum size {
 	SIZE_ARGUMENT = 1,          /* argument a, shifted left by c */
 	SIZE_PRODUCT = 2,           /* argument a x argument b, shifted left by c: width and height */
 	SIZE_NCCL = 3,              /* argument a, a count, x the size of the ncclDataType_t in argument b */
-	SIZE_STRUCT = 4,            /* c factors, 2 or 3 u64 in a row, at byte b of what argument a points to */
+	SIZE_STRUCT = 4,            /* the product of c (2 or 3) u64 in a row, at byte b of what argument a points to */
 	SIZE_ARGUMENT32 = 5,        /* the low 32 bits of argument a, shifted left by c: of unsigned int arguments */
 	SIZE_PRODUCT32 = 6,         /* the product of the low 32 bits of arguments a and b, shifted left by c */
 	SIZE_PRODUCT3 = 7,          /* arguments a x b x c: a cudaExtent on the stack of x86-64 */

@@ -85,7 +85,7 @@ INLINE void on_its_own_stack(void *ctx)
 	no_programs.call(ctx, 0);
 }
 
-/* Adds `n` to one member of struct losses: rare, and shared by all CPUs. */
+/* Adds `n` to one member of struct losses. Losses are rare, so all CPUs share one counter of each. */
 #define LOSE(member, n)                                                                \
 	do {                                                                           \
 		struct losses *counters_ = loss_counters();                            \

@@ -37,7 +37,7 @@ BPF_F_TABLE("lru_hash", u32, u32, older_programs, CUDA_PROGRAMS, 0);
 /* An empty program, which is too large for the stack. */
 BPF_F_TABLE("array", u32, struct cuda_program, no_cuda_program, 1, 0);
 
-/* Returns the device that the calls of `thread` go to now, as in struct thread. */
+/* Returns the device that the calls of `thread` go to now, encoded as in struct thread. */
 INLINE u32 device_of(const struct thread *thread)
 {
 	return thread->device;

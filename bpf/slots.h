@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The slot of an operation: found, taken from the free ones at the first call, and counted into. */
+/* Finds the slot of an operation, takes a free one at its first call, and counts calls in it. */
 #ifndef STALLTOP_SLOTS_H
 #define STALLTOP_SLOTS_H
 
@@ -32,7 +32,7 @@ INLINE u32 new_slot(struct slot_key *key)
 	return winner ? *winner : NO_SLOT;
 }
 
-/* Returns where a thread remembers the slot of `operation`. */
+/* Returns the index in `cached` at which a thread remembers the slot of `operation`. */
 INLINE u32 cache_place(u32 operation)
 {
 	/*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Counts retransmitted TCP segments by socket: its inode number is the one that /proc/PID/fd shows. */
+/* Counts retransmitted TCP segments by the inode number of the socket, which /proc/PID/fd shows. */
 #ifndef STALLTOP_SOCKETS_H
 #define STALLTOP_SOCKETS_H
 

@@ -82,7 +82,7 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 	now = bpf_ktime_get_ns();
 	thread->woken_ns = now;
 	since = thread->off_since_ns;
-	/* It is still on a CPU, or already counted as waiting for one: it was not blocked. */
+	/* The thread is still on a CPU, or already counted as waiting for one: it was not blocked. */
 	if (!since || since >= now || thread->off_for == RUNQUEUE)
 		return 0;
 	begin_waiting(thread, thread->cpu, now);

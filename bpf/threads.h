@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The record of a thread: found, made at its first traced call, freed when the thread ends. */
+/* Finds the record of a thread, takes a free one at its first traced call, and frees it when the thread ends. */
 #ifndef STALLTOP_THREADS_H
 #define STALLTOP_THREADS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Tells what a thread waits for that has left the CPU inside a system call, by the number of that call. */
+/* Tells what a thread that left the CPU inside a system call waits for, by the number of the system call. */
 #ifndef STALLTOP_WAITS_H
 #define STALLTOP_WAITS_H
 
@@ -117,7 +117,7 @@ enum part {
 	CALL(unlink, 87, -1, DISK, DISK)                       \
 	CALL(rename, 82, -1, DISK, DISK)
 
-/* Calls newer than some C libraries: numbers that are the same for both machines, except the first two. */
+/* Calls newer than some C libraries: their numbers are the same on both machines, except for the first two. */
 #define NEW_CALLS(CALL)                                        \
 	CALL(preadv2, 327, 286, DISK, DISK)                    \
 	CALL(pwritev2, 328, 287, DISK, DISK)                   \

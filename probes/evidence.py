@@ -215,7 +215,10 @@ class EvidenceReader:
         try:
             raw = self._host.read()
         except OSError as error:
-            return NOTHING, (*unknown, f"what the host did: {error.strerror}")
+            return NOTHING, (
+                *unknown,
+                f"events of the host, such as block I/O and OOM kills: {error.strerror}",
+            )
         if raw.dropped:
             unknown += (
                 f"block I/O, reclaim or lives of processes, {raw.dropped} times: no room to count them",
@@ -368,7 +371,7 @@ def _children_of_sleepers(waits: Iterable[RawWait]) -> set[int]:
 
 def _unknown_activity(raw: RawActivities, told: ToldActivity) -> tuple[str, ...]:
     lines = [
-        f"overlaps of {tenants} tenants of GPU {device}: those of the {MOST_TENANTS} most active are listed"
+        f"overlaps of {tenants} tenants of GPU {device}: only the {MOST_TENANTS} most active are listed"
         for device, tenants in told.left_out.items()
     ]
     if raw.late_ns:

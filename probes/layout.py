@@ -11,44 +11,44 @@ from typing import Final
 import numpy as np
 
 KERNELS: Final = 16384
-"""Records that count launches by CUDA kernel."""
+"""Maximum number of records that count launches by CUDA kernel."""
 BUCKETS: Final = 128
-"""Buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 unused."""
+"""Buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 are unused."""
 NAME_BYTES: Final = 256
 """Bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
 NAMING_MASK: Final = 7
 COUNTERS: Final = 3968
 """Counters of one histogram: see hdr.h."""
 SPLITS: Final = 10
-"""Parts that the time of a call is split into."""
+"""Number of parts that the time of a call is split into."""
 DEPTH: Final = 16
-"""Nested traced calls of a thread; a power of two."""
+"""Maximum number of nested traced calls of a thread; a power of two."""
 TOLD: Final = 6
-"""Argument registers kept until the call returns."""
+"""Number of argument registers kept until the call returns."""
 FUNCTIONS: Final = 2048
-"""Attach cookies."""
+"""Attach cookies of counted functions are below this number."""
 KINDS: Final = 5
-"""Values of cudaMemcpyKind, 0 to 4."""
+"""Number of values of cudaMemcpyKind, 0 to 4."""
 CHARGES: Final = 16384
-"""Records that sum off-CPU time by its victim and its culprit."""
+"""Maximum number of records that sum off-CPU time by its victim and its culprit."""
 HEAPS: Final = 1024
-"""Processes whose device memory is followed."""
+"""Maximum number of processes whose device memory is followed."""
 ALLOCATIONS: Final = 65536
-"""Allocations of device memory known at once."""
+"""Maximum number of allocations of device memory known at once."""
 MEMBERS: Final = 1024
-"""Ranks of NCCL communicators known at once."""
+"""Maximum number of ranks of NCCL communicators known at once."""
 ACTIVITIES: Final = 1024
-"""Pairs of a process and a device whose activity is known."""
+"""Maximum number of pairs of a process and a device whose activity is known."""
 TICK_SHIFT: Final = 20
 """A tick of activity lasts 2 to this power, in ns: 1.05 ms."""
 TICKS: Final = 4096
-"""Ticks kept for each pair: the last 4.3 s; a power of two."""
+"""Ticks kept for each pair of a process and a device: the last 4.3 s; a power of two."""
 SPAN: Final = 64
 """Ticks that a long call marks together; a power of two."""
 LAP: Final = 32768
 """Set in each element of laps and spans, so that none is ever 0."""
 ENTRIES: Final = 256
-"""Last entries of a rank into collectives that are kept; a power of two."""
+"""Number of last entries into collectives that are kept for a rank; a power of two."""
 NESTED: Final = 32768
 """Set in the operation of a call made inside another traced call."""
 HOST_GAP: Final = 510
@@ -56,11 +56,11 @@ HOST_GAP: Final = 510
 HOST_WORK: Final = 511
 """Operation: a followed thread's time between two wake-ups that it gives."""
 DEVICE_SHIFT: Final = 16
-"""Bits below the device in an operation's word: see struct thread."""
+"""The device is above this many bits in an operation's word: see struct thread."""
 UNKNOWN_DEVICE: Final = 255
 """The thread has chosen a device, but it is not known which."""
 PROGRAM_DEVICES: Final = 16
-"""Devices of a program whose UUIDs are kept; a power of two."""
+"""Maximum number of devices of a program whose UUIDs are kept; a power of two."""
 FILLED_AT_ONCE: Final = 256
 """Free elements that one run queues: few, as the verifier follows each iteration."""
 CHOOSING_MASK: Final = 15
@@ -413,24 +413,24 @@ class Naming(IntEnum):
     parentheses: its arguments."""
 
     REGISTERS = 1
-    """(handle, function, ..., name)."""
+    """Registers a function with its name: (handle, function, ..., name)."""
     UNLOADS = 2
-    """(handle)."""
+    """Unloads registered functions: (handle)."""
     LOOKS_UP = 3
-    """(result, module, name)."""
+    """Looks up a function by its name: (result, module, name)."""
     CONVERTS = 4
-    """(result, other function)."""
+    """Returns another handle or function of a CUDA kernel: (result, other function)."""
 
 
 class Watched(IntEnum):
     """``enum watched``: Whether the monitor saw how a program initialized CUDA."""
 
     UNKNOWN = 0
-    """It has neither initialized CUDA nor made a traced call yet."""
+    """Not decided yet: see begin_cuda() and decide_device()."""
     BEGIN = 1
-    """The monitor saw it initialize CUDA."""
+    """The monitor saw the program initialize CUDA."""
     LATE = 2
-    """It had initialized CUDA before it was watched."""
+    """The program had initialized CUDA before the monitor watched it."""
 
 
 class Choosing(IntEnum):
@@ -440,29 +440,29 @@ class Choosing(IntEnum):
     BEGINS = 1
     """Initializes CUDA."""
     SETS_DEVICE = 2
-    """(ordinal)."""
+    """Chooses a device by the runtime: (ordinal)."""
     CREATES_2 = 3
-    """(context, ..., ordinal): the ordinal is argument 2."""
+    """Creates a context: (context, ..., ordinal), where the ordinal is argument 2."""
     CREATES_3 = 4
-    """(context, ..., ordinal): the ordinal is argument 3."""
+    """Creates a context: (context, ..., ordinal), where the ordinal is argument 3."""
     CREATES_4 = 5
-    """(context, ..., ordinal): the ordinal is argument 4."""
+    """Creates a context: (context, ..., ordinal), where the ordinal is argument 4."""
     RETAINS = 6
-    """(context, ordinal)."""
+    """Returns the primary context of a device: (context, ordinal)."""
     DESTROYS = 7
-    """(context)."""
+    """Destroys a context: (context)."""
     PUSHES = 8
-    """(context)."""
+    """Puts a context on top of the thread's stack: (context)."""
     POPS = 9
-    """()."""
+    """Removes the current context from the thread's stack."""
     SETS_CONTEXT = 10
-    """(context)."""
+    """Replaces the current context: (context)."""
     TELLS = 11
-    """(ordinal of the current context)."""
+    """Returns the device of the current context: (ordinal)."""
     TELLS_UUID = 12
-    """(UUID, ordinal)."""
+    """Returns the UUID of a device: (UUID, ordinal)."""
     TELLS_GPU = 13
-    """(UUID, ordinal); for a part of a GPU, the UUID is that of the whole GPU."""
+    """Returns a UUID; for a part of a GPU, that of the GPU: (UUID, ordinal)."""
 
 
 class How(IntEnum):
@@ -497,7 +497,7 @@ class Size(IntEnum):
     NCCL = 3
     """Argument a, a count, x the size of the ncclDataType_t in argument b."""
     STRUCT = 4
-    """C factors, 2 or 3 u64 in a row, at byte b of what argument a points to."""
+    """The product of c (2 or 3) u64 in a row, at byte b of what argument a points to."""
     ARGUMENT32 = 5
     """The low 32 bits of argument a, shifted left by c: of unsigned int arguments."""
     PRODUCT32 = 6

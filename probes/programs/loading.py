@@ -278,7 +278,7 @@ def check_host() -> None:
     """Raises TracingError if it is certain in advance that nothing can be traced here."""
     machine = platform.machine()
     if machine not in ("x86_64", "aarch64"):
-        raise TracingError(f"{machine} is not supported", "x86-64 and aarch64 are")
+        raise TracingError(f"{machine} is not supported", "run stalltop on x86-64 or aarch64")
     capabilities = _capabilities()
     if not capabilities >> _CAP_SYS_ADMIN & 1 and not (
         capabilities >> _CAP_BPF & 1 and capabilities >> _CAP_PERFMON & 1

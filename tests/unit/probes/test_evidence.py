@@ -320,4 +320,6 @@ def test_unknown_evidence_is_reported(reading: EvidenceSetup) -> None:
     reading.host.next = NOTHING._replace(dropped=4)
     assert reading.read().unknown[0].startswith("block I/O, reclaim or lives of processes, 4 times: ")
     reading.host.failing = True
-    assert reading.read().unknown == ("what the host did: Input/output error",)
+    assert reading.read().unknown == (
+        "events of the host, such as block I/O and OOM kills: Input/output error",
+    )
