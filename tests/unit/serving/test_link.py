@@ -143,7 +143,8 @@ def test_a_new_listener_gets_only_the_last_seconds(feeding: Feeding, monkeypatch
     found = [late.next()]
     while found[-1] != frame(numbered(6)):
         found.append(late.next())
-    assert found == [frame(numbered(number)) for number in (3, 4, 5, 6)]
+    # The backlog is passed on before window 6 is read or after it.
+    assert found in ([frame(numbered(number)) for number in range(oldest, 7)] for oldest in (3, 4))
 
 
 def test_a_window_that_is_too_large_is_left_out(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
