@@ -33,7 +33,8 @@ beside the threads of other tests; a second Python would change the locale's var
 
 
 class PseudoTerminal:
-    """Runs Python with ``arguments`` in a new session; this is its controlling terminal."""
+    """A pseudo-terminal in which Python runs with ``arguments``: the controlling terminal of a new
+    session."""
 
     def __init__(self, *arguments: str, size: tuple[int, int] = (80, 24), **environment: str) -> None:
         self.ours, theirs = os.openpty()
