@@ -110,7 +110,7 @@ def test_every_known_part_has_a_line() -> None:
             "NVLink",
             "0 of 4 links are up",
             "text",
-        ),  # a board without NVLink connections
+        ),  # a board whose NVLinks are not connected
         ({"nvlinks": 4}, "NVLink", "4 links", "text"),
         ({"ages": (("energy_millijoules", 4.0),)}, "energy", "–  not asked in this window", "dim"),
         ({"ages": (("nvlink_tx_bytes", 4.0),)}, "traffic", "–  not asked in this window", "dim"),

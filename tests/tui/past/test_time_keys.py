@@ -215,7 +215,8 @@ async def test_new_and_gone_rows_are_labelled_and_tables_stay_usable() -> None:
         text = screen.text()
         assert text.count(" gone ") == 2
         assert text.count(" new ") == 1
-        # Sorting by a column of the comparison does not change the order of tables without comparison.
+        # Keys that sort a table of changes do not change the order of rows that tables have without a
+        # comparison.
         before = screen.app.main.tables.looks.order
         await screen.press("s", "s", "r", "S")
         assert screen.app.main.tables.looks.order == before

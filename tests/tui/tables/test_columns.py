@@ -275,7 +275,10 @@ def test_a_comparison_without_rows_says_so() -> None:
 
 
 def normal_window(normals: dict[RowKey, tuple[int, int]]) -> Window:
-    """Return a window of one tenant with two operations; ``a`` takes three times as long as ``b``."""
+    """Return a window of one tenant with the baselines ``normals`` and two operations, ``a`` and ``b``.
+
+    ``a`` takes three times as long as ``b``.
+    """
     calls = [Calls(key("a"), [3_000_000] * 200), Calls(key("b"), [1_000_000] * 200)]
     return replace(window(calls), normals=normals)
 
