@@ -21,7 +21,7 @@ DEADLINE = 60.0
 
 @dataclass
 class Screen:
-    """A running app and its source."""
+    """A running app, and the source that feeds it with windows."""
 
     app: StalltopApp
     pilot: Pilot[None]

@@ -154,7 +154,7 @@ async def test_a_comparison_of_two_rows_follows_new_data() -> None:
         await screen.sees("A serve › cudaLaunchKernel   B train › cudaLaunchKernel")
         await screen.sees("0.50")
         await screen.feed(second(9))
-        await screen.press("c")  # no key of this screen
+        await screen.press("c")  # this screen has no key ``c``, so nothing happens
         await screen.until(lambda: isinstance(screen.app.screen, CompareScreen))
         await screen.press("escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)

@@ -272,7 +272,7 @@ def burst(rng: random.Random) -> bytes:
 
 
 def send(terminal: PseudoTerminal, data: bytes) -> None:
-    """Type ``data``; read the output meanwhile, so that neither side blocks."""
+    """Type ``data`` and read the output at the same time, so that neither side blocks."""
     if terminal.process.poll() is not None:
         return
     writer = threading.Thread(target=lambda: write(terminal.ours, data), daemon=True)
