@@ -77,7 +77,7 @@ def relay(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kernel(relay: Path) -> Iterator[KernelSide]:
-    """Give each test its own kernel side, which traces the relay."""
+    """Give each test its own kernel side, which traces the functions of native/relay.c."""
     kernel = tracing(relay)
     yield kernel
     kernel.close()

@@ -44,7 +44,8 @@ def wait_until(
 
 @dataclass
 class Workplace:
-    """Starts callers and cgroups, and removes them. The fixture of the same name makes one per test."""
+    """Starts callers, makes cgroups, and removes both. The fixture ``workplace`` makes a workplace per
+    test."""
 
     built: Built
     cgroups: Cgroups

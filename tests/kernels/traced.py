@@ -30,7 +30,8 @@ THREADS: Final = 3
 BEGINNINGS: Final = ("plain", "pushing", "comparing", "marked")
 """Functions of native/traced.c with different first instructions."""
 STACKED: Final = ("outer", "jumping", "leaving")
-"""Functions of native/traced.c that call others, tail-call another, and are left by longjmp."""
+"""Functions of native/traced.c: the first calls others, the second tail-calls another, longjmp leaves the
+third."""
 EXTENTS: Final = {"extending": 11 * 7 * 3, "filling": 13 * 5 * 2}
 """Functions of native/traced.c that take a struct by value, and the bytes that the call made by
 native/driver.c moves."""

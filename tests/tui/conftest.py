@@ -12,7 +12,7 @@ SAID = (
     "stalltop.tui.pages.live.SAID_SECONDS",
     "stalltop.tui.main.files.READ_SECONDS",
 )
-"""Settings of how long messages stay on the screen."""
+"""Paths of the constants that say how long messages stay on the screen."""
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +22,10 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LANG", "C.UTF-8")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
-    # On a slow machine a source may wait long for its test; the header must not report that as missing data.
+    # On a slow machine the test may be slow to let its source deliver the next window. The header must not
+    # report this as missing data.
     monkeypatch.setattr("stalltop.tui.main.status.QUIET_SECONDS", 90.0)
-    # Messages stay until the next one, so that a slow machine does not miss them.
+    # A message stays until the next message replaces it, so that a slow test does not miss it.
     for said in SAID:
         monkeypatch.setattr(said, 3600.0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -1,4 +1,4 @@
-"""Makes windows with problems, for tests of the screen."""
+"""Makes windows with chains (problems), for tests of the screen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REDUCE = RowKey("gpu7", "cri:bb", 200, "tritonserver", "nccl", "ncclAllReduce")
 
 
 def chain(name: str, row: RowKey = LAUNCH, **rest: Any) -> Chain:
-    """Return an open chain about ``row``, whose cause, title and summary contain ``name``."""
+    """Return an open chain about ``row``; the cause, title and summary of the chain contain ``name``."""
     made = Chain(
         id=f"{name}/{row.tenant}",
         cause=name,
@@ -64,7 +64,8 @@ OVER = chain("reclaim", REDUCE, severity="critical", open=False, since=900.0, se
 
 
 def faulty(*chains: Chain, number: int = 0, calls: tuple[OpenCall, ...] = ()) -> Window:
-    """Return the ``number``-th second of two tenants, with ``chains``."""
+    """Return a window of two tenants, the ``number``-th after the start, that contains ``chains`` and
+    ``calls``."""
     made = window(
         [Calls(GAP, [80_000_000]), Calls(key(), [4_000, 5_000]), Calls(REDUCE, [45_000])],
         split=True,

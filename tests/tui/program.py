@@ -21,11 +21,11 @@ from stalltop.tui.screen_app import RunOptions
 from tests.tui.sources import numbered
 
 RARE_KEYS = (("quit", ("f9",)), ("suspend", ("f10",)), ("interrupt", ("f12",)))
-"""Keys for leaving that random bytes are unlikely to press."""
+"""Other keys for the actions that leave the screen; random bytes are unlikely to press them."""
 
 
 class Kinds:
-    """A source that behaves as ``kind`` says after its first window."""
+    """A source that returns a first window and then behaves as ``kind`` says."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind

@@ -27,13 +27,15 @@ CURSOR_OFF, CURSOR_ON = b"\x1b[?25l", b"\x1b[?25h"
 MOUSE_ON, MOUSE_OFF = b"\x1b[?1003h", b"\x1b[?1003l"
 
 TAKE_TERMINAL = ("env", "--default-signal=HUP,INT,TERM", "setsid", "--ctty")
-"""Makes the terminal the controlling terminal of a new session, restores the default action of signals that
-the caller of the tests ignores, and executes the program. ``preexec_fn`` could do the same but is not safe
-beside the threads of other tests; a second Python would change the locale's variables."""
+"""A command prefix that runs the program after it in a new session, with the terminal as the controlling
+terminal and with the default action of signals that the caller of the tests ignores. ``preexec_fn`` of
+subprocess could do this, but is not safe while other threads run; another Python in between would change the
+locale's variables."""
 
 
 class PseudoTerminal:
-    """Runs Python with ``arguments`` in a new session; this is its controlling terminal."""
+    """A pseudo-terminal in which Python runs with ``arguments``: the controlling terminal of a new
+    session."""
 
     def __init__(self, *arguments: str, size: tuple[int, int] = (80, 24), **environment: str) -> None:
         self.ours, theirs = os.openpty()
@@ -93,11 +95,12 @@ class PseudoTerminal:
         return "\n".join(self._screen.display)
 
     def until(self, condition: Callable[[], Any], what: str = "") -> None:
-        """Read until ``condition`` holds."""
+        """Read output until ``condition`` holds; after ``DEADLINE`` seconds fail with ``what`` and the
+        screen."""
         self._until(condition, what, self.read)
 
     def until_slowly(self, condition: Callable[[], Any], what: str = "", *, rate: int = 16384) -> None:
-        """Read until ``condition`` holds, at ``rate`` bytes per second, as over a slow connection."""
+        """Read output at ``rate`` bytes per second, as over a slow connection, until ``condition`` holds."""
 
         def some() -> None:
             time.sleep(4096 / rate)

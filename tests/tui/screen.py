@@ -1,4 +1,4 @@
-"""Runs the screen in a terminal of a given size, on windows that a test feeds."""
+"""Runs the screen in an emulated terminal of a given size, on windows that a test feeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEADLINE = 60.0
 
 @dataclass
 class Screen:
-    """A running app and its source."""
+    """A running app, and the source that feeds it with windows."""
 
     app: StalltopApp
     pilot: Pilot[None]
@@ -36,11 +36,12 @@ class Screen:
         return self.text().splitlines()[number]
 
     def names(self, table: str = "main") -> list[str]:
-        """Return the names of the rows of a table."""
+        """Return the texts in the first column of a table."""
         return [row.cells[0].text for row in self.app.main.query_one(f"#{table}", Table).data.rows]
 
     async def until(self, condition: Callable[[], bool], what: str = "") -> None:
-        """Wait for ``condition``."""
+        """Wait until ``condition`` holds; after ``DEADLINE`` seconds fail with ``what`` and the screen's
+        text."""
         end = time.monotonic() + DEADLINE
         while not condition():
             assert time.monotonic() < end, f"{what}\n{self.text()}"
@@ -51,11 +52,11 @@ class Screen:
         await self.until(lambda: text in self.text(), f"never saw {text!r}")
 
     async def named(self, names: list[str]) -> None:
-        """Wait for the rows of the first table to be ``names``."""
+        """Wait until the rows of the first table are ``names``."""
         await self.until(lambda: self.names() == names, f"the rows never were {names}")
 
     async def feed(self, one: Window) -> None:
-        """Let the source return ``one`` and wait until the screen has it."""
+        """Let the source return the window ``one`` and wait until the screen has received it."""
         self.source.put(one)
         await self.until(
             lambda: (newest := self.app.main.moments.newest) is not None and newest.newest is one,

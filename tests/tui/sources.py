@@ -13,7 +13,8 @@ from tests.windows.full import full_window
 
 
 class FedSource:
-    """Returns the windows that a test puts in; without one a read blocks, as on a hung driver."""
+    """A source that returns the windows that a test puts in. If there is none, a read blocks, as on a hung
+    driver."""
 
     def __init__(self, *windows: Window) -> None:
         self._queue: queue.Queue[Window | BaseException | None] = queue.Queue()
@@ -44,7 +45,7 @@ class FedSource:
 
 
 class MadeSource:
-    """Returns ``make(n)`` for the ``n``-th read, counted from 0."""
+    """A source that returns ``make(n)`` for the ``n``-th read; the first read has the number 0."""
 
     def __init__(self, make: Callable[[int], Window]) -> None:
         self._make = make
@@ -60,7 +61,7 @@ class MadeSource:
 
 
 def numbered(number: int, seconds: float = 1.0) -> Window:
-    """Return the full window, ``number`` windows of ``seconds`` later."""
+    """Return ``full_window()`` as the window of ``seconds`` that begins ``number`` windows later."""
     one = full_window()
     return replace(one, start=one.start + number * seconds, seconds=seconds)
 

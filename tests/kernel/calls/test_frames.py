@@ -143,7 +143,9 @@ def test_an_open_call_is_reported_until_it_returns(traced: Traced) -> None:
         assert calls_of(traced.kernel, program.pid) == {("hanging", False): 1, ("plain", True): 1}
         program.process.kill()
         program.process.wait(60)
-        assert not [call for call in traced.kernel.ended_calls() if call.tgid == program.pid], "not ended"
+        assert not [call for call in traced.kernel.ended_calls() if call.tgid == program.pid], (
+            "a call that returned is reported as ended"
+        )
     assert lost(traced.kernel) == {}
 
 

@@ -1,4 +1,4 @@
-"""Tests that files that cannot be probed are reported with a reason, once, and do not affect others."""
+"""Tests that files that cannot be probed are reported once, with a reason, and do not affect other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests the evidence of a window against real events on this host, with the names of all processes."""
+"""Tests that the evidence of a window matches real events on this host and names the processes involved."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SeenWindows(WatchedMonitor):
         return [window.evidence for window in self.windows]
 
     def tenant_of(self, cgroup: Path) -> str:
-        """Return the id of the tenant in a cgroup, or '' while no window knows it."""
+        """Return the id of the tenant in ``cgroup``; '' if no window so far contains the tenant."""
         found = {
             tenant.id
             for window in self.windows

@@ -238,7 +238,7 @@ def test_a_reused_pid_is_counted_and_forgotten(workplace: Workplace, watched: Wa
 def test_a_process_whose_first_thread_has_ended_is_traced(
     workplace: Workplace, watched: WatchedMonitor
 ) -> None:
-    """Such a process has an empty /proc/PID/maps and looks like a zombie."""
+    """A process whose first thread has ended has an empty /proc/PID/maps and looks like a zombie."""
     program = workplace.folder / "leaderless"
     source = Path(__file__).resolve().parents[1] / "native" / "leaderless.c"
     subprocess.run([*compiler(), "-o", program, source, "-lpthread", "-ldl"], check=True, timeout=60)

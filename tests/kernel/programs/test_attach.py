@@ -1,4 +1,5 @@
-"""Tests attaching and detaching: failures are reported, closed probes do not count, nothing is left."""
+"""Tests attaching and detaching: failures are reported, closed probes count no calls, no BPF objects are
+left."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def give_away(path: Path) -> None:
 
 
 def refuse(path: Path) -> None:
-    """Put a program into the file that the verifier refuses, since it reads a register that was never
-    written."""
+    """Put a program into the file that the verifier refuses, since the program reads a register that was
+    never written."""
     compiled = Compiled.from_bytes(path.read_bytes(), path.stem)
 
     def spoilt(program: CompiledProgram) -> CompiledProgram:

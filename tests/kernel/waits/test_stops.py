@@ -1,4 +1,5 @@
-"""Tests what is measured of a program that others stop: by a signal, a debugger or a freezer."""
+"""Tests what stalltop measures of a program that another process stops by a signal, a debugger or a
+freezer."""
 
 from __future__ import annotations
 

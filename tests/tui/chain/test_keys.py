@@ -137,7 +137,8 @@ async def test_messages_replace_the_line_of_keys_and_cover_no_chain(size: tuple[
             for title in ("C title of nccl_straggler", "H title of loader_disk"):
                 assert (title in screen.text()) == (keys != ("3",))
         main.speech.hush()
-        # Keys and warnings are hidden, so the line disappears with the message.
+        # The keys 6 and 3 have hidden the line of keys and the list of warnings. So no line is left when the
+        # message disappears.
         await screen.until(lambda: not main.query_one("#keys").display)
         await screen.press("6")
         main.speech.hush()
@@ -280,6 +281,6 @@ async def test_missing_coverage_can_be_silenced_and_losses_cannot() -> None:
         await screen.sees("(not traced: /opt/app/infer: no symbols)")
         await screen.press("z")
         await screen.until(lambda: "1 silenced" not in screen.text())
-        await screen.press("up", "z")  # the line about lost calls cannot be silenced
+        await screen.press("up", "z")  # the selected line, about lost calls, cannot be silenced
         await screen.sees("no problem names this line")
         await screen.sees("3 calls not counted")

@@ -48,12 +48,13 @@ def test_only_a_clearly_different_loss_moves_a_line() -> None:
         return listed(faulty(*chains), before=before.sorted_by if before else {})
 
     first = shown(40.0, 99.0)
-    assert [found.id for found in first.chains] == ["a", "b"]  # both losses are in one step of the scale
+    assert [found.id for found in first.chains] == ["a", "b"]  # both losses are sorted as equal
     edge = shown(40.0, 101.0, before=first)
     assert edge.chains == shown(40.0, 101.0, before=edge).chains
     assert [found.id for found in edge.chains] == ["a", "b"]
     assert [found.id for found in shown(40.0, 101.0).chains] == ["b", "a"]
-    # Small changes cannot add up unnoticed: a loss is compared with the one that its line was sorted by.
+    # Small changes cannot add up unnoticed: the new loss of a chain is compared with the loss by which its
+    # line was last sorted, not with the previous loss.
     assert [found.id for found in shown(40.0, 250.0, before=edge).chains] == ["b", "a"]
     worse = (
         replace(STORM, id="a", severity="high", lost_ms_per_s=1.0),
@@ -71,7 +72,8 @@ def test_a_chain_that_comes_in_bursts_keeps_its_colour_and_place_for_some_second
     assert counts(second.open) == (("high", 1), ("medium", 1))
     third = listed(faulty(calm, STORM, number=40), before=second.sorted_by, held=second.held)
     assert [(row.mark, row.key) for row in third.rows] == [("M", STORM.id), ("L", STARVED.id)]
-    # At a past moment nothing is held; a worse severity shows at once, and so does ``info``.
+    # A severity is not held from a later moment when the screen shows the past. A worse severity shows at
+    # once, and so does ``info``.
     later: dict[str, tuple[Severity, float]] = {calm.id: ("high", 2_000.0)}
     assert [row.mark for row in listed(faulty(calm), held=later).rows] == ["L"]
     assert [row.mark for row in listed(faulty(STARVED, number=41), held=third.held).rows] == ["H"]
@@ -152,7 +154,7 @@ def test_a_warning_that_a_chain_explains_is_not_listed_again() -> None:
     assert [row.text for row in rows if row.text] == [
         "ncclAllReduce open for 42.0s in serve: tritonserver 300 (thread 301)"
     ]
-    # If the chain is over or about something else, the open call has a line of its own.
+    # The open call has a line of its own if the chain is over or is about something else.
     for chains in ((replace(hang, open=False),), (STORM,)):
         assert sum(bool(row.text) for row in listed(faulty(*chains, calls=(call,))).rows) == 1
     hot = Device(0, "GPU-1", "H100", throttle_reasons=("hw thermal",))
@@ -211,7 +213,7 @@ def test_a_row_leads_to_its_chains_the_worst_first() -> None:
     view = View(by="operation")
     assert chains_of(("cudaLaunchKernel", "runtime"), one.chains, one, view) == [STARVED, STORM]
     assert chains_of(("ncclAllReduce", "nccl"), one.chains, one, view) == [LATE]
-    # A chain that names no rows belongs to the row of its tenant.
+    # A chain that names no rows is listed for the row of its tenant.
     bare = replace(STORM, rows=(), operation="", layer="")
     assert chains_of(("docker:aa",), [bare], one, View()) == [bare]
     assert chains_of(("", ""), [bare], one, view) == []
@@ -235,7 +237,7 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
         *("ionice -c 3 -p 201", "RRRRRRRRRR  host gap", "ncclAllReduce  serve: tritonserver 200"),
     ):
         assert word in whole, word
-    assert "host gap  train" not in whole  # the chain's own process is not named
+    assert "host gap  train" not in whole  # a row of the chain's own process does not repeat the process
     assert whole.index("one worker only") > whole.index("What makes it worse")
     assert whole.index("What to do") < whole.index("What makes it worse")
     plain = "\n".join(text(chain_page(STARVED, faulty(STARVED), glyphs=ASCII, letters=True)))
@@ -255,7 +257,7 @@ def test_the_page_shows_the_baseline_and_the_end_of_a_chain() -> None:
     over = text(chain_page(replace(OVER, links=()), faulty(), glyphs=UNICODE, letters=False))
     assert "ended" in over[0]
     assert not any(line.startswith("Why") for line in over)
-    assert "\n".join(over).count("ncclAllReduce") == 2  # where it lost its time, and the row
+    assert "\n".join(over).count("ncclAllReduce") == 2  # once as the victim, once as a row
 
 
 def test_the_page_lists_some_of_many_rows() -> None:

@@ -110,7 +110,7 @@ def test_every_known_part_has_a_line() -> None:
             "NVLink",
             "0 of 4 links are up",
             "text",
-        ),  # a board without wired links
+        ),  # a board whose NVLinks are not connected
         ({"nvlinks": 4}, "NVLink", "4 links", "text"),
         ({"ages": (("energy_millijoules", 4.0),)}, "energy", "–  not read in this window", "dim"),
         ({"ages": (("nvlink_tx_bytes", 4.0),)}, "traffic", "–  not read in this window", "dim"),
@@ -158,7 +158,7 @@ def test_a_device_is_hot_near_its_own_limit(change: dict[str, Any], hot: bool) -
     old = replace(device, throttle_reasons=("power cap",), ages=(("power_watts", 125.0),), power_watts=5.0)
     [row] = table(replace(window(), devices=Devices((old,))), (), FRAME).rows
     told = [cell.text for cell in row.cells]
-    assert "5W*" in told  # the reason for throttling shows beside old figures
+    assert "5W*" in told  # the reason for throttling is shown beside the old figure of power
     assert "power cap" in told
 
 
@@ -197,7 +197,7 @@ async def test_the_line_of_a_device_shows_the_age_of_its_figures(width: int) -> 
     shown = Devices((device, replace(device, ages=old[1:]), divided))
     first, second, third = await lines(shown, 3, width)
     assert "held by power" in first
-    assert ("12s old" in first) is (width != 120)  # at 120 columns the bars and the name leave no room
+    assert ("12s old" in first) is (width != 120)  # at 120 columns there is no room for the age
     assert "old" not in second
     assert "7 MIG devices" in third
     (free,) = await lines(Devices((replace(device, throttle_reasons=()),)), 1, width)

@@ -1,4 +1,5 @@
-"""Tests the lines of devices on the main screen and the line that sums up those without room."""
+"""Tests the lines of devices on the main screen, and the line that sums up the devices for which there is no
+room."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ async def lines(devices: Devices, most: int, width: int = 120, past: Sequence[De
         end = time.monotonic() + 60
         while (
             rows.size.height != min(max(len(devices.devices), 1), most)
-            or len(rows._shown) != rows.size.height  # the resize is not handled yet
+            or len(rows._shown) != rows.size.height  # the widget has not handled its new size yet
             or not rows.render_line(0).text.strip()
         ):
             assert time.monotonic() < end

@@ -1,4 +1,4 @@
-"""Tests keys chosen by the user: which are allowed, and that they act and are shown everywhere."""
+"""Tests keys that the user chooses: which keys are allowed, and that they act and are shown everywhere."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_chosen_keys_act_and_the_defaults_do_nothing() -> None:
         first = main.tables.main.cursor_key
         await screen.press("n")
         assert main.tables.main.cursor_key != first
-        await screen.press("up", "j")  # the second key of an action stays
+        await screen.press("up", "j")  # the second key of an action still acts
         assert main.tables.main.cursor_key != first
         await screen.press("w")
         await screen.sees("nothing is marked")

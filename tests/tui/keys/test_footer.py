@@ -1,4 +1,4 @@
-"""Tests the line of keys: keys for the current state come first."""
+"""Tests the line of keys at the bottom of the screen: the keys for the current state come first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ STILL = RunOptions(interval=0.0, theme="dark", still=True)
 
 
 def on(width: int, **state: Any) -> str:
-    """Return the line of keys as a terminal of ``width`` columns shows it."""
+    """Return the line of keys, in the given state of the screen, as a terminal of ``width`` columns shows
+    it."""
     line = ""
     for key, label, _ in footer(**state):
         entry = f" {key} {label} "

@@ -1,4 +1,4 @@
-"""Tests the palette of actions, the help of every screen, and the line for newcomers."""
+"""Tests the palette of actions (Ctrl-P), the help of every screen, and the hint for new users."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_enter_right_after_typing_does_what_was_typed() -> None:
             await screen.press("ctrl+p")
             await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
             palette = screen.app.screen
-            # As when all keys come in one packet: the palette has not searched yet.
+            # Simulates that all keys come in one packet: when Enter comes, the palette has not searched yet.
             line = palette.query_one(Input)
             with palette.prevent(Input.Changed):
                 line.value = typed
@@ -107,7 +107,7 @@ async def test_themes_and_lengths_of_the_window_are_found_by_name() -> None:
             await screen.until(lambda: screen.app.screen is screen.app.main)
             await screen.sees(seen)
         assert screen.app.main.moments.length is None
-        # A key that changes nothing does not report a change.
+        # The window is already the longest, so the key changes nothing; the message says so.
         await screen.press("plus")
         await screen.sees("window: since start, the longest")
 

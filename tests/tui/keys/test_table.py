@@ -1,4 +1,4 @@
-"""Tests that the keys that are bound, shown and documented are those of one table."""
+"""Tests that the keys that are bound, shown and documented are exactly those of the table of actions."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from tests.tui.screen import running
 from tests.tui.sources import many, numbered
 
 CONTRACT = {*"q?/conplsSrwae+-t[]mx", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}
-"""Keys that users rely on, and that therefore must stay."""
+"""Keys that users rely on, so that they must keep their actions."""
 BESIDE = {"j": "down", "k": "up", "g": "first", "G": "last", "equals_sign": "longer", "underscore": "shorter"}
-"""Second keys of actions, which are not shown, and the ids of these actions."""
+"""Further keys that the screen does not show, and the ids of their actions."""
 
 
 def test_no_key_is_bound_twice_and_the_contract_holds() -> None:
@@ -137,7 +137,7 @@ async def test_keys_move_columns_and_the_cursor_of_their_list() -> None:
             ("greater_than_sign", (second, third, first)),
             ("K", (second, first, third)),
             ("less_than_sign", (first, second, third)),
-            ("K", (first, second, third)),  # there is nothing further to the left
+            ("K", (first, second, third)),  # the column is the first, so it cannot move further left
         ):
             await screen.press(key)
             await screen.until(lambda: columns._chosen[:3] == order, key)  # noqa: B023
@@ -193,7 +193,7 @@ SCREENS: tuple[type[Screen[None]], ...] = (
     *(ChainScreen, ColumnScreen, CompareScreen, DeviceScreen, DevicesScreen, HelpScreen, LivePage, RowScreen),
     *(SaveScreen, WarningsScreen),
 )
-"""All screens that open over the main one."""
+"""All screens that open over the main screen."""
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: screen.__name__)
@@ -201,7 +201,7 @@ def test_help_lists_what_keys_do_on_other_screens(screen: type[Screen[None]]) ->
     listed = {
         key for page in PAGES if screen.__name__ in page.screens for keys, _ in page.keys for key in keys
     }
-    everywhere = {"escape", "q", "k", "j", "shift+tab", *"1234567"}  # listed once, or beside other keys
+    everywhere = {"escape", "q", "k", "j", "shift+tab", *"1234567"}  # listed once for all screens
     opened_by = {"question_mark", "a", "C", "v", "D", "I", "w"}
     own = [one for one in screen.BINDINGS if isinstance(one, Binding) and one.id not in BY_ID]
     for binding in own:

@@ -1,4 +1,4 @@
-"""Tests charts, which draw figures over time as areas of several lines."""
+"""Tests charts: areas several lines high that draw a figure over time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ HOT = Device(
 
 
 def packed(devices: int, windows: int = 4) -> list[Packed]:
-    """Return windows, in the last of which all devices are throttled."""
+    """Return ``windows`` windows with ``devices`` devices, which are all throttled in the last window
+    only."""
     found = []
     for number in range(windows):
         reasons = HOT.throttle_reasons if number == windows - 1 else ()
@@ -56,7 +57,7 @@ def test_each_device_has_a_row_of_charts_where_the_width_allows() -> None:
     clock = charts(devices, parts, Frame(200, 60))[0][3]
     assert (clock.title, clock.now, clock.top) == ("GPU 0 SM clock", "990MHz", "1980MHz")
     assert list(clock.marked[-3:]) == [False, False, True]
-    assert charts(devices, parts[:1], Frame(200, 60)) == []  # one moment makes no chart
+    assert charts(devices, parts[:1], Frame(200, 60)) == []  # a single window is too little for a chart
 
 
 def test_a_course_covers_at_most_the_seconds_asked_for() -> None:

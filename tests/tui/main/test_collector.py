@@ -1,4 +1,4 @@
-"""Tests the thread that reads the source: window lengths, failures and hung reads."""
+"""Tests the collector, the thread that reads the source: window lengths, failures and hung reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = TypeVar("Kind", bound=Message)
 
 
 class Inbox:
-    """Keeps the messages that the collector posts, in order."""
+    """Stores the messages that the collector posts, in order."""
 
     def __init__(self) -> None:
         self._messages: queue.Queue[Message] = queue.Queue()

@@ -36,7 +36,7 @@ async def test_keys_change_the_length_of_the_window() -> None:
         await screen.sees("last 12s of 300s")
         await screen.press("equals_sign")
         await screen.sees("since start 12.0s")
-        # A frozen picture changes its length too, and still ends where it was frozen.
+        # The length of a frozen window can be changed, too. The window still ends where it was frozen.
         await screen.press("space")
         await screen.feed(numbered(12))
         await screen.press("minus", "minus", "minus")

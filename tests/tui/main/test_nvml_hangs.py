@@ -1,4 +1,5 @@
-"""Tests that the screen goes on with old figures while NVML hangs or takes a second per call."""
+"""Tests that the screen keeps working, with old figures of devices, while NVML hangs or takes a second per
+call."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.windows.by_hand import Calls, key, window
 
 
 class DeviceSource:
-    """Returns windows with the GPUs that ``DeviceReader`` reads in the background."""
+    """A source of windows with the stand-in GPUs that ``DeviceReader`` reads in the background."""
 
     def __init__(self, scenario: Path) -> None:
         self._scenario = scenario
@@ -54,7 +55,7 @@ def source(tmp_path: Path) -> Iterator[DeviceSource]:
 @pytest.mark.parametrize(
     ("said", "seen"),
     [
-        ("hang=1\n", "s old"),  # all devices hang
+        ("hang=1\n", "s old"),  # NVML calls for all devices hang
         ("1.hang=1\n", "s old"),
         ("delay=1000\n", "NVML"),  # every call is slow: the first sample takes a minute
     ],
@@ -77,7 +78,7 @@ async def test_keys_are_handled_while_the_driver_hangs(source: DeviceSource, sai
         source.show(said)
         if "old" in seen:
             await sees(seen)
-        # Meanwhile every key is answered and windows keep coming.
+        # While NVML is slow or hangs, every key acts and new windows come.
         before = source.reads
         for pressed, answer in (
             ("o", "operations"),

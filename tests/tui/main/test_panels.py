@@ -197,5 +197,6 @@ async def test_every_theme_shows_the_same_text_at_every_size(size: tuple[int, in
         blank = {ord(letter): " " for letter in "RqdmlgnpsoS~"}
         plain = [line.translate(blank) for line in texts["dark"]]
         for lines in texts.values():
-            # Themes with few colours add letters in bars and signs for few calls; both are ignored here.
+            # Themes with few colours add letters in bars, and a sign beside figures of few calls. Both are
+            # replaced by blanks before the comparison.
             assert [line.translate(blank) for line in lines] == plain

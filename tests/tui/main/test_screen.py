@@ -77,7 +77,7 @@ async def test_keys_pivot_the_table_and_lead_into_rows_and_out() -> None:
         await screen.press("enter")
         await screen.sees("› processes")
         await screen.press("enter")
-        await screen.sees("Row  python3 100")  # the deepest level opens the page of the row
+        await screen.sees("Row  python3 100")  # on a row of the deepest level Enter opens the row's page
         await screen.press("escape", "escape", "escape")
         await screen.named(["serve", "train"])
         table = screen.app.main.query_one("#main", Table)
@@ -115,7 +115,8 @@ async def test_tab_moves_between_two_tables_and_esc_restores_both() -> None:
             style = next(iter(table.render_line(2))).style
             return style is not None and style.bgcolor == cursor
 
-        # Only the focused table marks a row; the screen is frozen, so that nothing else repaints it.
+        # Only the focused table marks a row. The screen is frozen, so only the move of the focus can repaint
+        # the tables.
         await screen.until(lambda: marked(second) and not marked(main))
         await screen.press("r")
         await screen.until(lambda: screen.app.main.query_one("#second").has_focus)
@@ -126,7 +127,7 @@ async def test_tab_moves_between_two_tables_and_esc_restores_both() -> None:
         await screen.sees("operations › ncclCommInitRank › containers")
         await screen.until(lambda: screen.app.main.query_one("#main").has_focus)
         await screen.press("s", "escape")
-        # Esc restores both tables, the row, the order and the focus.
+        # Esc restores both tables, the chosen row, the order of rows, and the focus.
         await screen.until(lambda: screen.app.main.query_one("#second").has_focus)
         await screen.until(lambda: second.cursor_key == ("ncclCommInitRank", "nccl"))
         lines = [line for line in screen.text().splitlines() if "TOTAL" in line]
@@ -157,7 +158,7 @@ async def test_a_filter_applies_while_it_is_typed() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.press("slash", "s", "e", "r")
         await screen.named(["serve"])
-        # Keys are text now, not commands.
+        # While the filter is typed, keys are text and no commands.
         await screen.press("q")
         await screen.named([])
         await screen.sees("Nothing here matches")
@@ -208,11 +209,11 @@ async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
             assert "gpu-node" in screen.line(0)
             alert = next(line for line in screen.text().splitlines() if "not traced: /var" in line)
             assert "infer: no symbols" in alert
-            # Calls that were open when tracing began are no warning; only the page lists them.
+            # Calls that were open when tracing began are no warning; only the page of warnings lists them.
             assert "returns without an entry" not in screen.text()
             await screen.press("a", "end", "enter", "end")
             await screen.sees("returns without an entry")
-            assert "histogram slots" not in screen.text()  # reasons without a count are not listed
+            assert "histogram slots" not in screen.text()  # the page does not list reasons whose count is 0
             await screen.press("escape")
     async with running(replace(one, loss={"no_slot": 1234}), size=(60, 15), options=options) as screen:
         await screen.press("space")
@@ -363,7 +364,7 @@ async def test_a_window_that_comes_while_the_program_ends_is_not_drawn() -> None
         main.speech.say("something", "good", 60.0)
         await main.query(
             "#alerts, #keys"
-        ).remove()  # Textual removes the widgets of a closing screen from the last one on
+        ).remove()  # Textual does the same to the widgets of a closing screen, beginning with the last widget
         main.take(newest)
         main.drawing.time()
         main._every_second()

@@ -1,4 +1,4 @@
-"""Tests the progress that the screen shows until the first window."""
+"""Tests the progress of the start, which the screen shows until the first window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tests how two and three tables share the screen and return to their place after one was enlarged."""
+"""Tests how two and three tables share the screen, and that they return to their places after a table was
+enlarged."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ async def test_tables_side_by_side_have_a_legend_of_splits_and_the_layer_of_oper
             assert "LAYER" in head
     async with running(pictured(), size=(80, 24)) as screen:
         await screen.sees("CONTAINER")
-        assert "R run" not in screen.text(), "there is a legend but no split"
+        assert "R run" not in screen.text(), "a legend of splits although no table shows a split"
 
 
 def test_the_second_of_two_tables_takes_what_the_first_can_spare() -> None:
@@ -113,19 +114,19 @@ async def test_tab_cycles_through_three_tables_and_each_keeps_its_state() -> Non
         await screen.until(lambda: tables.third.has_focus and "▲TOTAL" in screen.text())
         await screen.until(lambda: screen.names("third")[-1] == "tritonserver 200")
         chosen = tables.third.chosen_key
-        # Enter one of its rows and leave it again.
+        # Enter a row of the third table and leave the row again.
         await screen.press("enter")
         await screen.until(lambda: "processes › " in screen.text())
         await screen.press("escape")
         await screen.until(lambda: tables.third.has_focus and tables.third.chosen_key == chosen)
-        # Enlarge the table and restore it.
+        # Enlarge the third table and restore its size.
         await screen.press("e")
         await screen.until(lambda: heads(screen) == ["PROCESS"])
         await screen.press("e")
         await screen.until(lambda: tables.third.has_focus and tables.third.display)
         await screen.press("tab")
         await screen.until(lambda: tables.main.has_focus)
-        # There is no third table if the second is hidden or if there are few lines.
+        # There is no third table if the second is hidden or if the screen has few lines.
         await screen.press("5")
         await screen.until(lambda: not tables.third.display)
         await screen.press("5")

@@ -1,4 +1,5 @@
-"""Provides a recording in memory that a test can extend and damage, and the screen that shows it."""
+"""Provides a recording in memory that a test can extend and damage, and runs the screen on such a
+recording."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.tui.sources import FedSource
 
 @dataclass
 class MemoryFile:
-    """Has the interface of a file opened by ``recordings.read.reading``, on windows in memory."""
+    """A recording in memory, with the interface of a file that ``recordings.read.reading`` has opened."""
 
     windows: dict[int, Window] = field(default_factory=dict)
     damaged: set[int] = field(default_factory=set)
@@ -67,7 +68,7 @@ class MemoryFile:
         if window_id in self.damaged:
             raise StalltopError("its checksum is wrong")
         if window_id not in self.windows:
-            raise WindowGoneError("it is no longer there")
+            raise WindowGoneError("the window is no longer in the recording")
         return self.windows[window_id]
 
     def close(self) -> None:
@@ -81,7 +82,7 @@ OPTIONS = RunOptions(interval=0.05, window=1.0, theme="dark", tour=False)
 async def opened(
     file: MemoryFile, size: tuple[int, int] = (120, 40), options: RunOptions = OPTIONS
 ) -> AsyncIterator[Screen]:
-    """Run the screen on ``file`` and wait for its newest moment."""
+    """Run the screen on ``file`` and wait until the screen shows the newest moment of the file."""
     app = StalltopApp(OpenedRecording(file), options)
     app.glyphs = ASCII if options.ascii else UNICODE
     async with app.run_test(size=size) as pilot:

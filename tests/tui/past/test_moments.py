@@ -1,4 +1,5 @@
-"""Tests which moment is shown: now, a past one, or the mark; without a screen."""
+"""Tests, without a screen, the choice of the moment to show: now, a past moment, or the mark to compare
+with."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ DEADLINE = 30.0
 
 
 def snapshot(number: int, *, length: float | None = 1.0) -> Snapshot:
-    """Return the snapshot after ``number`` windows of one second."""
+    """Return the snapshot that the collector posts after ``number`` windows of one second."""
     parts = tuple(pack(numbered(at)) for at in range(number))
     newest = numbered(number - 1)
     return Snapshot(newest, length, newest, InMemory(parts), newest, 0.0)
@@ -33,19 +34,19 @@ def looking(number: int = 20) -> Moments:
 
 
 def end(number: int) -> float:
-    """Return when window ``number``, counted from 1, ended."""
+    """Return the time at which window ``number`` ended; the first window has the number 1."""
     return numbered(number - 1).end
 
 
 def make(asked: Asked | None) -> Picture:
-    """Make the picture that was asked for."""
+    """Make and return the picture that ``moments`` asked for, as the thread of the past does."""
     assert asked is not None
     (picture,) = asked.make(lambda: False)
     return picture
 
 
 def follow(moments: Moments) -> None:
-    """Make the wanted picture and show it."""
+    """Make the picture that ``moments`` wants and hand the picture over; then nothing more is wanted."""
     asked = moments.ask()
     assert asked is not None
     assert moments.made(asked.turn, make(asked))
@@ -94,7 +95,7 @@ def test_moves_go_by_minutes_and_to_any_moment() -> None:
     moments = looking(200)
     assert moments.move(-60) == ""
     assert moments.at == end(140)
-    assert moments.move(60) == "", "it reaches the newest window and stays frozen"
+    assert moments.move(60) == "", "the move reaches the newest window, which is shown frozen"
     assert moments.at == end(200)
     assert moments.go_to(end(50) + 0.2) == ""
     assert moments.at == end(50)
@@ -156,14 +157,14 @@ def test_a_picture_of_another_length_is_dropped_once_a_newer_snapshot_has_it() -
     assert asked is not None
     late = make(asked)
     moments.newest = snapshot(21, length=10.0)
-    assert not moments.made(asked.turn, late), "a newer snapshot is there"
+    assert not moments.made(asked.turn, late), "a picture replaced that of a newer snapshot"
 
 
 def test_a_comparison_needs_a_mark() -> None:
     moments = looking()
     assert moments.against is None
     moments.comparing = True
-    assert moments.against is None, "there is no mark"
+    assert moments.against is None, "compared although no mark was set"
     moments.mark = moments.picture
     assert moments.against is not None
     assert moments.against.window is moments.window
@@ -171,7 +172,7 @@ def test_a_comparison_needs_a_mark() -> None:
 
 @dataclass
 class Slow:
-    """Work that blocks until ``free`` is set."""
+    """A piece of work that blocks until ``free`` is set."""
 
     begun: threading.Event = field(default_factory=threading.Event)
     free: threading.Event = field(default_factory=threading.Event)

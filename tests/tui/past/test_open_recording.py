@@ -1,4 +1,5 @@
-"""Tests the screen on a recording: time keys, a file that grows, damage, and every size."""
+"""Tests the screen on a recording: keys that move in time, a file that grows, damage, and every screen
+size."""
 
 from __future__ import annotations
 
@@ -38,7 +39,10 @@ def _said_until_something_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def calm(number: float, *, host: str = "gpu7", times: int = 1) -> Window:
-    """Return one second of two containers, ``number`` seconds after the start."""
+    """Return a window of one second with two containers and no chains, ``number`` seconds after the start.
+
+    Calls of the first container take ``times`` as long as usual.
+    """
     made = window(
         [
             Calls(key(host=host), [times * 10_000] * 900),
@@ -50,13 +54,19 @@ def calm(number: float, *, host: str = "gpu7", times: int = 1) -> Window:
 
 
 def bad(number: int, chain: Chain, since: int) -> Window:
-    """Return one second, ``number`` seconds after the start, in which ``chain`` is open."""
+    """Return a window of one second, ``number`` seconds after the start, in which ``chain`` is open.
+
+    The chain began ``since`` seconds after the start.
+    """
     made = faulty(replace(chain, since=START + since, seen=START + number + 1))
     return replace(made, start=START + number, seconds=1.0)
 
 
 def seconds(count: int) -> list[Window]:
-    """Return ``count`` seconds; the loader starves in seconds 20 to 29, and a rank is late in 40 to 44."""
+    """Return ``count`` windows of one second.
+
+    In the windows 20 to 29 the chain ``STARVED`` is open, in 40 to 44 the chain ``LATE``.
+    """
     found = []
     for number in range(count):
         if 20 <= number < 30:
@@ -69,7 +79,7 @@ def seconds(count: int) -> list[Window]:
 
 
 async def looks_at(screen: Screen, number: float) -> None:
-    """Wait until the window that ended ``number`` seconds after the start is shown."""
+    """Wait until the screen shows the window that ended ``number`` seconds after the start."""
     moments = screen.app.main.moments
 
     def there() -> bool:
@@ -82,7 +92,7 @@ async def looks_at(screen: Screen, number: float) -> None:
 
 
 async def types(screen: Screen, text: str) -> None:
-    """Type a moment into the dialogue of ``T``, then Enter."""
+    """Open the dialogue with ``T``, type the moment ``text``, and press Enter."""
     await screen.press("T")
     await screen.until(lambda: isinstance(screen.app.screen, WhenScreen))
     await screen.press(*text, "enter")
@@ -161,7 +171,7 @@ async def test_a_moment_can_be_typed() -> None:
 
 async def test_playing_gets_faster_with_each_key_and_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stalltop.tui.main.playing.FRAME_SECONDS", 0.1)
-    # Long enough that a slow machine sees the fastest speed too.
+    # The recording is so long that the test sees the fastest speed before the end, even on a slow machine.
     windows = [replace(calm(60.0 * number), seconds=60.0) for number in range(2_000)]
     async with opened(MemoryFile.of(windows)) as screen:
         main = screen.app.main
@@ -380,7 +390,8 @@ async def test_a_file_that_a_recorder_writes_is_followed(tmp_path: Path) -> None
             await screen.sees("RECORDING 20")
             await types(screen, "-21s")
             await looks_at(screen, 10)
-            # Meanwhile the recorder merges the window that is shown with others.
+            # While the screen shows a window, the recorder adds others and merges the shown window with its
+            # neighbours.
             for number in range(31, 91):
                 recording.add(second(number, 5))
                 recording.tend()

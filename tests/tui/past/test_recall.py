@@ -33,8 +33,10 @@ NONE = len(SEVERITIES)
 
 
 def past(*starts: float, seconds: float = 1.0, began: dict[int, int] | None = None) -> WindowTimes:
-    """Return the times of windows that start at ``starts``; ``began`` maps an index to the severity of a
-    chain that begins there."""
+    """Return the times of windows that start at ``starts`` and last ``seconds`` each.
+
+    ``began`` maps the index of a window to the severity of a chain that begins in that window.
+    """
     start = np.array(starts, np.float64)
     return WindowTimes(
         start=start,

@@ -1,4 +1,5 @@
-"""Tests that a recording gives the same past as memory, with several hosts, gaps and damage."""
+"""Tests that a recording in a file gives the same past windows as the past in memory, also with several
+hosts, gaps and damage."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def second(number: float, host: str = "gpu7", *, seconds: float = 1.0) -> Window
 
 
 def same(one: Window | None, other: Window | None) -> bool:
-    """Return whether both windows have the same time, counts and chains."""
+    """Return whether both windows exist and have the same time, counts and chains."""
     assert one is not None
     assert other is not None
     return (one.start, one.seconds, one.rows.keys, one.rows.calls.tolist(), one.rows.total_ns.tolist()) == (
@@ -94,7 +95,7 @@ def test_hosts_are_merged_also_while_one_is_missing() -> None:
     alone = found.window_at(1_019.0, 1.0)
     assert alone is not None
     assert alone.host == "gpu7"
-    assert set(alone.tenants) < set(both.tenants), "a container is called the same in both"
+    assert set(alone.tenants) < set(both.tenants), "the tenants of gpu7 have other ids in the merged window"
     before = found.before(found.end)
     assert before is not None
     assert [part.window.host for part in before] == ["gpu7, gpu8"] * 10 + ["gpu7"] * 10 + ["gpu7, gpu8"] * 10

@@ -1,4 +1,4 @@
-"""Tests the moments that a user can type."""
+"""Tests how stalltop reads the moment that a user types."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_time_that_daylight_saving_skips_is_no_error(monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Europe/Berlin")
         time.tzset()
-        sunday = 1_711_879_200.0  # 2024-03-31 12:00 +0200; 02:30 was left out
+        sunday = 1_711_879_200.0  # 2024-03-31 12:00 +0200; that day had no 02:30
         at = moment("02:30", start=sunday - 90_000, end=sunday)
         assert sunday - 90_000 <= at <= sunday
         assert moment("11:59", start=sunday - 90_000, end=sunday) == sunday - 60

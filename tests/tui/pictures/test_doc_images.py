@@ -31,7 +31,7 @@ def text(svg: str) -> str:
 
 
 def words(svg: str) -> set[str]:
-    """Return the words of a picture, without figures: their last digits depend on the version of numpy."""
+    """Return the words of a picture without numbers, whose last digits depend on the version of numpy."""
     return set(re.findall(r"[A-Za-z]{3,}", text(svg)))
 
 

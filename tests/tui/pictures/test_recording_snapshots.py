@@ -1,4 +1,4 @@
-"""Compares the screen on a recording with saved pictures, as ``test_snapshots`` does live."""
+"""Compares the screen on a recording with saved pictures, as ``test_snapshots`` does for the live screen."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ STATES = (
 
 
 def windows() -> list[Window]:
-    """Repeat one saved window over 75 minutes: chains are open for two minutes, then half an hour is
-    missing."""
+    """Return 45 minutes of windows of ten seconds, all made from one saved window.
+
+    Its chains are open from minute 16.7 for two minutes. After minute 30 there is a gap of half an hour.
+    """
     saved = load(SAVED / "window.stalltop")
     found = []
     for number in range(270):

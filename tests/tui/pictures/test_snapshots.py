@@ -26,9 +26,10 @@ from tests.tui.screen import Screen, running
 FOLDER = Path(__file__).resolve().parent / "snapshots"
 WRITE = os.environ.get("STALLTOP_SNAPSHOTS") == "write"
 STATE = "/tmp/stalltop-that-nobody-has"
-"""The user's state folder, with one name on every machine. The screen shows the name and creates nothing."""
+"""The folder that the screen shows as the user's state folder, the same on every machine. It is never
+created."""
 QUIET_SECONDS = 1.0 if WRITE else 10.0
-"""Seconds without a change after which a picture is final."""
+"""If the picture has not changed for so many seconds, the test stops waiting for the saved picture."""
 DEADLINE_SECONDS = 60.0
 LETTERS = string.ascii_letters + string.digits
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -36,7 +37,8 @@ SIZES = ((80, 24), (120, 40), (200, 60))
 
 @dataclass(frozen=True)
 class State:
-    """A state of the screen, and the keys that lead to it, each with text that appears after it."""
+    """A state of the screen; ``steps`` are the keys that lead to it, each with a text that appears after the
+    key."""
 
     name: str
     steps: tuple[tuple[str, str], ...] = ()
@@ -99,18 +101,20 @@ def _colour(colour: Color | None) -> str:
 
 
 def _style(style: Style) -> str:
-    """Describe the visible attributes of a style in words that no version of Rich or Textual changes."""
+    """Describe the visible attributes of a style in our own words, so that no new version of Rich or Textual
+    changes them."""
     words = [word for word in ("bold", "dim", "italic", "underline", "reverse") if getattr(style, word)]
     return " ".join((*words, _colour(style.color), "on", _colour(style.bgcolor)))
 
 
 def text(screen: Screen) -> str:
-    """Return the text of the screen."""
+    """Return the text of the screen without blanks at the ends of lines."""
     return "".join(f"{line.rstrip()}\n" for line in screen.text().splitlines())
 
 
 def coloured(screen: Screen) -> str:
-    """Return the text of the screen, a letter for the style of each cell, and a legend of the letters."""
+    """Return the text of the screen, the lines again with a letter for the style of each cell, and a legend
+    of the letters."""
     letters: dict[str, str] = {}
     rows = []
     for strip in screen.app.screen._compositor.render_strips():
@@ -124,7 +128,7 @@ def coloured(screen: Screen) -> str:
 
 
 async def compare(state: State, looks: Appearance, size: tuple[int, int], name: str, folder: Path) -> None:
-    """Draw the picture and wait for it to be the one in the file ``name``."""
+    """Bring the screen into ``state`` and wait until it equals the picture in the file ``name``."""
     draw = coloured if name.startswith("looks-") else text
     options = RunOptions(interval=0.0, theme=looks.theme, ascii=looks.ascii)
     async with running(load(FOLDER / "window.stalltop"), size=size, options=options) as screen:
@@ -136,8 +140,10 @@ async def compare(state: State, looks: Appearance, size: tuple[int, int], name: 
 
 
 async def becomes(screen: Screen, path: Path, draw: Callable[[Screen], str], folder: Path) -> None:
-    """Wait until ``draw(screen)`` equals the content of ``path``; on failure leave a screenshot in
-    ``folder``."""
+    """Wait until ``draw(screen)`` equals the content of ``path``.
+
+    If it does not, fails the test with the difference and saves a screenshot in ``folder``.
+    """
     expected = "" if WRITE else path.read_text(encoding="utf-8")
     end = time.monotonic() + DEADLINE_SECONDS
     shown, since = "", time.monotonic()

@@ -16,7 +16,7 @@ from tests.windows.by_hand import Calls, key, window
 LEAST = 4.5
 """Minimum contrast of text that WCAG 2.2 requires (success criterion 1.4.3, level AA)."""
 ON_BAR = ("text", "dim", "head", "good", "warn", "bad", "label")
-"""Roles of text on the first and the last line."""
+"""Roles of text on the first and the last line, which have a background of their own."""
 COLOURED = [theme for theme in THEMES if not theme.ansi]
 
 
@@ -52,7 +52,7 @@ def test_every_text_can_be_read(theme: Theme) -> None:
     assert bar is not None
     poor = []
     for role, one in style.items():
-        if role == "track":  # the empty part of a bar is no text
+        if role == "track":  # the role of the empty part of a bar, which is no text
             continue
         assert one.color is not None, role
         below = {"ground": one.bgcolor or ground}
@@ -118,6 +118,6 @@ async def test_few_calls_are_marked_by_a_sign_in_colours_without_greys(theme: st
         await screen.sees(" few ")
         assert ("~14.7ms" in screen.text()) != greys
         (few,) = (line for line in screen.text().splitlines() if " few " in line)
-        assert few.count("~") == (0 if greys else 1)  # only p99: three calls are enough for a median
+        assert few.count("~") == (0 if greys else 1)  # marks p99 only: three calls suffice for a median
         assert few.count("850ns") == 3
         assert len(few) == 80

@@ -1,4 +1,4 @@
-"""Tests what the page of a row says about the CUDA kernels that it launches."""
+"""Tests what the page of a row says about the CUDA kernels that the row's processes launch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_cuda_kernels_are_listed_by_time_and_the_rest_as_unknown() -> None:
         "void scale<float>(float*, int)",
         "kernels whose names are not known",
     ]
-    assert "98.8%" in found[1]  # 904 of 915 µs
+    assert "98.8%" in found[1]  # 904 µs of the launches' 915 µs
 
 
 def test_a_container_shows_what_its_processes_launch() -> None:

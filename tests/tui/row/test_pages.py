@@ -1,4 +1,4 @@
-"""Tests the pages of rows and devices by their keys."""
+"""Tests the pages of rows and devices by pressing keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lines(screen: Screen) -> list[str]:
 
 
 def place(screen: Screen, text: str) -> int:
-    """Return the number of the first line of the page that begins with ``text``."""
+    """Return the index of the first line of the page that begins with ``text``."""
     return next(at for at, line in enumerate(lines(screen)) if line.strip().startswith(text))
 
 
@@ -326,7 +326,7 @@ async def test_pages_follow_the_size_of_the_terminal() -> None:
 
 
 async def fits(screen: Screen, width: int) -> None:
-    """Wait for the page to be as wide as the terminal, in two columns where there is room for them."""
+    """Wait until the page is ``width`` cells wide, in two columns if there is room for two."""
 
     def beside() -> bool:
         return any("Where the time went" in line and "Processes" in line for line in lines(screen))
@@ -357,5 +357,5 @@ async def test_the_page_shows_the_row_under_the_cursor_also_in_trees(pivot: str)
         for row in main.data.rows:
             main.put_cursor(row.key)
             found = facts(numbered(0), tables.path_here())
-            calls = int(found.groups.calls[0])  # 0 if the row has open calls only
+            calls = int(found.groups.calls[0])  # 0 if all calls of the row are still open
             assert row.cells[at].text.strip() == (figures.count(calls).strip() if calls else ""), row.key

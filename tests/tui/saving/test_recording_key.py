@@ -1,4 +1,4 @@
-"""Tests recording from the screen: its key, the header, and failures."""
+"""Tests recording from the screen: the key that starts and ends a recording, the header, and failures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ PATH = Path("/x/recording.stalltop")
 
 @asynccontextmanager
 async def recordable(path: Path | None, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Screen]:
-    """Run a screen whose source can be recorded."""
+    """Run a screen that can record what its source delivers; ``path`` is the file given by the user, if
+    any."""
     source = FedSource(numbered(0))
     recorded = RecordedSource(source, path, Bounds(LEAST_BYTES))
     app = StalltopApp(recorded, RunOptions(interval=0.0, theme="dark", recorded=recorded))

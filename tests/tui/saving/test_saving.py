@@ -1,4 +1,4 @@
-"""Tests the dialogue that saves the screen, and the clipboard."""
+"""Tests the dialogue that saves what the screen shows, and copying to the clipboard."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def opened(screen: Screen, *keys: str) -> None:
-    """Press ``w`` and then ``keys`` in the dialogue."""
+    """Open the dialogue with ``w`` and press ``keys`` in it."""
     await screen.press("w")
     await screen.until(lambda: isinstance(screen.app.screen, SaveScreen))
     await screen.until(lambda: "Enter saves" in screen.text(), "no dialogue")
@@ -45,13 +45,13 @@ async def opened(screen: Screen, *keys: str) -> None:
 
 
 async def typed(screen: Screen, path: str) -> None:
-    """Set the path in the dialogue."""
+    """Set the path in the dialogue to ``path``."""
     screen.app.screen.query_one("#path", Input).value = path
     await screen.pilot.pause()
 
 
 async def saved(screen: Screen, *keys: str) -> Path:
-    """Save with ``keys``, of which the last is Enter, and return the file."""
+    """Open the dialogue, press ``keys``, the last of which is Enter, and return the file that was saved."""
     before = len(screen.app.saving.paths)
     await opened(screen, *keys)
     await screen.until(lambda: len(screen.app.saving.paths) > before, "nothing was saved")
@@ -193,7 +193,8 @@ async def test_changes_since_the_mark_are_in_the_saved_table(folder: Path) -> No
         table = await saved(screen, "4", "enter")
         report = await saved(screen, "2", "enter")
     rows = {row["operation"]: row for row in csv.DictReader(table.read_text().splitlines())}
-    # In the order of the screen: new rows by time, then others by loss.
+    # The rows have the order of the screen: new rows by total time, then the others by the time that they
+    # lost.
     assert list(rows)[:3] == ["operation006", "operation005", "operation004"]
     slower, new = rows["operation004"], rows["operation006"]
     assert (slower["p50_before_ns"], slower["max_ns"]) == ("5000", "15000")
@@ -222,7 +223,7 @@ async def test_the_path_can_be_typed(folder: Path, tmp_path: Path) -> None:
         await opened(screen, "tab")
         box = screen.app.screen.query_one("#path", Input)
         assert box.has_focus
-        await screen.press("q")  # ``q`` is text here
+        await screen.press("q")  # in the path ``q`` is text, not the command to quit
         assert box.value.endswith("q")
         await typed(screen, str(tmp_path / "new" / "mine.csv"))
         await screen.sees("new folder: ")

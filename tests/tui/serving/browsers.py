@@ -29,7 +29,8 @@ STANDIN = Path(__file__).resolve().parent / "standin_screen.py"
 
 @dataclass
 class Browser:
-    """A WebSocket such as the page opens, with everything received through it."""
+    """A client with a WebSocket like that of the page in a browser, and everything received through the
+    WebSocket."""
 
     line: aiohttp.ClientWebSocketResponse
     binary: bytes = b""
@@ -39,7 +40,7 @@ class Browser:
         await self.line.send_str(json.dumps(message))
 
     async def sees(self, text: str) -> str:
-        """Wait for ``text``, and return everything that came so far."""
+        """Wait until ``text`` is received, and return all text received so far."""
         end = time.monotonic() + DEADLINE
         while text not in self.text:
             assert time.monotonic() < end, (text, self.text)
@@ -47,7 +48,7 @@ class Browser:
         return self.text
 
     async def ends(self) -> str:
-        """Wait for the other side to close, and return everything that came."""
+        """Wait until the server closes the connection, and return all text received."""
         while await self.receive():
             pass
         return self.text
@@ -68,7 +69,7 @@ class Browser:
         return self.binary.decode("utf-8", "replace")
 
     async def pid(self) -> int:
-        """Return the PID of the stand-in's process."""
+        """Return the PID of the process that stands in for the screen."""
         text = await self.sees("\n")
         return int(text.split()[1])
 

@@ -1,4 +1,5 @@
-"""Replaces the process of a screen: speaks its packet protocol and behaves as its first argument says."""
+"""Stands in for the process of a screen: speaks the screen's packet protocol and behaves as the first
+argument says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests ``stalltop serve`` with real screens, and a client in place of the browser."""
+"""Tests ``stalltop serve`` with real screens and with a client that takes the place of a browser."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.timeout(400)
 
 @dataclass
 class PageTerminal:
-    """Emulates the terminal of the page."""
+    """Emulates the terminal in the page that a browser shows."""
 
     browser: Browser
     screen: pyte.Screen
 
     async def sees(self, text: str) -> None:
-        """Wait for ``text`` on the screen."""
+        """Wait until ``text`` is on the emulated terminal."""
         stream = pyte.ByteStream(self.screen)
         async with asyncio.timeout(DEADLINE):
             there = True
@@ -45,7 +45,7 @@ class PageTerminal:
 
 @dataclass
 class Command:
-    """The running command and a client with its cookie."""
+    """A running ``stalltop serve``, and a client that has logged in."""
 
     process: asyncio.subprocess.Process
     address: str
@@ -59,7 +59,7 @@ class Command:
             yield PageTerminal(Browser(line), pyte.Screen(110, 36))
 
     def screens(self) -> list[int]:
-        """Return the PIDs of the screens."""
+        """Return the PIDs of the command's screens, which are its child processes."""
         return [child.pid for child in psutil.Process(self.process.pid).children()]
 
 

@@ -1,4 +1,4 @@
-"""Tests the server for browsers with stand-in screens: access, messages, and when screens end."""
+"""Tests the server for browsers, with stand-ins for the screens: access, messages, and when screens end."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ async def test_tls_is_required_and_recent(certificate: tuple[Path, Path]) -> Non
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=old)
         assert writer.get_extra_info("ssl_object").version() in ("TLSv1.2", "TLSv1.3")
         writer.close()
-        # What is not TLS gets no answer.
+        # A request without TLS gets no answer.
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert await asyncio.wait_for(reader.read(), 60) == b""
@@ -219,7 +219,7 @@ async def test_the_number_of_browsers_is_limited() -> None:
                 assert "all 2 sessions are in use" in await third.ends()
             await one.line.close()
             await until_gone(first)
-        # The place is free again soon after the process has ended.
+        # Soon after the process of a screen has ended, another browser can have a screen.
         end = time.monotonic() + DEADLINE
         there = False
         while not there:

@@ -93,7 +93,7 @@ def test_chosen_columns_are_shown_in_their_order_where_the_table_has_them() -> N
         "name",
         "n",
         "p99",
-    ]  # without splits, and containers have no ``beside``
+    ]  # no split, since none is measured, and no ``beside``, which tables of containers do not have
     assert [column.id for column in columns("process", 80, ALL, ("beside", "split"))][1:] == [
         "beside",
         "split",
@@ -137,7 +137,7 @@ def test_rows_show_the_gpu_memory_of_their_processes() -> None:
     ]
     one = replace(window(calls), devices=devices)
     assert gpu_memory(one, "container") == ["train 4.00GiB", "serve 1.00GiB"]
-    # The driver does not tell the memory of process 300.
+    # The driver reports no memory for process 300.
     assert gpu_memory(one, "process") == ["python3 100 4.00GiB", "python3 200 1.00GiB", "other 300 –"]
     assert gpu_memory(one, "device") == ["GPU 0 4.00GiB", "GPU 1 1.00GiB"]
     assert gpu_memory(replace(one, devices=Devices()), "container") == ["serve –", "train –"]
@@ -230,7 +230,7 @@ def test_only_two_rows_of_one_kind_can_be_compared() -> None:
     assert Pair.of(steps("a"), steps("a")) is None
     assert Pair.of(steps("a"), steps("a", "b")) is None
     assert pair(steps("a"), steps("b")).view.by == "operation"
-    # Two containers share no process, so the rows of the comparison are operations.
+    # Rows inside two different containers have no process in common, so the comparison lists operations.
     assert pair(steps("a", "x"), steps("b", "x")).view.by == "operation"
     assert pair(steps("a", "x"), steps("a", "y")).view.by == "process"
     assert pair(steps("a", "x", "p"), steps("a", "x", "q")).view.by == "operation"
@@ -261,7 +261,7 @@ def test_a_comparison_of_two_containers_sorts_by_difference() -> None:
     assert (texts["cudaMalloc"]["p99_b"], texts["cudaMalloc"]["more"]) == ("–", "-5.00ms")
     assert (texts["cudaFree"]["p99_a"], texts["cudaFree"]["ratio"]) == ("–", "–")
     assert "A docker:aa   B cri:bb" in "".join(text for text, _ in data.title)
-    # The columns that tell the two containers apart fit into 80 cells.
+    # The columns up to the calls of the second container fit into 80 cells.
     used = 1 + sum(
         column.width + 1 for column in data.columns[: [c.id for c in data.columns].index("calls_b") + 1]
     )
@@ -307,7 +307,10 @@ def test_a_comparison_without_rows_says_so() -> None:
 
 
 def normal_window(normals: dict[RowKey, tuple[int, int]]) -> Window:
-    """Return a window of one tenant with two operations; ``a`` takes three times as long as ``b``."""
+    """Return a window of one tenant with the baselines ``normals`` and two operations, ``a`` and ``b``.
+
+    ``a`` takes three times as long as ``b``.
+    """
     calls = [Calls(key("a"), [3_000_000] * 200), Calls(key("b"), [1_000_000] * 200)]
     return replace(window(calls), normals=normals)
 
@@ -323,10 +326,10 @@ def test_rows_show_their_ratio_to_the_baseline_and_sort_by_it() -> None:
 
 
 def test_a_row_of_several_operations_has_the_mean_ratio_weighted_by_time() -> None:
-    # b is twice as slow, with a quarter of the time: 2 ** 0.25
+    # b takes twice its baseline and has a quarter of the time, a takes its baseline: 2 ** 0.25 is 1.19.
     one = normal_window({key("a"): (1, 3_000_000), key("b"): (1, 500_000)})
     assert against_normal(one, "container") == ["train 1.19"]
-    # Operations without a baseline do not count.
+    # Operations without a baseline do not count in the mean.
     assert against_normal(normal_window({key("b"): (1, 500_000)}), "container") == ["train 2.00"]
 
 

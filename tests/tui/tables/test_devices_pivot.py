@@ -15,7 +15,8 @@ from tests.windows.by_hand import Calls, key, window
 
 
 def two_devices() -> Window:
-    """Return a window: the trainer uses both GPUs, the server the second, a third tenant an unknown one."""
+    """Return a window in which the trainer uses both GPUs, the server the second GPU, and a third tenant an
+    unknown GPU."""
     train, serve = DeviceProcess(100, "C", tenant="docker:aa"), DeviceProcess(200, "C", tenant="cri:bb")
     devices = (
         Device(0, "GPU-0", "H100", processes=(train,)),

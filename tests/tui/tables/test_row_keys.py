@@ -1,4 +1,4 @@
-"""Tests the keys that unfold, leave out, pick and compare rows, and that choose columns."""
+"""Tests the keys that unfold, hide, pick and compare rows, and the keys that choose columns."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_two_picked_rows_are_compared() -> None:
         await screen.until(lambda: screen.app.screen is screen.app.main)
         screen.app.main.speech.hush()
         await screen.sees("Space Live")
-        # Picking a row of another kind starts over; picking the same row again unpicks it.
+        # Picking a row of another kind replaces the picked row; picking a picked row again unpicks it.
         await screen.press("v", "o", "v")
         await screen.sees("v on another one of the operations")
         await screen.press("v", "down")
@@ -154,7 +154,7 @@ async def test_a_comparison_of_two_rows_follows_new_data() -> None:
         await screen.sees("A serve › cudaLaunchKernel   B train › cudaLaunchKernel")
         await screen.sees("0.50")
         await screen.feed(second(9))
-        await screen.press("c")  # no key of this screen
+        await screen.press("c")  # this screen has no key ``c``, so nothing happens
         await screen.until(lambda: isinstance(screen.app.screen, CompareScreen))
         await screen.press("escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)

@@ -1,4 +1,4 @@
-"""Tests the table widget: what it draws, where its cursor stays, what it repaints."""
+"""Tests the table widget: what it draws, on which row its cursor stays, and what it repaints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 class RecordingTable(Table):
-    """Records the regions that are to be repainted."""
+    """A table that records the regions that it asks Textual to repaint."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -37,7 +37,8 @@ def keys(data: TableData) -> dict[str, Key]:
 
 
 def unfolded(one: Window, view: View, *labels: str) -> View:
-    """Return ``view`` with the rows of these labels unfolded, one after the other."""
+    """Return ``view`` after unfolding (or folding, if it is unfolded) the row of each label, one after the
+    other."""
     for label in labels:
         view = view.toggled(keys(look(one, view))[label])
     return view
@@ -53,7 +54,7 @@ def test_a_row_unfolds_in_place_two_levels_down_and_folds_again() -> None:
     data = look(one, deeper)
     at = names(data).index("  - cudaLaunchKernel")
     assert names(data)[at + 1] == "      python3 100"
-    assert deeper.toggled(keys(data)["python3 100"]) is deeper  # nothing is below it
+    assert deeper.toggled(keys(data)["python3 100"]) is deeper  # no rows are below the row of a process
     # Folding a row hides the rows below it; unfolding it shows them as before.
     folded = unfolded(one, deeper, "train")
     assert names(look(one, folded)) == ["+ serve", "+ train"]
@@ -108,7 +109,7 @@ def test_a_level_of_a_tree_equals_the_table_inside_the_row(by: str) -> None:
 
 
 def figures(data: TableData) -> list[tuple[Key, dict[str, str]]]:
-    """Return the key of each row and those of its figures that do not depend on other rows."""
+    """Return the key of each row, and the figures of the row that do not depend on other rows."""
     found = []
     for row in data.rows:
         texts = {column.id: cell.text for column, cell in zip(data.columns, row.cells, strict=True)}
@@ -225,7 +226,7 @@ def test_trends_cover_the_windows_up_to_the_moment_shown() -> None:
     assert found.shape == (2, AT_ONCE + 2)
     assert np.isnan(found[1]).all()
     assert list(found[0]) == [10_000.0 * (number + 1) for number in range(AT_ONCE + 2)]
-    # At a past moment the trend ends there.
+    # When the screen shows a past moment, the trend ends at this moment.
     past.follow(parts(windows), windows[4].end)
     assert past.p99_ns(view, by, [("operation000", "runtime")]).shape == (1, 5)  # type: ignore[arg-type]
     past.follow([], 0.0)

@@ -37,7 +37,7 @@ def test_containers_count_outermost_calls_only() -> None:
     assert rows["serve"]["n"] == "5"
     assert rows["serve"]["errors"] == "1"
     assert rows["serve"]["open"] == "42.0s"
-    # Only outermost open calls count.
+    # The open call of train is nested, and only outermost open calls count.
     assert rows["train"]["open"] == ""
 
 
@@ -56,13 +56,13 @@ def test_a_hung_call_that_was_never_counted_has_a_row() -> None:
 
 def test_an_open_call_sorts_by_its_time_in_the_window_and_is_visible_at_80_columns() -> None:
     one = full_window()
-    assert one.seconds == 2.0  # of the 42 s of the open call only these count
+    assert one.seconds == 2.0  # of the 42 s since the open call began only the window's 2 s count
     busy = replace(one, rows=replace(one.rows, total_ns=np.full(len(one.rows), 10**9, np.uint64)))
     data = look(busy, View(by="operation"), 80)
     assert next(iter(cells(data))) == "ncclCommInitRank"
     opened = next(at for at, column in enumerate(data.columns) if column.id == "open")
     assert data.rows[0].cells[opened].role == "bad"
-    # The mark and the columns up to this one, with a blank after each, fit into 80 cells.
+    # The mark and the columns up to ``open``, with a blank after each, fit into 80 cells.
     assert 1 + sum(column.width + 1 for column in data.columns[: opened + 1]) <= 80
     slow = replace(busy, rows=replace(one.rows, total_ns=np.full(len(one.rows), 3 * 10**9, np.uint64)))
     assert list(cells(look(slow, View(by="operation"), 80)))[-1] == "ncclCommInitRank"

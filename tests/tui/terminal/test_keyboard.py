@@ -1,4 +1,4 @@
-"""Tests that the screen survives any bytes from the keyboard and that keys after them act."""
+"""Tests that no bytes from the keyboard stop the screen, and that keys pressed after such bytes act."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ pytestmark = pytest.mark.timeout(400)
 PROGRAM = ("-m", "tests.tui.program")
 F12 = b"\x1b[24~"
 LEAVE = b"\x10\x11"
-"""Ctrl-P and Ctrl-Q, which random input leaves out: Ctrl-Q quits, and the palette of Ctrl-P offers to."""
+"""Ctrl-P and Ctrl-Q, which random input leaves out: Ctrl-Q quits, and the palette that Ctrl-P opens can
+quit."""
 
 ODD = (
     b"\xb4",  # not UTF-8
@@ -91,7 +92,7 @@ def test_no_bytes_stop_the_keyboard_and_a_key_after_them_is_read(
                 assert isinstance(message, Message)
                 assert not isinstance(message, events.Resize)
             clock.now += rng.choice((0.0, 0.05, 0.2))
-        # Let a lone Esc, an unended paste and half a character time out.
+        # Advance the clock, so that a lone Esc, a paste without an end and half a character time out.
         clock.now += 1.0
         list(keyboard.feed(b""))
         clock.now += PASTE_SECONDS
@@ -229,7 +230,7 @@ async def test_a_screen_in_a_browser_survives_odd_text() -> None:
 
 
 class Busy:
-    """Replaces an app; reports how many events wait for it."""
+    """Stands in for an app: reports how many events wait for it, 1000 at first."""
 
     def __init__(self) -> None:
         self.asked, self._waiting = 0, 1000
@@ -249,7 +250,7 @@ class Busy:
 
 
 def unheard() -> Keyboard:
-    """Return a keyboard without an app; only its ``feed`` works."""
+    """Return a keyboard that has no app, so that only its method ``feed`` works."""
     return Keyboard(cast(App[Any], None), cast(asyncio.AbstractEventLoop, None), threading.Event())
 
 
@@ -260,7 +261,8 @@ def split(data: bytes, rng: random.Random) -> list[bytes]:
 
 
 def burst(rng: random.Random) -> bytes:
-    """Return up to a few hundred bytes: random ones, odd ones, keys, and characters of escape sequences."""
+    """Return up to a few hundred bytes: random bytes, sequences of ``ODD``, keys, and parts of escape
+    sequences."""
     parts = []
     for _ in range(rng.randrange(1, 6)):
         whole = rng.choice((*ODD, *PASTES[:2], b"\x1b[A", b"\x1b[B", b"\r", b"\t", b"?", b"/", b"w"))
@@ -270,7 +272,7 @@ def burst(rng: random.Random) -> bytes:
 
 
 def send(terminal: PseudoTerminal, data: bytes) -> None:
-    """Type ``data``; read the output meanwhile, so that neither side blocks."""
+    """Type ``data`` and read the output at the same time, so that neither side blocks."""
     if terminal.process.poll() is not None:
         return
     writer = threading.Thread(target=lambda: write(terminal.ours, data), daemon=True)
@@ -300,8 +302,11 @@ def acts(terminal: PseudoTerminal, after: bytes = b"") -> None:
 
 
 def pressed(terminal: PseudoTerminal, key: bytes, condition: Callable[[], bool], what: str) -> None:
-    """Press ``key`` again and again until ``condition`` holds: a busy machine may read it together with
-    earlier bytes, as part of a sequence or a paste."""
+    """Press ``key`` again and again until ``condition`` holds.
+
+    On a busy machine the program may read the first press together with earlier bytes, as part of an escape
+    sequence or a paste.
+    """
     end = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < end, f"{what}\n{terminal.text}\n{bytes(terminal.raw[-600:])!r}"

@@ -1,4 +1,4 @@
-"""Tests that a terminal shows the same after shortened output, which has fewer bytes."""
+"""Tests that a terminal shows the same picture if stalltop shortens its output to save bytes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Emulator:
         self._stream.feed(text)
 
     def shown(self) -> list[list[pyte.screens.Char]]:
-        """Return every cell; blanks without the attributes that do not show."""
+        """Return every cell; a blank cell is returned without attributes that are not visible on a blank."""
         screen = self._screen
         return [[_seen(screen.buffer[y][x]) for x in range(screen.columns)] for y in range(screen.lines)]
 
@@ -86,7 +86,8 @@ def test_shortened_output_shows_the_same(
         assert short.shown() == whole.shown()
         if number not in forgets:
             assert len(less) <= len(text)
-    # Later plain text gets no style that is left over, and lands in the same place.
+    # Plain text that is written later appears in the same place and in no style that an earlier output has
+    # left.
     whole.feed("\x1b[4;1Hafter")
     short.feed(lean.shorten("\x1b[4;1Hafter"))
     assert short.shown() == whole.shown()
@@ -106,13 +107,15 @@ def test_shortened_output_shows_the_same(
         (["\x1b[1;1H\x1b[1;31ma\x1b[0m\x1b[31mb\x1b[0m"], "\x1b[1;1H\x1b[1;31ma\x1b[0;31mb\x1b[0m"),
         (["\x1b[1;1H\x1b[7ma\x1b[0m  b"], "\x1b[1;1H\x1b[7ma\x1b[0m  b"),
         (["\x1b[1;1Ha\n\n\x1b[2;1Hb"], "\x1b[1;1Ha\x1b[2;1Hb"),
-        # Unknown sequences are passed on; after them nothing is known about the screen.
+        # An unknown sequence is passed on unchanged. After it the shown text is unknown, so nothing is left
+        # out.
         (["\x1b[1;1Ha", "\x1b[2J"], "\x1b[2J"),
         (["\x1b[1;1Ha", "\x1b[2J", "\x1b[1;1Ha"], "\x1b[1;1Ha"),
         (["\x1b[1;1Ha", "\x1b[?1049h", "\x1b[1;1Ha"], "\x1b[1;1Ha"),
         (["\x1b[1;1Ha", "b\r\n", "\x1b[1;1Ha"], "\x1b[1;1Ha"),
         (["\x1b[>4;1m\x1b[?1000h\x1b[4:3mx"], "\x1b[>4;1m\x1b[?1000h\x1b[4:3mx\x1b[0m"),
-        # Synchronized output and the clipboard change nothing on the screen.
+        # Sequences for synchronized output and for the clipboard change no cell, so cells can be left out
+        # after them.
         (["\x1b[1;1Ha", "\x1b[?2026h\x1b[1;1Hab\x1b[?2026l"], "\x1b[?2026hb\x1b[?2026l"),
         (["\x1b[1;1Ha", "\x1b]52;c;YQ==\x07", "\x1b[1;1Ha"], ""),
     ],

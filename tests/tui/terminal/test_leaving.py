@@ -1,4 +1,4 @@
-"""Tests in a real terminal that every way to end restores the terminal and closes the source."""
+"""Tests in a pseudo-terminal that every way to end stalltop restores the terminal and closes the source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.tui.pseudo_terminal import ALTERNATE_ON, MOUSE_ON, PseudoTerminal
 
 PROGRAM = ("-m", "tests.tui.program")
 STEADY = (b"CONTAINER", b"Quit", b"serve")
-"""Words that do not move once they are on the screen."""
+"""Words that stay in their place once they are on the screen, so that they are painted again only on a full
+repaint."""
 
 
 def test_leaving_with_q_keeps_the_last_table(tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_text_pasted_after_the_filter_key_runs_no_command() -> None:
         assert terminal.process.poll() is None
         terminal.press("\x1b")
         terminal.sees("Quit")
-        # The same for a bracketed paste.
+        # Text in a bracketed paste runs no command either.
         terminal.press("/\x1b[200~qqq\x1b[201~")
         terminal.sees("filter: qqq")
         assert terminal.process.poll() is None
@@ -118,7 +119,8 @@ def test_a_lost_terminal_ends_the_program_even_where_sighup_is_ignored() -> None
 def test_a_program_ends_although_its_terminal_is_not_read() -> None:
     with PseudoTerminal(*PROGRAM, "flood", size=(200, 60)) as terminal:
         terminal.sees("CONTAINER")
-        # Nobody reads from here on: buffers and queues fill up until the thread of the screen blocks.
+        # From here on the test reads no output: buffers and queues fill up until the thread of the screen
+        # blocks.
         end = time.monotonic() + 30
         waiting, since = -1, time.monotonic()
         while time.monotonic() < min(end, since + 3):
@@ -149,12 +151,12 @@ def test_a_second_of_ten_busy_containers_takes_few_bytes() -> None:
 def test_a_slow_connection_skips_pictures_handles_keys_and_offers_low_bandwidth() -> None:
     with PseudoTerminal(*PROGRAM, "flood", size=(120, 40), COLORTERM="truecolor") as terminal:
         terminal.sees("CONTAINER")
-        # Even a slow machine draws far more than the connection takes, and the screen notices.
+        # Even on a slow machine the screen draws far more bytes than the connection takes, and notices this.
         terminal.until_slowly(lambda: offer() in terminal.text, "low bandwidth was never offered", rate=8192)
         written = len(terminal.raw)
         terminal.press("?")
         terminal.until_slowly(lambda: "By container" in terminal.text, "no help")
-        # A few pictures are queued, not the dozens (140 KB) for which the queue has room.
+        # Only a few pictures wait in the queue, which would have room for dozens (140 KB).
         assert len(terminal.raw) - written < 70_000
         terminal.press("\x1b")
         terminal.until_slowly(lambda: "CONTAINER" in terminal.text)
@@ -163,7 +165,8 @@ def test_a_slow_connection_skips_pictures_handles_keys_and_offers_low_bandwidth(
         written, end = len(terminal.raw), time.monotonic() + 2.5 * LOW_SECONDS
         while time.monotonic() < end:
             terminal.read()
-        # At most three pictures in which every figure changes, and the header each second.
+        # In this time the screen sends at most three pictures in which every figure changes, and a header
+        # each second.
         assert len(terminal.raw) - written < 15_000
         terminal.press("q")
         assert terminal.wait() == 0
@@ -180,7 +183,7 @@ def test_suspending_restores_the_terminal_and_resuming_repaints_it() -> None:
         terminal.raw.clear()
         terminal.signal(signal.SIGCONT)
         terminal.until(lambda: b"\x1b[?1049h" in bytes(terminal.raw))
-        # The terminal comes back empty, so text that never changes must be painted too.
+        # The terminal comes back empty, so even text that never changes must be painted again.
         for word in STEADY:
             terminal.until(lambda: word in bytes(terminal.raw), f"never painted {word!r} again")  # noqa: B023
         terminal.press("q")

@@ -1,4 +1,5 @@
-"""Tests how many bytes a refresh sends; unlike its time, they are the same on every machine."""
+"""Tests how many bytes a refresh sends. Unlike the time of a refresh, this number is the same on every
+machine."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ EVERYTHING = {(80, 24): 4_000, (120, 40): 9_000, (200, 60): 18_000}
 
 
 class Wire:
-    """Counts the bytes that a terminal would receive."""
+    """Counts the bytes that the screen sends to the terminal."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self.lean = Lean()
 
     def take(self) -> int:
-        """Return the bytes since the last call."""
+        """Return the number of bytes since the previous call."""
         taken, self.bytes = self.bytes, 0
         return taken
 

@@ -54,11 +54,12 @@ BEHAVIOUR = {
     "queued_writes": "tui/main/test_slow_line.py",
     "resume_after_suspend_only": "tui/terminal/test_leaving.py",
 }
-"""Tests that fail if what a name of that file does no longer works, by name."""
+"""For each public name of the file ``TAKEN_BY``: the test file that fails if what the name does no longer
+works."""
 OVERRIDDEN = {"_fatal_error", "_handle_exception", "_sigtstp_application"}
 OTHERS = {"_ActionsContainer", "_asdict", "_exit", "_replace"}
-"""Names with an underscore outside Textual: documented ones of named tuples and ``os``, and one of argparse
-that is used for a type only."""
+"""Names with an underscore that are not Textual's: documented names of named tuples and of ``os``, and a name
+of argparse that is used only as a type."""
 
 
 @pytest.mark.parametrize(("name", "owner"), TAKEN.items(), ids=TAKEN)
@@ -102,7 +103,7 @@ def test_every_name_of_the_file_has_tests_of_what_it_does() -> None:
 
 
 def _taken() -> dict[str, set[str]]:
-    """Return the private names that each file uses and that stalltop does not define."""
+    """Return, by file of stalltop, the private names that the file uses and that stalltop does not define."""
     used, ours, stored = dict[str, set[str]](), set[str](), dict[str, set[str]]()
     for path in _files():
         name_of_file = path.relative_to(ROOT).as_posix()
@@ -164,7 +165,8 @@ def _below(one: type) -> Iterator[type]:
 
 
 def _names(one: type) -> Iterator[str]:
-    """Yield the names of the methods and attributes of a class, and those that ``__init__`` uses."""
+    """Yield the names of the methods and attributes of a class and of its base classes, and the names that
+    ``__init__`` uses."""
     for base in one.__mro__:
         yield from _own(base)
 
