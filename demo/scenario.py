@@ -6,8 +6,8 @@ A tenant has ``name``, ``runtime`` (see `demo.cgroups.container_path`), optional
 CPUs that it may use, counted from the first), ``environment`` and ``pod``, a list of ``process`` tables and a
 table ``latency``.
 
-* A pod has ``namespace``, ``name``, ``container`` and ``given`` (the devices that the stand-in kubelet reports
-  for the pod, by resource).
+* A pod has ``namespace``, ``name``, ``container`` and ``given`` (the devices, by resource, that the stand-in
+  kubelet reports for the pod).
 * A process has ``name``, ``threads`` (default 1), ``cycle`` (the items of `native/caller.c`), and optionally
   ``communicator = [NAME, RANK, RANKS]``, ``gpu`` (the label of the device that lists the process),
   ``memory_mib`` (the memory that the process holds on that device) and ``mps`` (whether the process is an MPS

@@ -32,9 +32,8 @@ class _BacklogWindow:
             try:
                 self.frame = frame(self.window)
             except (StalltopError, ValueError):
-                self.frame = (
-                    b""  # too large, or contains NaN: screens get no frame and show that no data came
-                )
+                # Too large, or contains NaN: screens get no frame and show that no data came.
+                self.frame = b""
         return self.frame
 
 

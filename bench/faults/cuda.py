@@ -1,4 +1,4 @@
-"""Faults of programs: what they call, how often, and how large."""
+"""Faults of programs in their use of CUDA: which functions they call, how often, and with what sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Faults of a device, as its driver would report them; their effect on programs is real."""
+"""Faults of a device. The stand-in NVML reports them as the driver would; if they slow programs down, the
+stand-in functions really take longer."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _GIB: Final = 1 << 30
 
 
 def _user(stage: Stage, name: str, speed: Path, *, sync_ms: float = 6.0) -> tuple[Place, Caller]:
-    """Starts a tenant whose waits depend on the device."""
+    """Starts a tenant whose waits for the device take as long as the file ``speed`` says (see `Speed`).
+    Returns the tenant and its process."""
     place = stage.tenant(name)
     durations = latencies(sync_ms)
     durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed)

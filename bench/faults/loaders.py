@@ -11,7 +11,7 @@ from bench.faults.stage import Stage
 from bench.faults.workloads import disk_victim, loading_trainer
 
 BATCH: Final = "@read:data:131072:2 !700"
-"""Work of a loader process for a batch."""
+"""Items that a worker process runs to prepare a batch."""
 
 
 @fault("loader_disk", common=True)

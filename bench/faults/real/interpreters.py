@@ -1,4 +1,5 @@
-"""Faults of single Python programs: the interpreter's lock, locks, stops."""
+"""Faults of single Python programs: threads that wait for the interpreter's lock or for another lock, and
+programs that are stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def python_lock(stage: Stage) -> Iterator[Truth]:
 
 
 def _stopped(stage: Stage, *how: str) -> Iterator[Truth]:
-    """Lets a process of another tenant stop a loader for 0.2 to 0.5 s of each second."""
+    """Script of a fault: a process of another tenant stops a PyTorch loop for 0.2 to 0.5 s of each second.
+    ``how`` is the value of --by of ``programs/stopper.py``, and further options."""
     victim, operator = stage.tenant("victim"), stage.tenant("operator")
     program = RealProgram(
         stage, victim, "torch_loader.py", "--workers", "1", "--persistent", numbers=(QUICK_MS,)

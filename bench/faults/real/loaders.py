@@ -10,11 +10,14 @@ from bench.faults.real.running import RealProgram, free_port
 from bench.faults.stage import Place, Stage
 
 QUICK_MS = 1.0
-"""Time of an item while all is well."""
+"""Time that a DataLoader's item takes before the fault."""
 POOL_MS = 12.0
-"""The same in pools, which may run ahead without bound: two workers are then about as fast as the device."""
+"""Time that an item takes before the fault in multiprocessing's pool. Such a pool prepares items ahead
+without limit; with this time, its two workers are about as fast as the device, so that few items are
+waiting."""
 POLLED_MS = 4.0
-"""The same in joblib's pool, which is given a limited number of items at a time."""
+"""Time that an item takes before the fault in joblib's pool. It is shorter, because that pool is given only a
+limited number of items at a time and cannot run ahead."""
 
 
 def _loader(

@@ -17,14 +17,14 @@ waiting = queue.Queue()
 
 
 def infer(request: bytes, _: grpc.ServicerContext) -> bytes:
-    """Answers one request, once its batch has run."""
+    """Answers one request, after the batch with this request has run."""
     done = futures.Future()
     waiting.put((request, done))
     return done.result()
 
 
 def run_batches(features: int) -> None:
-    """Runs what has come, up to eight requests at a time."""
+    """Runs the waiting requests on the device, up to eight of them as a batch, again and again."""
     ask = None
     if features:
         ask = grpc.insecure_channel(f"127.0.0.1:{features}").unary_unary("/features/Get")
