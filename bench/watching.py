@@ -119,7 +119,7 @@ def _without_screen(seconds: float) -> MonitorFigures:
             raise StalltopError(f"the monitor printed no window within {WAIT_SECONDS:.0f} s")
         time.sleep(_SETTLE_SECONDS)
         cpu, memory = _measure(process.pid, seconds)
-        output, _ = process.communicate(timeout=30.0)  # the end of stdin ends it
+        output, _ = process.communicate(timeout=30.0)  # closes stdin, which ends the monitor
     finally:
         if process.poll() is None:
             process.kill()

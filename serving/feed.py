@@ -14,10 +14,11 @@ from stalltop.model.window import Window
 from stalltop.serving.link import frame
 
 BACKLOG_SECONDS = 10.0
-"""Seconds of past windows that a new screen gets at once, so that it starts with a full window."""
+"""Seconds of past windows that a new screen gets at once: as many as the screen's sliding window shows, so
+that it is full from the start."""
 
 Take = Callable[[bytes], None]
-"""Callback that gets frames one by one, from the feed's thread; must not block."""
+"""Callback of a listener. The feed's thread calls it for every frame, so it must not block."""
 
 
 @dataclass(slots=True, eq=False)

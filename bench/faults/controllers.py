@@ -113,7 +113,7 @@ def _enable(place: Path, controller: str) -> None:
     for parent in reversed([parent for parent in place.parents if parent.is_relative_to(root)]):
         with contextlib.suppress(
             OSError
-        ):  # a parent with processes refuses: writing the limit then fails with its own message
+        ):  # a parent that has processes refuses; setting the limit then fails with a message
             (parent / "cgroup.subtree_control").write_text(f"+{controller}")
 
 

@@ -14,7 +14,7 @@ from bench.faults.strength import AIM, Point
 _ACROSS: Final = 4
 """Panels in a row."""
 _WIDTH, _HEIGHT = 215, 170
-"""Size of a panel with its margins."""
+"""Width and height of a panel including its margins, SVG units."""
 _LEFT, _TOP, _RIGHT, _BOTTOM = 38, 30, 8, 34
 """Margins of a panel."""
 _LEGEND_HEIGHT: Final = 34

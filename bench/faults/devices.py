@@ -87,7 +87,7 @@ def gpu_lost(stage: Stage) -> Iterator[Truth]:
 
 @fault("pcie_link")
 def pcie_link(stage: Stage) -> Iterator[Truth]:
-    """The link trains with fewer lanes, or at a lower generation."""
+    """The device's PCIe link trains with fewer lanes, or at a lower generation."""
     _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     if stage.one_of("how", ("lanes", "generation")) == "lanes":
@@ -98,7 +98,7 @@ def pcie_link(stage: Stage) -> Iterator[Truth]:
 
 @fault("pcie_replays")
 def pcie_replays(stage: Stage) -> Iterator[Truth]:
-    """The link sends many packets again every second."""
+    """The device's PCIe link sends many packets again every second."""
     _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     stage.device.show(replays=f"{stage.whole('replays_per_s', 20, 500)}/s")

@@ -37,7 +37,8 @@ _REHEARSALS: Final = 2
 """Number of rehearsals: injections before the trial. After each, the share to ask for is corrected by what
 the victim lost."""
 REHEARSAL_SECONDS: Final = (1 + _REHEARSALS) * (_SETTLE_SECONDS + _PACE_SECONDS) + _CALM_SECONDS
-"""Time that all rehearsals take."""
+"""Time from the first count of steps to the trial: one count without the fault, all rehearsals, and the calm
+afterwards."""
 _LEAST: Final = 0.003
 _MOST: Final = 0.97
 """Least and greatest share of the victim's time that may be asked of a fault."""
@@ -177,7 +178,8 @@ def lock_contention(stage: Stage) -> Harm:
 
     def inject(share: float, step_seconds: float) -> None:
         if share:
-            # The victim makes a step in every pause, so that short rounds take no more than half of its time.
+            # In every pause of the holder, the victim gets the lock and makes a step. So the lock must be
+            # held for at least share / (1 - share) steps, or the victim would lose less than that share.
             held_us = max(_HELD_US, int(step_seconds * 1e6 * share / (1 - share)))
             other.start(f"@lock:shared:0:{held_us} ~{int(held_us / share) - held_us}")
         else:

@@ -164,7 +164,7 @@ def judge(
 
 
 def _told(chain: Chain, places: Sequence[Place]) -> str:
-    """Returns a chain as text, with the names that the trial gives its tenants."""
+    """Returns a chain as text, in which the tenants of the trial have the names that the script gave them."""
     text = f"{chain.cause} ({chain.severity}, {chain.lost_ms_per_s:.0f} ms/s): {chain.summary}"
     for place in places:
         text = text.replace(place.identity[:_SHORT_ID], place.name)
@@ -220,7 +220,7 @@ class Alarms:
     is collected once."""
 
     def __init__(self, places: Sequence[Place], besides: Sequence[str] = ()) -> None:
-        """Alarms of the causes ``besides`` are left out."""
+        """``places`` are the tenants of the trial. Alarms of the causes ``besides`` are ignored."""
         self._places = places
         self._besides = besides
         self._recent: deque[Seen] = deque(maxlen=_RECENT_LOOKS)

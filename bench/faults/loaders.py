@@ -31,7 +31,7 @@ def loader_disk(stage: Stage) -> Iterator[Truth]:
 
 @fault("loader_cpu", common=True)
 def loader_cpu(stage: Stage) -> Iterator[Truth]:
-    """The workers need longer to prepare a batch than the device for a step."""
+    """The workers need longer to prepare a batch than the device needs for a step."""
     victim = stage.tenant("victim")
     workers = stage.whole("workers", 1, 2)
     _, loaders = loading_trainer(stage, victim, BATCH, workers=workers)

@@ -22,7 +22,8 @@ _numbers = itertools.count()
 
 
 class PrivateLink:
-    """A link to the network namespace of process ``pid``, which no other process uses."""
+    """A network link between this host and the network namespace of process ``pid``. No other process uses
+    the link."""
 
     def __init__(self, pid: int) -> None:
         # 198.18.0.0/15 is reserved for benchmarks (RFC 2544), so no host uses it.
@@ -31,7 +32,7 @@ class PrivateLink:
         net = f"198.{18 + (number >> 14)}.{(number >> 6) & 255}"
         low = (number & 63) * 4
         self.peer: Final = f"{net}.{low + 2}"
-        """The address at the other end."""
+        """The IP address at the other end, in the namespace."""
         self.here: Final = f"{net}.{low + 1}"
         self._name = link_name(os.getpid(), turn)
         inside = self._inside = ("nsenter", "--target", str(pid), "--net")

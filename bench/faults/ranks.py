@@ -1,4 +1,5 @@
-"""Faults of collectives: ranks of one communicator on this host, which meet in every step."""
+"""Faults of NCCL collectives. The victims are ranks of one communicator on this host, which wait for each
+other in every step."""
 
 from __future__ import annotations
 

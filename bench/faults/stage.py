@@ -80,7 +80,7 @@ class Place:
 
 
 class Stage:
-    """The tenants, processes and files of one trial. Closing it ends and removes all of them."""
+    """The tenants, processes and files of one trial. `close` ends and removes all of them."""
 
     def __init__(
         self,

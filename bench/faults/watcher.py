@@ -23,7 +23,7 @@ INTERVAL_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One window with what the diagnosis found."""
+    """One window, with the chains that the diagnosis found in it."""
 
     at: float
     """When the diagnosis of the window was complete (time.monotonic())."""

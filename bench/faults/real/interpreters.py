@@ -44,24 +44,26 @@ def _stopped(stage: Stage, *how: str) -> Iterator[Truth]:
 
 @fault("stopped", "torch-stopped")
 def stopped(stage: Stage) -> Iterator[Truth]:
-    """A process of another tenant stops it by SIGSTOP for 0.2 to 0.5 s of each second."""
+    """A process of another tenant stops a PyTorch loop by SIGSTOP for 0.2 to 0.5 s of each second."""
     yield from _stopped(stage, "signal")
 
 
 @fault("stopped", "torch-worker-stopped")
 def worker_stopped(stage: Stage) -> Iterator[Truth]:
-    """A process of another tenant stops its worker by SIGSTOP for 0.2 to 0.5 s of each second."""
+    """A process of another tenant stops the DataLoader worker of a PyTorch loop by SIGSTOP for 0.2 to 0.5 s
+    of each second."""
     yield from _stopped(stage, "signal", "--worker")
 
 
 @fault("stopped", "torch-frozen")
 def frozen(stage: Stage) -> Iterator[Truth]:
-    """A process of another tenant freezes its cgroup for 0.2 to 0.5 s of each second, as `docker pause`
-    does."""
+    """A process of another tenant freezes the cgroup of a PyTorch loop for 0.2 to 0.5 s of each second, as
+    `docker pause` does."""
     yield from _stopped(stage, "freezer")
 
 
 @fault("stopped", "torch-debugged")
 def debugged(stage: Stage) -> Iterator[Truth]:
-    """A debugger of another tenant attaches to its threads for 0.2 to 0.5 s of each second."""
+    """A debugger of another tenant attaches to the threads of a PyTorch loop for 0.2 to 0.5 s of each
+    second."""
     yield from _stopped(stage, "debugger")

@@ -12,12 +12,11 @@ from bench.faults.stage import Place, Stage
 QUICK_MS = 1.0
 """Time that a DataLoader's item takes before the fault."""
 POOL_MS = 12.0
-"""Time that an item takes before the fault in multiprocessing's pool. Such a pool prepares items ahead
-without limit; with this time, its two workers are about as fast as the device, so that few items are
-waiting."""
+"""Time that an item takes before the fault in multiprocessing's pool. The pool's two workers are then about
+as fast as the device, so that few finished batches wait to be used."""
 POLLED_MS = 4.0
-"""Time that an item takes before the fault in joblib's pool. It is shorter, because that pool is given only a
-limited number of items at a time and cannot run ahead."""
+"""Time that an item takes before the fault in joblib's pool, which gets a limited number of items at a time
+and so cannot run far ahead."""
 
 
 def _loader(
@@ -92,13 +91,15 @@ def beside_a_hog(stage: Stage) -> Iterator[Truth]:
 
 @fault("loader_cpu", "pool-computes")
 def pool(stage: Stage) -> Iterator[Truth]:
-    """Batches come from a pool of multiprocessing, by shared memory, and take 25 to 60 ms each."""
+    """Batches come through shared memory from a pool of multiprocessing, whose processes compute for 25 to 60
+    ms for each."""
     return _pool(stage, "multiprocessing", POOL_MS)
 
 
 @fault("loader_cpu", "joblib-computes")
 def joblib(stage: Stage) -> Iterator[Truth]:
-    """Batches come from a pool of joblib (loky), which the caller polls, and take 25 to 60 ms each."""
+    """Batches come from a pool of joblib (loky), which the training program polls; the pool's processes
+    compute for 25 to 60 ms for each."""
     return _pool(stage, "joblib", POLLED_MS)
 
 

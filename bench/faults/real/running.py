@@ -1,4 +1,4 @@
-"""Runs one of the programs of this folder in a tenant, and changes what it does while it runs."""
+"""Runs a program of the folder ``programs`` in a tenant, and changes what the program does while it runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Answers inference requests by gRPC: a thread prepares them in batches, and runs these on the device. For
-each batch it asks a feature server by gRPC, if --features gives its port. Another Python thread computes
-while number 0 of the control file is above 0."""
+"""Answers inference requests by gRPC. A thread collects requests into batches and runs each batch on the
+device. If --features gives the port of a feature server, the thread first asks that server by gRPC. Another
+Python thread computes while number 0 of the control file is above 0."""
 
 import argparse
 import queue
