@@ -1,1 +1,2 @@
-"""Measures what stalltop costs, side by side with other tools in one run. No benchmark asserts a time."""
+"""Measures what stalltop costs, and in the same run what other tools cost. No benchmark fails because of a
+time that it measures."""

@@ -1,6 +1,7 @@
 """Runs the monitor without a screen: reads one window per second while stdin is open.
 
-Prints a JSON line for each window: its rows, tenants, calls, lost calls and seconds.
+Prints a JSON line for each window: the numbers of rows, tenants, calls and lost calls, the length in seconds,
+and the CPU time that the probes cost, percent of a core.
 """
 
 from __future__ import annotations

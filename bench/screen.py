@@ -35,7 +35,8 @@ SLOW_BYTES_PER_S: Final = 16_000
 _SETTLE_SECONDS: Final = 12.0
 """Time until the sliding window of ten seconds is full."""
 _KEY_SECONDS: Final = (0.15, 0.3)
-"""Range of the random pause between two keys, so that keys fall anywhere between two refreshes."""
+"""Range of the random pause between two keys, s. It is random so that keys fall anywhere between two
+refreshes."""
 _SLOW_KEY_SECONDS: Final = (1.5, 3.0)
 """Range of the random pause between two keys on a slow line. It is longer there, because the effect of a key
 must be painted before the next key."""
@@ -68,7 +69,7 @@ class Figures:
     cpu_percent: float
     bytes_per_refresh: float
     keys_ms: Sequence[float]
-    """Times from each key to the first byte at the terminal that shows it."""
+    """For each key: time until the first byte arrives at the terminal that shows the key's effect, ms."""
 
 
 def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list[TextTable]:

@@ -63,7 +63,7 @@ def _window(keys: tuple[RowKey, ...], seconds: float, random: np.random.Generato
     rows = len(keys)
     steady = np.arange(rows) < STEADY_ROWS
     rank = np.arange(rows, 0, -1) + np.where(steady, 40.0, 20.0)
-    # Below the steady rows, neighbours change places all the time.
+    # The random part lets rows below the steady ones change places with their neighbours at every refresh.
     jitter = random.uniform(-1.0, 1.0, rows) * np.where(steady, 0.3, 8.0)
     total = (rank + jitter) * 1_000_000
     calls = random.integers(100, 100_000, rows)

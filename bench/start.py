@@ -46,7 +46,8 @@ class _Waits:
 
 
 def run(built: Built, folder: Path, *, quick: bool, program: Program | None = None) -> list[TextTable]:
-    """Measures ``program`` (None: that of this checkout) and returns the table. Raises StalltopError."""
+    """Measures ``program`` (None: that of this checkout) and returns the table. Raises StalltopError if the
+    program does not start or end."""
     program = program or Program()
     rounds = 4 if quick else 15
     added: list[float] = []

@@ -22,7 +22,7 @@ class TextTable:
     """Names of the rows that do not measure stalltop and are shown for comparison."""
 
     def add(self, *cells: str) -> None:
-        """Appends a row. ``-`` stands for a figure that was not measured."""
+        """Appends a row with these cells. ``-`` stands for a figure that was not measured."""
         if len(cells) != len(self.head):
             raise ValueError(f"{len(cells)} cells for {len(self.head)} columns")
         self.rows.append(cells)

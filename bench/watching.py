@@ -119,7 +119,7 @@ def _without_screen(seconds: float) -> MonitorFigures:
             raise StalltopError(f"the monitor printed no window within {WAIT_SECONDS:.0f} s")
         time.sleep(_SETTLE_SECONDS)
         cpu, memory = _measure(process.pid, seconds)
-        output, _ = process.communicate(timeout=30.0)  # the end of stdin ends it
+        output, _ = process.communicate(timeout=30.0)  # closes stdin, which ends the monitor
     finally:
         if process.poll() is None:
             process.kill()
@@ -152,8 +152,8 @@ def _with_screen(seconds: float, settle: float) -> MonitorFigures:
 
 
 def _measure(pid: int, seconds: float) -> tuple[float, tuple[float, float]]:
-    """Returns the CPU of process ``pid`` over ``seconds``, percent of a core, and its memory at the end.
-    Raises StalltopError if it ends."""
+    """Returns the CPU use of process ``pid`` over ``seconds``, percent of a core, and its memory at the end,
+    MB. Raises StalltopError if it ends."""
     try:
         before, began = cpu_ns(pid), time.monotonic_ns()
         time.sleep(seconds)

@@ -51,7 +51,7 @@ _DRIVER: Final = (
 CALLS: Final = 2 * len(_RUNTIME) + 2 * len(_NCCL) + len(_DRIVER)
 """Traced calls per cycle."""
 CALL_NS: Final = 2500
-"""Approximate time of a traced call: its own time, its probes, and counting it."""
+"""Approximate time of a traced call, including its probes, ns."""
 _SHORTEST_PAUSE_US: Final = 500
 
 
@@ -65,7 +65,7 @@ def scenario(calls_per_s: float) -> Scenario:
     names = (*_RUNTIME, *_NCCL, *_DRIVER)
     items = [_repeated(item, repeats) for item in names]
     cycle = " ".join([*items, f"~{max(pause, _SHORTEST_PAUSE_US)}"])
-    # Real durations vary widely, so that every histogram uses many counters.
+    # Durations vary as widely as real ones, so that every histogram uses many counters.
     latency = Latency("spin", "lognormal", 300.0, 1.0)
     latencies = {item.partition(":")[0].removesuffix("_v2"): latency for item in names}
     tenants = tuple(

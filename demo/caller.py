@@ -159,7 +159,8 @@ class Caller:
         self.start(items, threads=threads)
 
     def report(self) -> dict[str, CallsMade]:
-        """Returns the calls made so far, by symbol (with its variant)."""
+        """Returns the calls that the process has made so far, by symbol (including the variant, such as
+        ``_v2``)."""
         found: dict[str, CallsMade] = {}
         for line in self.do("report")[:-1]:
             _, symbol, *words = line.split(" ")

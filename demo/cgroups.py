@@ -164,7 +164,7 @@ def sweep(root: Path) -> int:
         kill_all(place)
     for place in own:
         _remove(place)
-    for place in reversed(parents):  # The walk goes from the root down.
+    for place in reversed(parents):  # os.walk went from the root down; children must be removed first.
         with contextlib.suppress(OSError):
             place.rmdir()
     return sum(not place.exists() for place in own + parents)

@@ -11,7 +11,7 @@ How = Literal["at-once", "spin", "sleep", "futex", "poll", "hold", "meet"]
 Shape = Literal["fixed", "uniform", "lognormal"]
 
 TABLE_VARIABLE = "STALLTOP_DEMO_TABLE"
-"""Environment variable that gives the libraries the path of their table."""
+"""Environment variable from which the stand-in libraries take the path of their table of latencies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Latency:
     often as its own process has, and then for another ``ns``."""
     shape: Shape = "fixed"
     ns: float = 0.0
-    """The duration, the shortest one (uniform) or the median (lognormal), in ns."""
+    """ns. fixed: the duration; uniform: the shortest duration; lognormal: the median."""
     spread: float = 0.0
     """uniform: the longest duration in ns; lognormal: sigma of the logarithm."""
     spike_share: float = 0.0

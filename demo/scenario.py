@@ -6,8 +6,8 @@ A tenant has ``name``, ``runtime`` (see `demo.cgroups.container_path`), optional
 CPUs that it may use, counted from the first), ``environment`` and ``pod``, a list of ``process`` tables and a
 table ``latency``.
 
-* A pod has ``namespace``, ``name``, ``container`` and ``given`` (the devices that the stand-in kubelet
-  reports for the pod, by resource).
+* A pod has ``namespace``, ``name``, ``container`` and ``given`` (the devices, by resource, that the stand-in
+  kubelet reports for the pod).
 * A process has ``name``, ``threads`` (default 1), ``cycle`` (the items of `native/caller.c`), and optionally
   ``communicator = [NAME, RANK, RANKS]``, ``gpu`` (the label of the device that lists the process),
   ``memory_mib`` (the memory that the process holds on that device) and ``mps`` (whether the process is an MPS
@@ -47,7 +47,8 @@ class ProcessPlan:
     """Items of `native/caller.c`, separated by spaces, that each thread repeats."""
     threads: int = 1
     communicator: tuple[str, int, int] | None = None
-    """Name, rank and number of ranks of the NCCL communicator that its collectives use."""
+    """The NCCL communicator that the process's collectives use: name, rank of the process, number of
+    ranks."""
     gpu: str = ""
     """Label of the device (``0``, or ``0:3`` for a MIG device) that lists the process; '' if no device
     does."""
@@ -116,7 +117,8 @@ def load_scenario(name: str) -> Scenario:
 
 
 def parse_scenario(name: str, text: str) -> Scenario:
-    """Returns the scenario that ``text`` (TOML) describes. Raises UsageError with the place of the error."""
+    """Returns the scenario ``name`` that ``text`` (TOML) describes. Raises UsageError if ``text`` is not a
+    valid scenario."""
     try:
         content = tomllib.loads(text)
         tenants = tuple(_tenant(table) for table in content["tenant"])

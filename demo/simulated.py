@@ -261,7 +261,7 @@ class SimulatedSource:
         # last.
         gap_ns = np.maximum(wall_ns - in_calls % wall_ns, 0.02 * wall_ns)
         times = np.append(np.maximum(count.astype(np.int64), 1), max(int(22 * seconds), 1))
-        # Most gaps are short; the few long ones are those between two steps.
+        # Most gaps are short; a few are long, as between two training steps.
         spread = np.exp(1.1 * _QUANTILES)
         nanoseconds = (np.append(gap_ns, 0.98 * wall_ns) / times)[:, None] * spread / spread.mean()
         counts = self._random.multinomial(times, np.full(_POINTS, 1 / _POINTS))

@@ -24,7 +24,7 @@ from stalltop.probes.options import MonitorOptions
 
 @dataclass(slots=True)
 class _Running:
-    """A tenant that was started."""
+    """A tenant that runs, with its processes."""
 
     plan: TenantPlan
     identity: str

@@ -118,7 +118,7 @@ PY
 }
 
 have_python() { # makes sure that $python can create an environment: installs missing packages, or ends
-    # Without any Python, the distribution's default version may be new enough.
+    # If there is no Python at all, install the distribution's default version, which may be new enough.
     [ -n "${STALLTOP_PYTHON-}" ] || [ -x "$python" ] || { install_packages python3 python3-venv && choose_python; } || :
     if ! is_new_enough "$python"; then
         say "found $("$python" --version 2>/dev/null || echo "no Python"): stalltop needs Python 3.11 or newer"

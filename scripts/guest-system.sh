@@ -22,11 +22,11 @@ LABEL=system / ext4 defaults 0 0
 LABEL=checkout /stalltop ext4 defaults 0 0
 END
 echo guest >/etc/hostname
-# schedstats are on, as on hosts where latencies are analysed.
+# The Linux kernel's scheduler statistics are on, as on hosts where latencies are analysed.
 mkdir -p /etc/sysctl.d
 echo kernel.sched_schedstats=1 >/etc/sysctl.d/guest.conf
 
-# A unit runs the steps after all others have started; the system powers off when it ends.
+# This unit runs the steps of the test after all other units have started. The system powers off when the steps end.
 cat >/etc/systemd/system/steps.service <<'END'
 [Unit]
 Description=Steps of whole-system-test

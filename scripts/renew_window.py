@@ -1,8 +1,8 @@
-"""Copies the saved window of the screen's pictures into the present tables of the file format:
-``python scripts/renew_window.py``.
+"""Converts the saved window, which the tests of the screen's pictures show, to the present tables of the file
+format: ``python scripts/renew_window.py``.
 
-A column that the file does not have gets NULL, 0 or an empty text. The window is saved so that pictures
-change only with the screen.
+A column that the old file does not have gets NULL, 0 or an empty text. The pictures show a saved window so
+that they change only if the screen changes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def _empty(column: SqlColumn) -> Sql:
 
 
 def _place(row: tuple[Sql, ...]) -> tuple[Sql, ...]:
-    """Returns number and place of a row of a window, by which the checksum orders rows."""
+    """Returns the number of a row of a window and the row's place, by which the checksum orders rows."""
     return row[:2]
 
 
 def copy(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    """Copies all rows of a file with one window, with new checksums."""
+    """Copies all rows of a file that has one window into a new file, with new checksums."""
     for statement in schema.statements():
         new.execute(statement)
     parts: dict[str, list[tuple[Sql, ...]]] = {}

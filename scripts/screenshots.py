@@ -31,7 +31,8 @@ from stalltop.tui.screen_app import RunOptions  # noqa: E402
 
 @dataclass(frozen=True, slots=True)
 class Screenshot:
-    """One screenshot: file name, size of the terminal, theme, and the keys to press before."""
+    """One screenshot: file name, size of the terminal, theme, and the keys that are pressed before it is
+    drawn."""
 
     name: str
     width: int
@@ -54,7 +55,8 @@ SCREENSHOTS = (
 SETTLE_SECONDS = 0.3
 """Time for the layout to settle before a screenshot or the next key."""
 READS = 34
-"""Seconds of simulated time before the screenshot, after which all parts of the screen have data."""
+"""Seconds of simulated time before a screenshot: as long as it takes until all parts of the screen have
+data."""
 
 
 def window(scenario: str = "") -> Window:
@@ -69,7 +71,7 @@ def window(scenario: str = "") -> Window:
 
 
 class OneWindowSource:
-    """A source that yields one window."""
+    """A source that has one window only."""
 
     def __init__(self, one: Window) -> None:
         self._window: Window | None = one
@@ -102,7 +104,8 @@ async def draw(picture: Screenshot) -> str:
             await pilot.press(key)
             await pilot.pause(SETTLE_SECONDS)
         svg = app.export_screenshot(title="stalltop")
-    # No fonts from other sites, and xml:space so that all renderers keep blanks.
+    # Removes the fonts that would be loaded from other sites, and adds xml:space so that renderers keep
+    # blanks.
     svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
     return svg.replace("<text ", '<text xml:space="preserve" ')
 

@@ -30,7 +30,8 @@ WRITTEN = {
     "probes/layout.py": ("launches.h", "layout.h"),
     "probes/host/layout.py": ("host_layout.h",),
 }
-"""Each generated file, and its headers. A header follows those that it includes."""
+"""By generated file: the names of the headers that define its content. A header comes after the headers that
+it includes."""
 _NUMPY = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
 _WIDTH = 100
 
@@ -43,7 +44,7 @@ class Field:
     offset: int
     size: int
     dtype: str
-    """Source text of the field in ``np.dtype``."""
+    """Source text that describes the field in a call of ``np.dtype``."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def _type(die: DIE) -> DIE:
 
 
 def _dtype(name: str, die: DIE) -> tuple[str, int]:
-    """Returns (source text of the field in ``np.dtype``, its size in bytes)."""
+    """Returns the source text that describes the field in a call of ``np.dtype``, and the field's size in
+    bytes."""
     shape: list[int] = []
     if die.tag == "DW_TAG_array_type":
         shape = [
@@ -149,8 +151,8 @@ def _fields(die: DIE) -> Iterator[Field]:
 
 
 def _struct(die: DIE, headers: Headers) -> str:
-    """Returns the source text of a struct's dtype. Raises ValueError if it has padding, which map keys may
-    not have."""
+    """Returns the source text of a struct's dtype. Raises ValueError if the struct has padding, because
+    structs that are keys of BPF maps must not have any."""
     end, lines = 0, []
     for field in _fields(die):
         if field.offset != end:
@@ -273,7 +275,8 @@ def formatted(text: str) -> str:
 
 
 def main() -> int:
-    """Writes the files, or checks them."""
+    """Writes the generated files. With --check, only checks that they are up to date. Returns the exit
+    code."""
     differ = [path for path, names in WRITTEN.items() if (ROOT / path).read_text() != written(names)]
     if "--check" in sys.argv[1:]:
         for path in differ:

@@ -1,6 +1,6 @@
 """Writes the results of whole-system-test into docs/systems.md: ``write_systems.py SUITE FILE``.
 
-FILE has the output of a run. If it ran some steps only, the results of the other steps stay.
+FILE has the output of a run. If only some steps were run, the document keeps the results of the other steps.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ DOCUMENT = Path(__file__).resolve().parent.parent / "docs/systems.md"
 
 
 def step(line: str) -> str:
-    """Returns the name of the step in a line, such as ``quota`` in ``ok: quota (41 s): …``; '' in other
-    lines."""
+    """Returns the name of the step in a line of results, such as ``quota`` in ``ok: quota (41 s): …``; '' if
+    the line is about no step."""
     verdict, colon, rest = line.partition(": ")
     return rest.split(" ", 1)[0] if colon and verdict in ("ok", "FAILED") else ""
 

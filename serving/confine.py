@@ -37,7 +37,8 @@ sending signals to other processes."""
 
 
 def landlock_version() -> int:
-    """Returns the Landlock version of the Linux kernel; 0 if it has none or it is disabled."""
+    """Returns the version of Landlock in the Linux kernel; 0 if the kernel has no Landlock or it is
+    disabled."""
     return max(int(_libc().syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)), 0)
 
 

@@ -14,10 +14,11 @@ from stalltop.model.window import Window
 from stalltop.serving.link import frame
 
 BACKLOG_SECONDS = 10.0
-"""Seconds of past windows that a new screen gets at once, so that it starts with a full window."""
+"""Seconds of past windows that a new screen gets at once: as many as the screen's sliding window shows, so
+that it is full from the start."""
 
 Take = Callable[[bytes], None]
-"""Callback that gets frames one by one, from the feed's thread; must not block."""
+"""Callback of a listener. The feed's thread calls it for every frame, so it must not block."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,9 +33,8 @@ class _BacklogWindow:
             try:
                 self.frame = frame(self.window)
             except (StalltopError, ValueError):
-                self.frame = (
-                    b""  # too large, or contains NaN: screens get no frame and show that no data came
-                )
+                # Too large, or contains NaN: screens get no frame and show that no data came.
+                self.frame = b""
         return self.frame
 
 

@@ -29,7 +29,7 @@ from stalltop.serving.packets import FilePacket
 from stalltop.serving.session import Session, TerminalSize
 
 HEARTBEAT_SECONDS = 15.0
-"""Seconds after which a browser that does not answer counts as gone."""
+"""Interval of WebSocket pings to a browser. A browser that does not answer a ping counts as gone."""
 MESSAGE_BYTES = 256 << 10
 """Maximum size of a message from a browser, such as a pasted text."""
 WAITING_BYTES = 16 << 10
@@ -41,7 +41,7 @@ TCP_NOTSENT_LOWAT = 25
 FILES_KEPT = 8
 """Maximum number of files that wait to be downloaded; a further file replaces the oldest one."""
 LEAVE_SECONDS = 4.0
-"""Maximum time that stopping waits for browsers to close."""
+"""Maximum time for which `BrowserServer.stop` waits until browsers have closed their connections."""
 PAGE = Path(__file__).parent / "page"
 STATIC: Final[dict[str, tuple[Path | str, str]]] = {
     "/page.css": (PAGE / "page.css", "text/css"),

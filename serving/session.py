@@ -17,7 +17,7 @@ from stalltop.serving.feed import Feed
 from stalltop.serving.packets import FilePacket, about, file_in, packed, packets
 
 QUIT_SECONDS = 2.0
-"""Seconds that a screen has to end after a request, before it is killed."""
+"""Seconds that a screen may take to end after it was asked to quit; then it is killed."""
 STUCK_BYTES = 64 << 20
 """Maximum bytes of windows that wait for a screen to read them. If more wait, the screen counts as hung and
 is ended."""
@@ -199,7 +199,7 @@ class Session:
                     raise ValueError("the screen hangs: it reads no more keys; reload the page")
 
     async def _errors(self, process: asyncio.subprocess.Process) -> None:
-        """Reads the screen's stderr and keeps its last bytes."""
+        """Reads the screen's stderr until its end, and keeps the last ``TOLD_BYTES`` of it in ``_said``."""
         assert process.stderr is not None
         while part := await process.stderr.read(4096):
             self._said = (self._said + part)[-TOLD_BYTES:]

@@ -23,7 +23,7 @@ _END_SECONDS: Final = 30.0
 """Maximum time that a side may take to clean up before it is killed."""
 
 Tables = Sequence[Mapping[str, Any]]
-"""Tables that a side has measured, as it sent them."""
+"""Tables that a side has measured, as dicts in the form in which ``side.py`` sends them."""
 
 
 class SideProcess:
@@ -33,7 +33,8 @@ class SideProcess:
     def __init__(
         self, label: str, runs: Program, name: str, options: Sequence[str], environment: Mapping[str, str]
     ) -> None:
-        """``runs`` is the checkout whose benchmark runs; ``options`` are those of ``side.py``."""
+        """Starts the process. ``label`` names the side in messages, ``runs`` is the checkout whose benchmark
+        ``name`` is run, and ``options`` are further arguments of ``side.py``."""
         self.label = label
         self.tables: Tables | None = None
         """The tables that this side has measured; None until its benchmark has ended."""
@@ -70,7 +71,7 @@ class SideProcess:
         """Ends this side's process and all processes that it has started."""
         process = self._process
         assert process.stdin is not None
-        # stdin is closed last: its end would make the process exit while it cleans up.
+        # stdin is closed last: if it ended earlier, the process would exit before it has cleaned up.
         if process.poll() is None:
             process.terminate()
         try:

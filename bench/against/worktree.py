@@ -64,7 +64,8 @@ def checked_out(commit: str, root: Path = ROOT) -> Iterator[Program]:
 
 
 def _environment(tree: Path) -> str:
-    """Makes the environment of the checkout at ``tree``; returns its interpreter. Raises StalltopError."""
+    """Makes the Python environment of the checkout at ``tree``; returns the path of its interpreter. Raises
+    StalltopError if that fails."""
     if not (tree / "scripts/environment.sh").exists() or not (tree / "bench/__main__.py").exists():
         raise StalltopError("that revision has no benchmarks to compare with", "name a later one")
     lent = sysconfig.get_path("purelib") if _dependencies(tree) == _dependencies(ROOT) else ""

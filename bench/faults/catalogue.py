@@ -24,4 +24,5 @@ GROUPS: Final = {
         ),
     }.items()
 }
-"""Causes by the place of the fault."""
+"""Names of the faults in each group. A group is where the faults are: in the host, in programs' use of CUDA,
+in devices, or in real programs."""

@@ -35,9 +35,9 @@ OTHER_TRIALS: Final = 5
 HEALTHY_MINUTES: Final = 30.0
 TOGETHER_TRIALS: Final = 10
 STRENGTH_TRIALS: Final = 3
-"""Trials of each cause at each strength."""
+"""Default number of trials of each cause at each strength."""
 SETTING_UP_SECONDS: Final = 1.6
-"""Time to start and end the processes of a trial; used for the estimate only."""
+"""Approximate time to start and end the processes of a trial; used only to estimate how long a run takes."""
 DOCUMENT: Final = Path(__file__).resolve().parent.parent.parent / "docs/faults.md"
 _TOGETHER: Final = (
     ("cpu_contention", "lock_contention"),
@@ -125,7 +125,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
-    """Runs the trials. Raises StalltopError if this host cannot; returns the exit code."""
+    """Runs the trials that ``arguments`` ask for; returns the exit code. Raises StalltopError if this host
+    cannot run them."""
     options = parser().parse_args(arguments)
     if options.list:
         for cause, about in injected().items():
@@ -147,7 +148,7 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         with baselines(options.normals) as normals:
             run(results, build(), trials, minutes, options.patience, options.within, normals)
     finally:
-        # An interrupted run also has results.
+        # Also after an interruption, so that the trials so far are reported.
         for made in results.tables():
             say("\n" + made.text().rstrip())
         if options.write_docs and results.tables():
@@ -157,8 +158,8 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
 
 @contextlib.contextmanager
 def baselines(path: Path | None) -> Iterator[Normals | None]:
-    """Yields the baselines in the file at ``path``, and writes them at the end with what they learned; None
-    without a path. Raises UsageError if the file cannot be used."""
+    """Yields the baselines in the file at ``path``; when the block is left, writes them back with what they
+    have learned. Yields None if ``path`` is None. Raises UsageError if the file cannot be used."""
     if path is None:
         yield None
         return
@@ -172,13 +173,14 @@ def baselines(path: Path | None) -> Iterator[Normals | None]:
     try:
         yield normals
     finally:
-        # An interrupted run has also learned.
+        # Also after an interruption, so that what was learned is not lost.
         write_normals(path, normals.to_plain())
 
 
 def planned(options: argparse.Namespace) -> tuple[list[tuple[Fault, ...]], float]:
-    """Returns the faults of each trial, and the minutes of healthy tenants. Causes take turns, so that a run
-    that ends early has some trials of all. Raises UsageError."""
+    """Returns the faults of each trial in the order of the run, and the minutes of healthy tenants. Causes
+    take turns, so that a run that ends early has some trials of each. Raises UsageError if ``options`` name
+    an unknown cause."""
     chosen = [*(options.cause or ()), *(cause for group in options.group or () for cause in GROUPS[group])]
     among = GRADED if options.strength else FAULTS
     causes = list(dict.fromkeys(chosen)) or list(among)
@@ -214,7 +216,8 @@ def _by_strength(faults: Sequence[Fault], options: argparse.Namespace) -> list[t
 
 
 def without_packages(trials: list[tuple[Fault, ...]]) -> list[tuple[Fault, ...]]:
-    """Returns ``trials``. Leaves out those that need public packages, with a message, if there are none."""
+    """Returns ``trials``. If the public packages of ``bench.faults.real`` are not installed, leaves out the
+    trials that need them and says so on stderr."""
     if not any(fault.real for trial in trials for fault in trial):
         return trials
     try:
@@ -228,14 +231,14 @@ def without_packages(trials: list[tuple[Fault, ...]]) -> list[tuple[Fault, ...]]
 
 
 def trial_seconds(faults: Sequence[Fault]) -> float:
-    """Returns the approximate length of a trial, s."""
+    """Returns the approximate length of a trial that injects ``faults`` together, s."""
     healthy = max(fault.healthy_seconds for fault in faults)
     rehearsal = REHEARSAL_SECONDS if faults[0].strength else 0.0
     return SETTING_UP_SECONDS + rehearsal + healthy + 0.5 + max(fault.watch_seconds for fault in faults)
 
 
 def injected() -> dict[str, str]:
-    """Returns what each fault does, by cause: the docstring of its script."""
+    """Returns what each fault does, by the fault's name: the docstring of its script."""
     return {cause: " ".join((one.script.__doc__ or "").split()) for cause, one in FAULTS.items()}
 
 
@@ -255,9 +258,13 @@ def run(
     within: float | None = None,
     normals: Normals | None = None,
 ) -> None:
-    """Runs all trials one after the other, then ``minutes`` of healthy tenants. ``within`` limits the minutes
-    of both; the healthy ones are subtracted first. ``normals`` are baselines from earlier runs, and learn
-    from this one; None: every trial begins without."""
+    """Runs all trials one after the other, then ``minutes`` of healthy tenants, and adds the outcomes to
+    ``results``.
+
+    ``patience`` is that of `run_trial`. ``within`` limits the minutes of the whole run, including the healthy
+    ones; trials that would end later are left out. ``normals`` are baselines from earlier runs, which also
+    learn from this run; if None, every trial begins without baselines.
+    """
     chance = random.Random(results.seed)
     last = None if within is None else time.monotonic() + max(within - minutes, 0.0) * 60
     files = Files(built)

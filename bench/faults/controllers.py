@@ -1,4 +1,4 @@
-"""Sets limits of one tenant, with whichever cgroup controllers this host has: v1 hierarchies or v2."""
+"""Sets limits of one tenant by cgroup controllers, of cgroup v1 or v2, whichever of them this host uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stalltop.demo.cgroups import Cgroups, hierarchy
 from stalltop.model.errors import StalltopError
 
 PERIOD_US: Final = 100_000
-"""Period of the CPU quota, the kernel's default."""
+"""Period of the CPU quota: the default of the Linux kernel."""
 _V2_NAMES: Final = {"cpu": "cpu", "memory": "memory", "blkio": "io"}
 
 
@@ -21,9 +21,9 @@ class Limits:
     make them."""
 
     def __init__(self, path: str, unified: Path, controllers: tuple[str, ...]) -> None:
-        """``path`` is below the root of each hierarchy, ``unified`` is the tenant's own v2 cgroup, which
-        exists; ``controllers`` are some of cpu, memory and blkio. Raises StalltopError if this host lacks
-        one."""
+        """``path`` is the path of the tenant's cgroups below the root of each hierarchy. ``unified`` is the
+        directory of its v2 cgroup, which exists already. ``controllers`` are some of cpu, memory and blkio.
+        Raises StalltopError if this host lacks one of them."""
         self._unified = unified
         self._legacy: dict[str, Path] = {}
         self._made: list[Cgroups] = []
@@ -42,11 +42,11 @@ class Limits:
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """Returns the cgroups that its processes have to join, besides the v2 one."""
+        """Returns the v1 cgroups that the tenant's processes have to join, besides the tenant's v2 cgroup."""
         return tuple(self._legacy.values())
 
     def cpu(self, cpus: float | None) -> None:
-        """Limits the tenant to that many CPUs, or no longer."""
+        """Limits the tenant to ``cpus`` CPUs; None removes the limit."""
         quota = "" if cpus is None else str(int(cpus * PERIOD_US))
         legacy = self._legacy.get("cpu")
         if legacy is not None:
@@ -63,7 +63,7 @@ class Limits:
             (self._unified / "memory.max").write_text(str(size_bytes))
 
     def read_rate(self, device: str, bytes_per_s: int | None) -> None:
-        """Limits how fast the tenant reads from ``device`` (``MAJOR:MINOR``), or no longer."""
+        """Limits how fast the tenant reads from ``device`` (``MAJOR:MINOR``); None removes the limit."""
         self._rate("read", device, bytes_per_s)
 
     def write_rate(self, device: str, bytes_per_s: int) -> None:
@@ -78,7 +78,7 @@ class Limits:
             (self._unified / "io.max").write_text(f"{device} {way[0]}bps={bytes_per_s or 'max'}")
 
     def close(self) -> None:
-        """Ends all processes in the v1 cgroups and removes these."""
+        """Kills all processes in the tenant's v1 cgroups and removes these cgroups."""
         for cgroups in self._made:
             cgroups.close()
         self._made.clear()
@@ -94,7 +94,8 @@ def legacy_root(controller: str) -> Path | None:
 
 
 def disk_of(folder: Path) -> str:
-    """Returns ``MAJOR:MINOR`` of the whole disk of ``folder``. Raises StalltopError if it is on none."""
+    """Returns ``MAJOR:MINOR`` of the whole disk (not the partition) that holds ``folder``. Raises
+    StalltopError if ``folder`` is not on a disk."""
     number = folder.stat().st_dev
     place = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if not place.exists():
@@ -104,14 +105,15 @@ def disk_of(folder: Path) -> str:
 
 
 def _enable(place: Path, controller: str) -> None:
-    """Enables the v2 ``controller`` for ``place``, in all its ancestors."""
+    """Enables the v2 ``controller`` for the cgroup ``place``, which requires to enable it in all
+    ancestors."""
     root = hierarchy()
     if controller not in (root / "cgroup.controllers").read_text().split():
         raise StalltopError(f"this host has no cgroup controller {controller}")
     for parent in reversed([parent for parent in place.parents if parent.is_relative_to(root)]):
         with contextlib.suppress(
             OSError
-        ):  # a parent with processes refuses: writing the limit then fails with its own message
+        ):  # a parent that has processes refuses; setting the limit then fails with a message
             (parent / "cgroup.subtree_control").write_text(f"+{controller}")
 
 

@@ -1,4 +1,4 @@
-"""Faults of programs: what they call, how often, and how large."""
+"""Faults of programs in their use of CUDA: which functions they call, how often, and with what sizes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def allocation_storm(stage: Stage) -> Iterator[Truth]:
 
 @fault("memory_leak", watch_seconds=40.0)
 def memory_leak(stage: Stage) -> Iterator[Truth]:
-    """The program keeps some memory in every step."""
+    """The program allocates more memory in every step than it frees."""
     truth, caller = _victim(stage)
     size = stage.whole("leaked_bytes", 1 << 20, 8 << 20)
     yield truth
@@ -112,7 +112,8 @@ def cold_start(stage: Stage) -> Iterator[Truth]:
 
 @fault("graph_recapture")
 def graph_recapture(stage: Stage) -> Iterator[Truth]:
-    """The program captures and instantiates a graph for every launch of it."""
+    """The program captures and instantiates a new graph for every launch, instead of launching one graph
+    again."""
     truth, caller = _victim(stage)
     kernels = stage.whole("kernels", 20, 60)
     yield truth

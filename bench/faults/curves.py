@@ -1,4 +1,5 @@
-"""Draws how well causes are found by the strength of their faults, as an SVG with a panel for each cause."""
+"""Draws how often a fault's cause is found, depending on the strength of the fault: an SVG with a panel for
+each cause."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from bench.faults.strength import AIM, Point
 _ACROSS: Final = 4
 """Panels in a row."""
 _WIDTH, _HEIGHT = 215, 170
-"""Size of a panel with its margins."""
+"""Width and height of a panel including its margins, SVG units."""
 _LEFT, _TOP, _RIGHT, _BOTTOM = 38, 30, 8, 34
 """Margins of a panel."""
 _LEGEND_HEIGHT: Final = 34
@@ -27,7 +28,8 @@ _LINES: Final = (
     ("named", "its first problem has the right cause"),
     ("culprit", "and blames the right tenant"),
 )
-"""Curves: the attribute of a point, and what the legend says. Later ones are drawn above earlier ones."""
+"""The curves: the attribute of `Point` that a curve shows, and its text in the legend. Later curves are drawn
+above earlier ones."""
 _STYLE: Final = """
 text { font: 11px system-ui, sans-serif; fill: #24292f }
 polyline { fill: none !important }
@@ -44,7 +46,8 @@ text { fill: #e6edf3 } .axis { fill: #9198a1 } .page { fill: #0d1117 }
 .culprit { stroke: #3fb950; fill: #3fb950 } .alarm { stroke: #f85149 }
 }
 """
-"""Colours with enough contrast on both backgrounds; lines differ in width too."""
+"""CSS of the SVG: colours with enough contrast on a light and on a dark background. The curves also differ in
+width, for readers who do not see the colours."""
 
 
 def drawing(points: Sequence[Point]) -> str:
@@ -77,7 +80,7 @@ def _legend() -> Iterator[str]:
 
 
 def _panel(points: Sequence[Point], left: float, top: float) -> Iterator[str]:
-    """Yields the elements of one cause."""
+    """Yields the SVG elements of the panel of one cause."""
     yield f'<g transform="translate({left} {top})">'
     yield _text(points[0].cause, _LEFT, _TOP - 10, "title")
     for part in (0.0, 0.5, 1.0):

@@ -1,4 +1,4 @@
-"""Provides a simulated GPU: the stand-in NVML shows what a file says."""
+"""Provides a stand-in GPU: the stand-in NVML reports the figures that a file contains."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HEALTHY: Final = {
 
 
 class StandInDevice:
-    """One device, for a monitor that runs with ``environment``."""
+    """A stand-in GPU, which a monitor sees if it reads NVML with ``environment``."""
 
     def __init__(self, folder: Path, built: Built) -> None:
-        """Makes a healthy device; a file in ``folder`` says what it shows."""
+        """Makes a healthy device, whose figures are in a file in ``folder``."""
         self._scenario = folder / "devices"
         self.environment: Final = {
             "LD_LIBRARY_PATH": str(built.nvml.parent),
@@ -35,7 +35,8 @@ class StandInDevice:
         self.show()
 
     def show(self, **changes: str | int) -> None:
-        """Shows a healthy device at work, except for ``changes`` (with the keys of the stand-in)."""
+        """Makes NVML report a healthy device at work, except for ``changes``, whose keys are those of
+        `native/nvml.h`."""
         lines = {**_HEALTHY, **{key: str(value) for key, value in changes.items()}}
         fresh = self._scenario.with_suffix(".new")
         fresh.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
@@ -43,8 +44,8 @@ class StandInDevice:
 
 
 def looks_well(devices: Devices) -> bool:
-    """Returns whether the device shows nothing of an earlier trial: the driver's counters are read only every
-    few seconds."""
+    """Returns whether ``devices`` show no fault of an earlier trial. They may for some seconds, because the
+    monitor reads the driver's counters only every few seconds."""
     return not any(
         device.lost or device.xids or device.ecc_uncorrected or device.remap_pending or device.pcie_replays
         for device in devices.devices

@@ -1,4 +1,5 @@
-"""Faults of a device, as its driver would report them; their effect on programs is real."""
+"""Faults of a device. The stand-in NVML reports them as the driver would; if they slow programs down, the
+stand-in functions really take longer."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _GIB: Final = 1 << 30
 
 
 def _user(stage: Stage, name: str, speed: Path, *, sync_ms: float = 6.0) -> tuple[Place, Caller]:
-    """Starts a tenant whose waits depend on the device."""
+    """Starts a tenant whose waits for the device take as long as the file ``speed`` says (see `Speed`).
+    Returns the tenant and its process."""
     place = stage.tenant(name)
     durations = latencies(sync_ms)
     durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed)
@@ -85,7 +87,7 @@ def gpu_lost(stage: Stage) -> Iterator[Truth]:
 
 @fault("pcie_link")
 def pcie_link(stage: Stage) -> Iterator[Truth]:
-    """The link trains with fewer lanes, or at a lower generation."""
+    """The device's PCIe link trains with fewer lanes, or at a lower generation."""
     _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     if stage.one_of("how", ("lanes", "generation")) == "lanes":
@@ -96,7 +98,7 @@ def pcie_link(stage: Stage) -> Iterator[Truth]:
 
 @fault("pcie_replays")
 def pcie_replays(stage: Stage) -> Iterator[Truth]:
-    """The link sends many packets again every second."""
+    """The device's PCIe link sends many packets again every second."""
     _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     stage.device.show(replays=f"{stage.whole('replays_per_s', 20, 500)}/s")

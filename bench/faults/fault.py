@@ -12,17 +12,17 @@ from stalltop.diagnosis.causes import CAUSES
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The victim and the culprit of a script, which are known because the script chooses them."""
+    """Who the victim and the culprit of a trial are. They are known because the script chooses them."""
 
     victim: Place | None
-    """The tenant that loses; None if a device is at fault."""
+    """The tenant that is slowed down; None if a device is at fault."""
     culprit: Place | None = None
-    """The other tenant to blame; None if there is none."""
+    """The other tenant that causes the fault; None if no other tenant does."""
 
 
 Script = Callable[[Stage], Iterator[Truth]]
-"""Sets up, yields the truth, and injects the fault when it is resumed. The stage ends what the script
-started."""
+"""Generator function of a fault. It sets up the tenants and yields the truth; when it is resumed, it injects
+the fault. The stage ends everything that the script has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +30,21 @@ class Fault:
     """One kind of fault."""
 
     name: str
-    """Its own, or that of its cause."""
+    """Name of the fault: a name of its own, or the name of its cause."""
     cause: str
-    """The key of ``diagnosis.causes.CAUSES`` that names it."""
+    """The cause that the diagnosis should find: a key of ``diagnosis.causes.CAUSES``."""
     script: Script
     common: bool = False
-    """Whether it is one of the most frequent causes on a host, which get more trials."""
+    """Whether the cause is one of the most frequent ones on a host. Such causes get more trials."""
     watch_seconds: float = 8.0
-    """Time for which it is watched after it began."""
+    """Time for which a trial goes on after the fault was injected."""
     healthy_seconds: float = 3.0
-    """Time without a fault before it begins: as long as the diagnosis looks back, longer if the cause is
-    defined against a baseline."""
+    """Time without a fault before the injection: as long as the diagnosis examines the past, or longer if the
+    cause is found by comparing with a baseline."""
     strength: float = 0.0
     """Share of its time that the victim is meant to lose; 0 if the script chooses the strength."""
     real: bool = False
-    """Whether it needs the public packages of ``bench.faults.real``."""
+    """Whether the fault needs the public packages of ``bench.faults.real``."""
 
 
 FAULTS: Final[dict[str, Fault]] = {}
@@ -59,7 +59,8 @@ def fault(
     watch_seconds: float = 8.0,
     healthy_seconds: float = 3.0,
 ) -> Callable[[Script], Script]:
-    """Registers a script as a fault of ``cause``: the one of its name, or one with a ``name`` of its own."""
+    """Returns a decorator that registers a script as a fault of ``cause``. The fault is called ``name``; if
+    that is '', like the cause."""
     name = name or cause
     if cause not in CAUSES or name in FAULTS:
         raise ValueError(f"not a cause, or a name that already has a script: {name}")

@@ -1,7 +1,7 @@
-"""Faults whose strength is chosen: the victim loses a given share of its time to each.
+"""Faults of chosen strength: each makes its victim lose a given share of the victim's time.
 
-Rehearsals before the trial correct how strong a fault has to be made. What counts in the end is what the
-victim lost in the trial itself, by its own count of steps.
+Rehearsals before the trial find out how much of the fault is needed for that. The share that counts is the
+one that the victim loses in the trial itself, computed from the victim's own count of steps.
 """
 
 from __future__ import annotations
@@ -26,51 +26,57 @@ from stalltop.model.errors import StalltopError
 STRENGTHS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Shares of the victim's time that the faults are meant to take."""
 _PACE_SECONDS: Final = 1.2
-"""Time in which the victim's steps are counted before the trial: several rounds of each fault."""
+"""Time for which a rehearsal counts the victim's steps: several rounds of ``_ROUND_US``."""
 _SETTLE_SECONDS: Final = 0.3
-"""Time in which batches that were prepared beforehand are used up."""
+"""Time to wait before counting steps, so that the victim uses up batches that were prepared before the
+change."""
 _CALM_SECONDS: Final = 1.2
-"""Time from the last rehearsal to the first window of the trial, so that no window shows both."""
+"""Time from the last rehearsal to the first window of the trial. It is longer than a window, so that no
+window shows both."""
 _REHEARSALS: Final = 2
-"""How often a fault is injected before the trial, each time corrected by what the victim lost."""
+"""Number of rehearsals: injections before the trial. After each, the share to ask for is corrected by what
+the victim lost."""
 REHEARSAL_SECONDS: Final = (1 + _REHEARSALS) * (_SETTLE_SECONDS + _PACE_SECONDS) + _CALM_SECONDS
-"""Time that all rehearsals take."""
+"""Time from the first count of steps to the trial: one count without the fault, all rehearsals, and the calm
+afterwards."""
 _LEAST: Final = 0.003
 _MOST: Final = 0.97
-"""Least and greatest share that a rehearsal may ask for."""
+"""Least and greatest share of the victim's time that may be asked of a fault."""
 _LEAST_OF_LOADING: Final = -0.5
-"""The same for late batches. A batch takes longer than asked for: handing it over takes time, too."""
+"""Least share that may be asked of faults that delay batches. It is negative because a batch takes longer
+than the time asked for: handing it over takes time too."""
 _COMPUTE_MS: Final = 6.0
 _SYNC_MS: Final = 5.0
 _ROUND_US: Final = 200_000
-"""Length of a round of faults that come and go."""
+"""Length of a round of those faults that are active for a part of each round only."""
 _HELD_US: Final = 12_000
-"""How long a lock is held each time, at least."""
+"""Minimum time for which the other tenant holds the lock each time."""
 _READ_BYTES: Final = 131_072
 _HIGHEST_PRIORITY: Final = -20
 
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """What a fault does to its victim, and what the victim did so far."""
+    """A fault that is set up: functions to inject it and to count the victim's steps."""
 
     truth: Truth
     steps: Callable[[], int]
-    """Returns the number of steps that the victim has made, as counted by itself."""
+    """Returns the number of steps that the victim has made, as counted by the victim itself."""
     inject: Callable[[float, float], None]
-    """Lets the victim lose a share of its time from now on, given the length of its healthy step in seconds.
-    A share of 0 ends the fault."""
+    """Makes the victim lose a share of its time from now on. Arguments: the share (0 ends the fault), and how
+    long a step of the victim takes without the fault, s."""
 
 
 GRADED: Final[dict[str, Fault]] = {}
-"""Faults of this module by name, without a strength."""
+"""Faults of this module by name. Their field ``strength`` is not set: `bench.faults.command` sets it for each
+trial."""
 
 
 def graded(
     cause: str, *, real: bool = False, least: float = _LEAST
 ) -> Callable[[Callable[[Stage], Harm]], Callable[[Stage], Harm]]:
-    """Registers a function that sets up a trial as a fault of ``cause``; ``real`` ones need public packages;
-    ``least`` is the least share that they can be asked for."""
+    """Returns a decorator that registers a function, which sets up a trial, as a fault of ``cause``. ``real``
+    says that the fault needs public packages; ``least`` is the least share that may be asked of it."""
 
     def register(made: Callable[[Stage], Harm]) -> Callable[[Stage], Harm]:
         def script(stage: Stage) -> Iterator[Truth]:
@@ -90,8 +96,9 @@ def graded(
 
 
 def _rehearsed(harm: Harm, strength: float, least: float) -> tuple[float, float]:
-    """Injects the fault for some moments. Returns the length of a healthy step, and the share to ask for so
-    that the victim loses ``strength``. Raises StalltopError."""
+    """Injects the fault `_REHEARSALS` times for a moment. Returns how long a step of the victim takes without
+    the fault, s, and the share that has to be asked for so that the victim loses ``strength``. Raises
+    StalltopError if the victim makes no steps."""
     healthy = _pace(harm)
     if not healthy:
         raise StalltopError("the victim makes no steps, so that its loss cannot be chosen")
@@ -105,7 +112,7 @@ def _rehearsed(harm: Harm, strength: float, least: float) -> tuple[float, float]
 
 
 def _pace(harm: Harm) -> float:
-    """Returns the steps per second that the victim makes now."""
+    """Measures for ``_PACE_SECONDS`` how many steps per second the victim makes."""
     time.sleep(_SETTLE_SECONDS)
     began, before = time.monotonic(), harm.steps()
     time.sleep(_PACE_SECONDS)
@@ -125,7 +132,7 @@ def cpu_contention(stage: Stage) -> Harm:
     def inject(share: float, _: float) -> None:
         busy_us = int(share * _ROUND_US)
         command = f"start 1 0 !{busy_us} ~{_ROUND_US - busy_us}" if share else "stop"
-        for one in hogs:  # All are told before the first has to answer, so that they begin together.
+        for one in hogs:  # Sends all commands before waiting for answers: all begin together.
             one.tell(command)
         for one in hogs:
             one.answer()
@@ -171,7 +178,8 @@ def lock_contention(stage: Stage) -> Harm:
 
     def inject(share: float, step_seconds: float) -> None:
         if share:
-            # The victim makes a step in every pause, so that short rounds take no more than half of its time.
+            # In every pause of the holder, the victim gets the lock and makes a step. So the lock must be
+            # held for at least share / (1 - share) steps, or the victim would lose less than that share.
             held_us = max(_HELD_US, int(step_seconds * 1e6 * share / (1 - share)))
             other.start(f"@lock:shared:0:{held_us} ~{int(held_us / share) - held_us}")
         else:

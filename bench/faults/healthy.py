@@ -1,5 +1,5 @@
-"""Runs healthy tenants of every kind, which start, end and change what they do: nothing may be reported about
-them."""
+"""Runs healthy tenants of every kind, which start, end and change what they do. The diagnosis must not report
+a problem about them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from stalltop.demo.latencies import Latency
 from stalltop.model.errors import StalltopError
 
 _MOST: Final = 3
-"""Largest number of temporary tenants at a time: more would be short of CPU on two CPUs, which is a fault."""
+"""Maximum number of temporary tenants at a time. On a host with two CPUs, more would lack CPU time, so that a
+problem would rightly be reported."""
 _SETTLE_SECONDS: Final = 2.0
-"""Time before the first window: the first tenants start together, which takes more than two CPUs. Later
-tenants are observed as they start."""
+"""Time between the start of the first tenants and the first window: while they all start together, two CPUs
+are not enough. Later tenants start one by one and are observed from their start."""
 _LONG_SECONDS: Final = 12.0
 _PHASES: Final = (
     f"!800 {step(20)}",
@@ -33,14 +34,15 @@ _PHASES: Final = (
     f"!1500 {step(40)} ~9000",
     f"{step(4)} ~60000",
 )
-"""Steps of training, evaluation, a larger model, an idle server."""
+"""What a tenant may do, as items of `native/caller.c`: training, evaluation, a larger model, an idle
+server."""
 
 
 @dataclass(slots=True)
 class _Tenant:
     place: Place
     main: Caller | None = None
-    """The process that can change what it does."""
+    """The process whose items `_Host.other_phase` may change; None if the tenant has no such process."""
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class _Host:
         self.come()
 
     def change(self) -> None:
-        """Makes one change of a kind that happens on every host."""
+        """Makes one random change of a kind that also happens on real hosts without being a problem."""
         choices: list[Callable[[], None]] = [self.wait_long]
         choices += [self.other_phase] if any(one.main is not None for one in self.going) else []
         choices += [self.come] if len(self.going) < _MOST else []
@@ -83,27 +85,28 @@ class _Host:
         self.stage.chance.choice(choices)()
 
     def wait_long(self) -> None:
-        """Runs one long step on the device, which is usual for this program."""
+        """Lets the process with long steps wait once for about ``_LONG_SECONDS`` for the device, as it always
+        does."""
         assert self.long is not None
         self.told.append("long synchronize")
         self.long.do("finish")
         self.long.start("cudaLaunchKernel:30 cudaDeviceSynchronize", cycles=1)
 
     def other_phase(self) -> None:
-        """Lets a tenant continue with other steps."""
+        """Lets a random tenant continue with other items of ``_PHASES``."""
         able = [one.main for one in self.going if one.main is not None]
         self.told.append("phase")
         self.stage.chance.choice(able).change(self.stage.chance.choice(_PHASES))
 
     def go(self) -> None:
-        """Ends a tenant."""
+        """Ends a random temporary tenant."""
         self.told.append("end")
         gone = self.going.pop(self.stage.chance.randrange(len(self.going)))
         for caller in gone.place.callers:
             caller.close()
 
     def come(self) -> None:
-        """Starts a tenant: a program of the kinds that trials harm, but without a fault."""
+        """Starts a temporary tenant: a program of a kind that trials use as a victim, without a fault."""
         chance = self.stage.chance
         kind = chance.choice(("trainer", "loading", "reader", "locker", "server"))
         self.number += 1
@@ -134,8 +137,8 @@ class _Host:
 def run_healthy(
     watcher: Watcher, built: Built, files: Files, into: Healthy, seconds: float, tell: Callable[[], None]
 ) -> None:
-    """Watches healthy tenants for ``seconds`` with one diagnosis, which sees some of them start. Adds the
-    alarms to ``into``, and calls ``tell`` each time that something changes."""
+    """Watches healthy tenants for ``seconds`` with one diagnosis, which sees some of the tenants start.
+    Writes the alarms so far into ``into`` and calls ``tell`` before each change of the tenants."""
     containers = "healthy" if watcher.learns else ""
     with Stage(built, files, random.Random(into.seed), containers) as stage:
         files.device.show()

@@ -52,7 +52,7 @@ def cfs_throttling(stage: Stage) -> Iterator[Truth]:
 
 @fault("cpu_pinning", common=True)
 def cpu_pinning(stage: Stage) -> Iterator[Truth]:
-    """All processes of the victim are bound to one CPU, while others have little to do."""
+    """All processes of the victim are bound to one CPU, while other CPUs have little to do."""
     victim = stage.tenant("victim")
     count = stage.whole(
         "processes", 2, min(max(CPUS, 2), 4)
@@ -77,7 +77,8 @@ def interrupts(stage: Stage) -> Iterator[Truth]:
     *others, cpu = sorted(os.sched_getaffinity(0))
     victim, sender = stage.tenant("victim"), stage.tenant("sender")
     stage.files.remember("data")
-    # Work of a given amount, not of a given CPU time, which some Linux kernels also count in interrupts.
+    # The victim does a fixed amount of work. It does not compute for a fixed CPU time, because some Linux
+    # kernels count interrupts as CPU time of the thread.
     reads = stage.whole("reads", 20, 60)
     caller = trainer(stage, victim, before=f"@cached:data:1048576:{reads}", sync_ms=3)
     _pin(caller, {cpu})
@@ -94,7 +95,7 @@ def interrupts(stage: Stage) -> Iterator[Truth]:
 
 @fault("slow_disk", common=True)
 def slow_disk(stage: Stage) -> Iterator[Truth]:
-    """The victim reads from a disk that another tenant loads, or that its own I/O limit slows down."""
+    """The victim reads from a disk that another tenant loads, or its own I/O limit slows its reads down."""
     how, victim, more = disk_victim(stage)
     size = stage.chance.choice((65_536, 131_072, 262_144))
     stage.notes["read_bytes"] = size
@@ -110,8 +111,8 @@ def slow_disk(stage: Stage) -> Iterator[Truth]:
 
 @fault("fsync")
 def fsync(stage: Stage) -> Iterator[Truth]:
-    """The victim writes a checkpoint and calls fsync, while another tenant writes to that disk, or its own
-    I/O limit slows it down."""
+    """The victim writes a checkpoint and calls fsync, while another tenant writes to the same disk, or the
+    victim's own I/O limit slows its writes down."""
     how = stage.one_of("how", ("neighbour", "limit"))
     victim = stage.tenant("victim", ("blkio",) if how == "limit" else ())
     size = stage.chance.choice((65_536, 262_144, 1_048_576))
@@ -171,14 +172,14 @@ def service_elsewhere(stage: Stage) -> Iterator[Truth]:
     server.start(f"@serve:{link.peer}:7000")
     stage.process(victim, "train.py", f"!1000 @ask:{link.peer}:7000:100 {step()}", latencies=latencies(5))
     yield Truth(victim)
-    # An answer and its acknowledgement are two segments of 66 bytes and more.
+    # The server sends two segments per request, an answer and an acknowledgement, of at least 66 bytes each.
     link.delay(2 * 66 * 8 / stage.between("late_ms", 30, 100))
 
 
 @fault("lock_contention", common=True)
 def lock_contention(stage: Stage) -> Iterator[Truth]:
-    """A process of the victim's own or of another tenant holds for long a lock that the victim takes in every
-    step."""
+    """Another process, of the victim or of another tenant, holds for 8 to 40 ms at a time a lock that the
+    victim takes in every step."""
     victim = stage.tenant("victim")
     trainer(stage, victim, before="@lock:shared:100", sync_ms=5)
     whose = stage.one_of("holder", ("own", "other"))
@@ -190,8 +191,8 @@ def lock_contention(stage: Stage) -> Iterator[Truth]:
 
 @fault("tcp_retransmits", common=True, healthy_seconds=6.0)
 def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
-    """The victim's link loses segments; the victim itself sends over it, or a thread beside it that sends for
-    its collectives."""
+    """The victim's network link loses segments. Either the calling thread itself sends over this link, or
+    another thread of the same process does, as for collectives."""
     victim = stage.tenant("victim")
     peer = stage.tenant("parameter-server")
     server = stage.process(peer, "server", own_network=True)
@@ -208,5 +209,5 @@ def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
     slower = stage.between("slower", 1.8, 4.0)
     yield Truth(victim)
     link.narrow(stage.between("mbit", 50, 200), stage.whole("queue_bytes", 8_000, 20_000))
-    if whose == "beside":  # the stand-in's collectives do not use that link, so they are slowed down here
+    if whose == "beside":  # stand-in collectives do not use the link: slow them down here
         speed.slower(slower)

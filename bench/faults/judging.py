@@ -16,13 +16,15 @@ from stalltop.model.chain import Chain, worst_first
 from stalltop.model.window import Window
 
 _SHORT_ID: Final = 12
-"""Characters of a container's id that stand for its name if it has none."""
+"""Number of first characters of a container's id that windows show if the container has no name."""
 MOST_OUTSIDE: Final = 0.03
-"""Part of the victim's time that processes outside may take in a trial of chosen strength."""
+"""Share of the victim's time that processes outside of a trial may take, if the fault has a chosen strength.
+If they take more, the trial does not count."""
 MOST_OUTSIDE_OF_STRENGTH: Final = 0.25
-"""The same in proportion to the strength, if that is more."""
+"""Share of the fault's strength that processes outside of the trial may take from the victim, if that is more
+than `MOST_OUTSIDE`."""
 _RECENT_LOOKS: Final = 8
-"""Number of windows that are kept: more than the diagnosis looks back."""
+"""Number of last windows that `Alarms` keeps: more than the diagnosis examines at a time."""
 
 
 @dataclass(slots=True)
@@ -33,45 +35,51 @@ class Outcome:
     seed: int
     notes: dict[str, float | str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
-    """Causes injected at the same time."""
+    """Causes of the other faults that were injected at the same time."""
     name: str = ""
-    """Name of the fault, if that is not its cause."""
+    """Name of the fault; '' if it is equal to the cause."""
     open_before: bool = False
-    """Whether the victim had a chain of the right cause before the injection: then nothing was found."""
+    """Whether the victim already had a chain of the right cause before the injection. Such a trial does not
+    count."""
     detected_seconds: float | None = None
-    """Time from the injection to the first new chain about the victim."""
+    """Time from the injection to the first new chain about the victim; None if there was none."""
     root_seconds: float | None = None
-    """Time from the injection until the right cause is the victim's first chain."""
+    """Time from the injection until the victim's first chain was a new one of the right cause; None if that
+    never happened."""
     found: str = ""
     """Cause of the victim's first chain at the end; '' if it had none."""
     found_raw: str = ""
-    """The same without leaving out any chain, not even those that rightly blame a tenant outside of the
-    trial."""
+    """Cause of the victim's first chain at the end, counting also chains that rightly blame a process outside
+    of the trial, which ``found`` leaves out; '' if it had none."""
     named: bool = False
     """Whether the right cause was among the victim's chains at the end."""
     culprit_expected: bool = False
-    """Whether another tenant is to blame."""
+    """Whether another tenant caused the fault and should be blamed."""
     culprit_right: bool = False
-    """Whether the right chain blames that tenant first, or nobody else if nobody else is to blame."""
+    """Whether the chain of the right cause names the tenant that caused the fault as its first culprit; if no
+    other tenant caused it, whether the chain blames no other tenant."""
     healthy_seconds: float = 0.0
+    """Length of the windows before the fault, s."""
     early: tuple[str, ...] = ()
-    """Alarms about tenants of this trial before the fault."""
+    """False alarms: alarms before the fault about tenants of this trial."""
     wrong: tuple[str, ...] = ()
-    """Alarms since the fault began, of a cause that was not injected, about tenants of this trial."""
+    """False alarms: alarms since the fault began about tenants of this trial, of causes that were not
+    injected."""
     disturbed: tuple[str, ...] = ()
-    """Alarms before the fault that blame a process outside of the trial which did as much as it is charged
-    with: the host was not quiet."""
+    """Alarms before the fault that rightly blame a process outside of the trial, because that process used as
+    much of a resource as it is charged with. These are not false alarms; the host was not quiet."""
     said: tuple[str, ...] = ()
     """The victim's chains at the end, as text."""
     error: str = ""
-    """Why the trial could not be set up."""
+    """Why the trial could not be set up; '' if it could."""
     strength: float = 0.0
     """Share of its time that the victim was meant to lose; 0 if the script chose the strength."""
     lost_share: float | None = None
-    """Share of its time that the victim lost, by its own count of steps; None if it was not counted."""
+    """Share of its time that the victim lost, computed from its own count of steps; None if it does not count
+    steps."""
     outside_share: float = 0.0
-    """Part of the time for which processes outside of the trial had the CPUs of the victim: before the fault
-    or since then, whichever is more."""
+    """Time for which the victim waited for CPUs that processes outside of the trial had, as a share of the
+    time watched. Computed before and after the beginning of the fault; this is the greater of the two."""
 
     @property
     def fault(self) -> str:
@@ -80,14 +88,15 @@ class Outcome:
 
     @property
     def scored(self) -> bool:
-        """Returns whether it counts: it could be set up, its cause was not found before it began, and the
-        host was quiet enough."""
+        """Returns whether the outcome counts: the trial could be set up, the cause was not found before the
+        fault began, and the host was quiet enough."""
         return not self.error and not self.open_before and self.quiet
 
     @property
     def quiet(self) -> bool:
-        """Returns whether the victim lost what it lost to the fault, as far as its strength was chosen, and
-        not to processes outside of the trial."""
+        """Returns whether processes outside of the trial took so little of the victim's time that the fault
+        explains what the victim lost. Always True if the script chose the strength, because nothing is
+        measured against it then."""
         most = max(MOST_OUTSIDE, MOST_OUTSIDE_OF_STRENGTH * self.strength)
         return not self.strength or self.outside_share <= most
 
@@ -102,7 +111,8 @@ class Outcome:
 
 
 def outcome_of(plain: Mapping[str, Any]) -> Outcome:
-    """Returns the outcome for which `Outcome.plain` returned ``plain``, even after a way through JSON."""
+    """Reverses `Outcome.plain`, also after ``plain`` was written as JSON and read again, which turns tuples
+    into lists."""
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
     }
@@ -112,7 +122,8 @@ def outcome_of(plain: Mapping[str, Any]) -> Outcome:
 def judge(
     outcome: Outcome, truth: Truth, seen: Sequence[Seen], injected: float, places: Sequence[Place]
 ) -> None:
-    """Fills in ``outcome`` from what was seen."""
+    """Fills in ``outcome`` by comparing the windows ``seen`` with the ``truth``. ``injected`` is when the
+    fault began (time.monotonic()), ``places`` are the tenants of the trial."""
     before = [look for look in seen if look.at <= injected]
     after = seen[len(before) :]
     outcome.healthy_seconds = sum(look.window.seconds for look in before)
@@ -153,7 +164,7 @@ def judge(
 
 
 def _told(chain: Chain, places: Sequence[Place]) -> str:
-    """Returns a chain as text, with the names that the trial gives its tenants."""
+    """Returns a chain as text, in which the tenants of the trial have the names that the script gave them."""
     text = f"{chain.cause} ({chain.severity}, {chain.lost_ms_per_s:.0f} ms/s): {chain.summary}"
     for place in places:
         text = text.replace(place.identity[:_SHORT_ID], place.name)
@@ -161,8 +172,9 @@ def _told(chain: Chain, places: Sequence[Place]) -> str:
 
 
 def _since(chain: Chain, number: int, after: Sequence[Seen]) -> bool:
-    """Returns whether window ``number`` after the injection shows a chain because of the injection. A chain
-    first seen earlier counts only after as many windows as a chain needs to open."""
+    """Returns whether ``chain``, open in window ``number`` (from 0) after the injection, may result from the
+    injection. A chain first seen before the injection counts only after as many windows as a chain needs to
+    open (``SIGHTS``)."""
     return chain.since >= after[0].window.start or number + 1 >= SIGHTS
 
 
@@ -178,12 +190,13 @@ def _blames_right(window: Window, chain: Chain, truth: Truth, places: Sequence[P
 
 
 def chains_of(window: Window, truth: Truth, places: Sequence[Place]) -> list[Chain]:
-    """Returns the open chains about the victim, in the order of the screen. If a device is at fault, they are
-    those about the device and all its users."""
+    """Returns the open chains about the victim, in the order of the screen. If a device is at fault (no
+    victim), returns the chains about the device and all tenants of the trial."""
 
     def concerns(chain: Chain) -> bool:
         if truth.victim is not None:
-            # If several tenants wait for one, the chain names the first; its rows are those of all.
+            # If several tenants wait for the same one, the chain names only the first of them as its tenant,
+            # but its rows are those of all of them.
             tenants = {chain.tenant, *(row.tenant for row in chain.rows)}
             return any(is_about(window, tenant, truth.victim) for tenant in tenants)
         return not chain.tenant or is_here(window, chain.tenant, places)
@@ -195,18 +208,19 @@ def chains_of(window: Window, truth: Truth, places: Sequence[Place]) -> list[Cha
 
 
 def quiet_chains(seen: Sequence[Seen], truth: Truth, places: Sequence[Place]) -> list[Chain]:
-    """Returns the same for the last window in ``seen``, without chains that rightly blame a process outside
-    of the trial."""
+    """Returns what `chains_of` returns for the last window in ``seen``, without chains that rightly blame a
+    process outside of the trial."""
     return [
         chain for chain in chains_of(seen[-1].window, truth, places) if not is_excused(seen, chain, places)
     ]
 
 
 class Alarms:
-    """Collects alarms about some tenants and the device, each once for as long as it is open."""
+    """Collects alarms about the tenants ``places`` and the device. An alarm that is open in several windows
+    is collected once."""
 
     def __init__(self, places: Sequence[Place], besides: Sequence[str] = ()) -> None:
-        """Alarms of the causes ``besides`` are left out."""
+        """``places`` are the tenants of the trial. Alarms of the causes ``besides`` are ignored."""
         self._places = places
         self._besides = besides
         self._recent: deque[Seen] = deque(maxlen=_RECENT_LOOKS)
@@ -225,20 +239,21 @@ class Alarms:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Returns the alarms that count: those that were never excused."""
+        """Returns the alarms that count as false: in some window, they did not rightly blame a process
+        outside of the trial."""
         return tuple(self._counted.values())
 
     @property
     def disturbed(self) -> tuple[str, ...]:
-        """Returns the alarms that rightly blame a process outside of the trial."""
+        """Returns the alarms that in every window rightly blamed a process outside of the trial."""
         return tuple(text for key, text in self._disturbed.items() if key not in self._counted)
 
 
 def alarms_in(
     looks: Sequence[Seen], places: Sequence[Place], besides: Sequence[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the alarms in ``looks``, without those of the causes ``besides``: those that count, and those
-    that rightly blame a process outside of the trial."""
+    """Returns two groups of the alarms in ``looks``: those that count as false, and those that rightly blame
+    a process outside of the trial. Alarms of the causes ``besides`` are left out."""
     said = Alarms(places, besides)
     for look in looks:
         said.add(look)

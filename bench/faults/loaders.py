@@ -11,7 +11,7 @@ from bench.faults.stage import Stage
 from bench.faults.workloads import disk_victim, loading_trainer
 
 BATCH: Final = "@read:data:131072:2 !700"
-"""Work of a loader process for a batch."""
+"""Items that a worker process runs to prepare a batch."""
 
 
 @fault("loader_disk", common=True)
@@ -31,7 +31,7 @@ def loader_disk(stage: Stage) -> Iterator[Truth]:
 
 @fault("loader_cpu", common=True)
 def loader_cpu(stage: Stage) -> Iterator[Truth]:
-    """The workers need longer to prepare a batch than the device for a step."""
+    """The workers need longer to prepare a batch than the device needs for a step."""
     victim = stage.tenant("victim")
     workers = stage.whole("workers", 1, 2)
     _, loaders = loading_trainer(stage, victim, BATCH, workers=workers)

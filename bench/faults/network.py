@@ -1,8 +1,8 @@
 """Makes a network of two: this host and a network namespace, joined by a link that can be made to lose
 segments, to deliver them late, or to interrupt a CPU.
 
-The namespace belongs to the process that serves in it, and is removed with that process, together with the
-link.
+The network namespace belongs to a process in it. When that process ends, the Linux kernel removes the
+namespace and the link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _numbers = itertools.count()
 
 
 class PrivateLink:
-    """A link to the network namespace of process ``pid``, which no other process uses."""
+    """A network link between this host and the network namespace of process ``pid``. No other process uses
+    the link."""
 
     def __init__(self, pid: int) -> None:
         # 198.18.0.0/15 is reserved for benchmarks (RFC 2544), so no host uses it.
@@ -31,7 +32,7 @@ class PrivateLink:
         net = f"198.{18 + (number >> 14)}.{(number >> 6) & 255}"
         low = (number & 63) * 4
         self.peer: Final = f"{net}.{low + 2}"
-        """The address at the other end."""
+        """The IP address at the other end, in the namespace."""
         self.here: Final = f"{net}.{low + 1}"
         self._name = link_name(os.getpid(), turn)
         inside = self._inside = ("nsenter", "--target", str(pid), "--net")
@@ -43,17 +44,19 @@ class PrivateLink:
         _run("ip", "link", "set", self._name, "up")
 
     def narrow(self, mbit: float, queue_bytes: int) -> None:
-        """Limits the rate to ``mbit`` Mbit/s, and drops what does not fit into a queue of ``queue_bytes``."""
+        """Limits what this host sends to ``mbit`` Mbit/s, and drops segments that do not fit into a queue of
+        ``queue_bytes``."""
         shape = ("tbf", "rate", f"{mbit}mbit", "burst", "4kb", "limit", str(queue_bytes))
         _run("tc", "qdisc", "replace", "dev", self._name, "root", *shape)
 
     def steer(self, cpu: int) -> None:
-        """Lets the softirqs of ``cpu`` handle the packets that arrive here (RPS)."""
+        """Lets softirqs on CPU ``cpu`` handle the packets that arrive at this end (receive packet
+        steering)."""
         Path(f"/sys/class/net/{self._name}/queues/rx-0/rps_cpus").write_text(cpu_mask(cpu))
 
     def delay(self, kbit: float) -> None:
-        """Limits what the other end sends to ``kbit`` kbit/s, without losing any: its segments come from a
-        timer of the Linux kernel, as late as those of a slow host."""
+        """Limits what the other end sends to ``kbit`` kbit/s, without losing any segments. A timer of the
+        Linux kernel releases them, so that they arrive late, like those of a slow host."""
         shape = ("tbf", "rate", f"{kbit}kbit", "burst", "1600", "limit", "1000000")
         _run(*self._inside, "tc", "qdisc", "replace", "dev", "eth0", "root", *shape)
 
@@ -69,12 +72,13 @@ class PrivateLink:
 
 
 def cpu_mask(cpu: int) -> str:
-    """Returns a mask of one CPU as files in /sys have it: groups of 32 bits, the highest first."""
+    """Returns the mask of one CPU in the format of files in /sys: groups of 32 bits in hexadecimal, highest
+    first."""
     return ",".join(f"{group:08x}" for group in (1 << cpu % 32, *[0] * (cpu // 32)))
 
 
 def link_name(pid: int, turn: int) -> str:
-    """Returns the name of the link that process ``pid`` creates after ``turn`` others."""
+    """Returns the name of the link that process ``pid`` makes after it has made ``turn`` others."""
     return f"stl{_number(pid, turn)}"
 
 

@@ -1,5 +1,5 @@
-"""Recognizes processes of the host that take no part in a trial: a chain that rightly blames one is not an
-error."""
+"""Recognizes processes of the host that are not part of a trial (outsiders). A chain that rightly blames such
+a process is not an error of the diagnosis."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from stalltop.model.chain import Chain, Link
 from stalltop.model.window import Window
 
 COVERED: Final = 0.9
-"""Least part of a charge that the process's own use has to account for: the two are not measured over exactly
-the same time."""
+"""Minimum ratio of what a process used to what it is charged with. It is less than 1 because use and charge
+are not measured over exactly the same time."""
 
 
 def is_excused(looks: Sequence[Seen], chain: Chain, places: Sequence[Place]) -> bool:
-    """Returns whether ``chain``, open in the last window, may be left out: its first culprit is not part of
-    the trial, and by separate measurement used as much of the CPU or disk as it is charged with.
+    """Returns whether ``chain``, which is open in the last of ``looks``, rightly blames a process outside of
+    the trial: its first culprit is not part of the trial and, measured separately, used as much CPU or disk
+    time as it is charged with.
 
-    Without that proof the chain counts as wrong. The tracer, which runs in this process, is never excused.
+    Without this proof, returns False, and the chain counts as wrong. Also returns False if the culprit is
+    this process, in which the tracer runs.
     """
     first = next(iter(chain.culprits), None)
     if first is None or not first.tenant or first.pid == os.getpid():
@@ -37,8 +39,8 @@ def is_excused(looks: Sequence[Seen], chain: Chain, places: Sequence[Place]) -> 
 
 
 def taken_by_outsiders(looks: Sequence[Seen], victim: Place, places: Sequence[Place]) -> float:
-    """Returns the part of the time of ``looks`` for which ``victim`` waited for CPUs that processes outside
-    of the trial had; several threads of it count several times."""
+    """Returns the time for which ``victim`` waited for CPUs that processes outside of the trial had, as a
+    share of the length of ``looks``. If several threads of the victim wait, each counts."""
     seconds = sum(look.window.seconds for look in looks)
     taken_ns = sum(
         charge.ns
@@ -63,7 +65,8 @@ def is_about(window: Window, tenant: str, place: Place) -> bool:
 
 
 def _recent(looks: Sequence[Seen]) -> Iterator[Window]:
-    """Returns the windows that the diagnosis examined last."""
+    """Returns the last windows of ``looks``, as many as the diagnosis examines at a time
+    (``LOOK_SECONDS``)."""
     count, seconds = 0, 0.0
     while count < len(looks) and seconds < LOOK_SECONDS:
         count += 1
@@ -72,14 +75,15 @@ def _recent(looks: Sequence[Seen]) -> Iterator[Window]:
 
 
 def _cpu_ns(window: Window, culprit: Link) -> int:
-    """Returns the CPU time of the culprit's process; of its tenant if it stands for several processes."""
+    """Returns the CPU time of the culprit's process in the window; if the culprit stands for several
+    processes of a tenant, that of the tenant."""
     if not culprit.pid:
         return sum(use.cpu_ns for use in window.evidence.tenants if use.tenant == culprit.tenant)
     return sum(use.cpu_ns for use in window.evidence.processes if use.pid == culprit.pid)
 
 
 def _disk_ns(window: Window, culprit: Link) -> int:
-    """Returns the time of the culprit's requests within the device."""
+    """Returns how long the disk worked on the requests of the culprit's process in the window, ns."""
     return sum(
         io.service_ns
         for io in window.evidence.block_io

@@ -1,4 +1,5 @@
-"""Faults of collectives: ranks of one communicator on this host, which meet in every step."""
+"""Faults of NCCL collectives. The victims are ranks of one communicator on this host, which wait for each
+other in every step."""
 
 from __future__ import annotations
 
@@ -14,16 +15,17 @@ from stalltop.demo.caller import Caller
 from stalltop.demo.latencies import Latency
 
 _STEP: Final = "cudaLaunchKernel:10 ncclAllReduce:1:6553600:7 cudaStreamSynchronize"
-"""One step of a rank. All ranks compute at the same time; with more work, on two CPUs, one would wait for the
-other."""
+"""One step of a rank. It is short because all ranks compute at the same time: with more work, ranks would
+wait for each other's CPU on a host with two CPUs."""
 
 _TRACED_SECONDS: Final = 1.5
-"""Time between loading NCCL and making a communicator: ranks of a communicator that is older than the probes
-cannot be compared."""
+"""Time between loading NCCL and making a communicator, in which stalltop attaches its probes. Ranks of a
+communicator that was made before the probes were attached cannot be compared."""
 
 
 def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
-    """Starts processes that make their steps together, each in a container of its own."""
+    """Starts ``ranks`` processes, each in a container of its own, which meet in every step. Returns the
+    containers and the processes."""
     meeting = stage.folder / f"meeting-{stage.chance.randrange(1 << 30)}"
     meeting.touch()
     durations = {
@@ -43,8 +45,8 @@ def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
 
 
 def remote_rank(stage: Stage, place: Place, speed: Speed) -> Caller:
-    """Starts a process whose communicator has one more rank, on another host. The length of its waits is the
-    only effect of that rank here."""
+    """Starts a process that seems to share a communicator with a rank on another host. There is no other
+    host: the file of ``speed`` says how long the process waits, as it would for that rank."""
     durations = latencies(8)
     durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed.path)
     caller = stage.process(place, "train.py", latencies=durations)

@@ -21,15 +21,15 @@ from bench.machine import machine
 from bench.table import TextTable
 
 PLACES: Final = ("host", "others", "real", "strength")
-"""Names of the places in the document for figures, of one run each."""
+"""Names of the places for figures in docs/faults.md. Each place shows the figures of one run."""
 FIGURE: Final = "images/strength.svg"
-"""Curves of faults whose strength was chosen, beside the document."""
+"""Path, relative to the document's folder, of the picture with the curves of faults of chosen strength."""
 BEGIN: Final = "<!-- figures: {}, written by ./bench/run faults --write-docs -->"
 
 
 @dataclass(slots=True)
 class Results:
-    """All outcomes so far; written to ``path``, if there is one, after each trial."""
+    """All outcomes of a run so far. If ``path`` is not None, `write` stores them there after each trial."""
 
     seed: int
     path: Path | None = None
@@ -44,20 +44,21 @@ class Results:
     began: float = field(default_factory=time.time)
 
     def write(self) -> None:
-        """Writes the file anew."""
+        """Replaces the file ``path`` by one with all outcomes so far; does nothing if there is no path."""
         if self.path is not None:
             fresh = self.path.with_name(self.path.name + ".new")
             fresh.write_text(json.dumps(self.document(), indent=1) + "\n")
             fresh.replace(self.path)
 
     def read(self) -> None:
-        """Takes over the trials of the file, if there is one, except those that do not count."""
+        """Reads the trials of an earlier run from the file ``path``, if it exists, except those that do not
+        count and have to be run again."""
         if self.path is not None and self.path.exists():
             trials = json.loads(self.path.read_text())["trials"]
             self.outcomes = [outcome for outcome in map(outcome_of, trials) if outcome.scored]
 
     def has(self, faults: Sequence[Fault], seed: int) -> bool:
-        """Returns whether a trial was made already."""
+        """Returns whether a trial with these faults and this seed is among the outcomes."""
         wanted = seed, faults[0].name, faults[0].strength
         return any(wanted == (one.seed, one.fault, one.strength) for one in self.outcomes)
 
@@ -73,7 +74,8 @@ class Results:
 
     @property
     def quiet(self) -> list[Outcome]:
-        """Returns the outcomes that processes outside of the trials did not disturb too much."""
+        """Returns the outcomes of trials in which processes outside of the trial took little time from the
+        victim (`Outcome.quiet`)."""
         return [outcome for outcome in self.outcomes if outcome.quiet]
 
     def tables(self) -> list[TextTable]:
@@ -134,8 +136,9 @@ class Results:
         )
 
     def write_docs(self, document: Path, place: str) -> None:
-        """Writes `text` between the marks of one of ``PLACES`` in ``document``, and the curves, if there are
-        any. Raises ValueError if the marks are missing."""
+        """Writes `text` into ``document`` at ``place``, one of ``PLACES``; if there are trials of chosen
+        strength, also writes their curves to ``FIGURE``. Raises ValueError if the document has no such
+        place."""
         if graded := [outcome for outcome in self.outcomes if outcome.strength]:
             (document.parent / FIGURE).write_text(drawing(points(graded)))
         put(document, BEGIN.format(place), END.format(place), self.text())

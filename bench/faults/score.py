@@ -1,4 +1,5 @@
-"""Computes figures from outcomes: per cause, and for all together."""
+"""Computes from the outcomes of trials how often and how soon faults were found: for each fault, and for all
+together."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ HEAD: Final = (
 
 DETECTED_SECONDS: Final = 2.0
 ROOT_SECONDS: Final = 3.0
-"""Targets for faults with an immediate effect; the effect of some faults takes longer."""
+"""Targets for the times until a problem opens and until its cause is found, s. They are meant for faults with
+an immediate effect; some faults take effect later."""
 
 
 @dataclass(slots=True)
@@ -27,18 +29,19 @@ class Healthy:
 
     seconds: float = 0.0
     alarms: tuple[str, ...] = ()
-    """Alarms although nothing was wrong."""
+    """False alarms: alarms although nothing was wrong."""
     disturbed: tuple[str, ...] = ()
-    """Alarms that rightly blame processes outside of the run."""
+    """Alarms that rightly blame processes outside of the run; they are not false alarms."""
     seed: int = 0
     busy_seconds: float = 0.0
-    """Time of the run, weighted with the busy part of all CPUs, s."""
+    """Length of the run, weighted with the share of all CPUs that was busy, s."""
     events: tuple[str, ...] = ()
-    """What happened to its tenants."""
+    """The changes that tenants went through, such as ``start reader`` or ``phase``, oldest first."""
 
 
 def table(outcomes: Sequence[Outcome], title: str) -> TextTable:
-    """Returns a table with a line for each cause, and one for all."""
+    """Returns a table with a line for each fault and, if there are several, a line for all faults
+    together."""
     made = TextTable(title, HEAD)
     faults = dict.fromkeys(outcome.fault for outcome in outcomes)
     for fault in faults:
@@ -61,8 +64,8 @@ def _within(outcomes: Sequence[Outcome], seconds: float, *, root: bool) -> int:
 
 
 def false_alarms(outcomes: Sequence[Outcome], healthy: Sequence[Healthy]) -> TextTable:
-    """Returns a table of the alarms where nothing was wrong: in the healthy run, and before the faults of
-    trials."""
+    """Returns a table of the alarms at times when no fault was injected: in the healthy runs, and in trials
+    before the injection."""
     made = TextTable(
         "faults: healthy tenants under noise", ("when", "minutes", "alarms", "an hour", "disturbed by others")
     )
@@ -95,7 +98,8 @@ def false_alarms(outcomes: Sequence[Outcome], healthy: Sequence[Healthy]) -> Tex
 
 
 def _first_of_trials(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Returns one outcome per trial: faults injected together share the time before them."""
+    """Returns one outcome per trial. Outcomes of faults that were injected together describe the same time
+    before the injection, which must be counted once."""
     return list(
         {
             (outcome.seed, tuple(sorted((outcome.cause, *outcome.others)))): outcome for outcome in outcomes
@@ -137,8 +141,8 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _median(values: Sequence[float | None]) -> str:
-    """Returns the median over all trials and the number with such a time; a trial without one counts as
-    infinite."""
+    """Returns the text of the median of ``values``, and how many of them are known. None counts as infinite;
+    a median that is infinite is shown as ``never``."""
     if not values:
         return "-"
     median = statistics.median(math.inf if value is None else value for value in values)

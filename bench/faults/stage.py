@@ -1,4 +1,4 @@
-"""Holds one trial: its tenants, their processes and files, all of which end with it."""
+"""Holds the tenants, processes and files of one trial, and ends and removes all of them with the trial."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from stalltop.demo.tenants import write_file
 FILE_MIB: Final = 192
 """Size of each file of `Files`: more than any trial's memory limit."""
 STREAM: Final = "stream"
-"""Name of a very large file: whoever reads it fills the page cache with pages that are hardly ever read
-again."""
+"""Name of a very large file. A program that streams through the file fills the page cache with pages that are
+hardly ever read again."""
 _STREAM_BYTES: Final = 1 << 36
-"""Its size; it is one hole and takes no space on the disk."""
+"""Size of the file ``STREAM``. The file is sparse: it has no data and takes no space on the disk."""
 _RUNTIMES: Final = ("docker", "podman", "containerd", "cri-o")
 
 
 class Files:
-    """Files with real data on a real disk, and a device, made once for many trials."""
+    """Files with real data on a real disk, and a stand-in GPU. Both are made once and used by many trials."""
 
     def __init__(self, built: Built) -> None:
         self._scratch = Scratch()
@@ -49,12 +49,14 @@ class Files:
             raise
 
     def forget(self, name: str) -> None:
-        """Drops a file from the page cache: whoever reads it next is charged for its memory."""
+        """Drops the file ``name`` from the page cache, so that the memory of its pages is charged to the
+        cgroup that reads the file next."""
         with (self.folder / name).open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def remember(self, name: str) -> None:
-        """Reads a whole file into the page cache: whoever reads it next does not wait for the disk."""
+        """Reads the whole file ``name`` into the page cache, so that the process that reads the file next
+        does not wait for the disk."""
         with (self.folder / name).open("rb") as file:
             while file.read(1 << 20):
                 pass
@@ -69,16 +71,16 @@ class Place:
     """One tenant of a trial."""
 
     name: str
-    """Its name in this trial."""
+    """Name of the tenant in this trial."""
     identity: str
-    """Its container id, by which a window identifies it."""
+    """Id of the tenant's container, by which the tenant is recognized in windows."""
     cgroup: Path
     limits: Limits | None = None
     callers: list[Caller] = field(default_factory=list)
 
 
 class Stage:
-    """The tenants, processes and files of one trial. Closing it ends and removes all of them."""
+    """The tenants, processes and files of one trial. `close` ends and removes all of them."""
 
     def __init__(
         self,
@@ -88,16 +90,19 @@ class Stage:
         containers: str = "",
         strength: float = 0.0,
     ) -> None:
-        """``containers``, if given, determines the ids of the containers, and else chance."""
+        """If ``containers`` is not '', the containers' ids depend only on it and on the tenants' names, so
+        that another trial has the same ids; otherwise the ids are random. ``chance`` makes all random choices
+        of the trial."""
         self.files = files
         self.strength = strength
         """Share of its time that the victim is meant to lose; 0 if the script chooses the strength."""
         self.steps: Callable[[], int] | None = None
-        """Returns the number of steps that the victim has made; set by scripts whose strength is chosen."""
+        """Function that returns the number of steps that the victim has made. Faults of chosen strength set
+        it; for others it is None."""
         self.device = files.device
         self.chance = chance
         self.notes: dict[str, float | str] = {}
-        """The parameters that were chosen at random, so that a trial can be repeated."""
+        """Parameters of the trial that were chosen at random, by name, for the reports."""
         self.places: list[Place] = []
         self._built = built
         self._containers = containers
@@ -126,30 +131,32 @@ class Stage:
                 caller.close()
 
     def closing(self, close: Callable[[], None]) -> None:
-        """Registers ``close`` to be called at the end."""
+        """Registers ``close`` to be called when the trial ends."""
         self._ends.callback(close)
 
     def between(self, what: str, low: float, high: float) -> float:
-        """Returns a random number, noted as ``what``."""
+        """Returns a random number from ``low`` to ``high``, and notes it as ``what`` for the reports."""
         value = self.chance.uniform(low, high)
         self.notes[what] = round(value, 3)
         return value
 
     def whole(self, what: str, low: int, high: int) -> int:
-        """Returns a random whole number, including both limits, noted as ``what``."""
+        """Returns a random whole number from ``low`` to ``high``, both included, and notes it as ``what`` for
+        the reports."""
         value = self.chance.randint(low, high)
         self.notes[what] = value
         return value
 
     def one_of(self, what: str, choices: Sequence[str]) -> str:
-        """Returns one of ``choices`` at random, noted as ``what``."""
+        """Returns one of ``choices`` at random, and notes it as ``what`` for the reports."""
         value = self.chance.choice(choices)
         self.notes[what] = value
         return value
 
     def tenant(self, name: str, controllers: tuple[str, ...] = ()) -> Place:
-        """Makes a container, with limits by these controllers, if any."""
-        # Two faults at once may give their tenants the same name.
+        """Makes a tenant called ``name``: a cgroup like that of a container. ``controllers`` are the cgroup
+        controllers (cpu, memory, blkio) by which its limits can be set."""
+        # The number makes ids differ if two faults at once give their tenants the same name.
         seed = f"{self._containers}/{len(self.places)}/{name}" if self._containers else ""
         identity = container_id(seed)
         path = container_path(self.chance.choice(_RUNTIMES), identity)
@@ -169,7 +176,9 @@ class Stage:
         latencies: Mapping[str, Latency] | None = None,
         own_network: bool = False,
     ) -> Caller:
-        """Starts a process of a tenant, which runs ``items``, if any."""
+        """Starts a process called ``name`` in the tenant ``place``. If ``items`` is not '', ``threads``
+        threads of the process repeat these items of `native/caller.c`. ``latencies`` are the durations of
+        stand-in functions; ``own_network`` starts the process in a network namespace of its own."""
         table = None
         if latencies is not None:
             table = write_table(latencies, self.folder / f"table-{len(place.callers)}-{place.identity}")

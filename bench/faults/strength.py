@@ -1,4 +1,5 @@
-"""Computes how well a cause is found by how strong its fault was: the points of a curve for each cause."""
+"""Computes how often a fault's cause is found, depending on the strength of the fault: the points of a curve
+for each cause."""
 
 from __future__ import annotations
 
@@ -12,38 +13,39 @@ from bench.table import TextTable
 
 HEAD: Final = ("cause", "meant %", "lost %", "trials", "found", "named", "culprit", "false alarms", "instead")
 AIM: Final = 0.1
-"""Least share of the victim's time from which on a cause is meant to be named."""
+"""Target: a cause should be named if it takes at least this share of the victim's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """All trials of one cause that count, at one strength."""
+    """Summary of the trials of one cause at one strength, without those that do not count."""
 
     cause: str
     strength: float
     """Share of its time that the victim was meant to lose."""
     lost: tuple[float, ...]
-    """Share that it lost in each trial, by its own count of steps."""
+    """Share of its time that the victim lost in each trial, computed from the victim's own count of steps."""
     trials: int
     found: int
-    """Trials with a new problem about the victim, of whatever cause."""
+    """Number of trials with a new problem about the victim, of any cause."""
     named: int
-    """Trials whose first problem at the end had the right cause."""
+    """Number of trials in which the victim's first problem at the end had the right cause."""
     culprit: int
-    """Trials in which a problem with the right cause blamed the right tenant, or rightly none."""
+    """Number of trials in which a problem of the right cause blamed the right tenant, or rightly none."""
     alarms: int
-    """Alarms before the fault, and those of other causes since."""
+    """Number of false alarms: all alarms before the injection, and those of other causes since then."""
     instead: tuple[str, ...]
-    """Causes that came first instead."""
+    """Wrong causes of first problems at the end."""
 
     @property
     def typical_lost(self) -> float:
-        """Returns the median share lost; the intended one if none was measured."""
+        """Returns the median of ``lost``; ``strength`` if no loss was measured."""
         return statistics.median(self.lost) if self.lost else self.strength
 
 
 def points(outcomes: Sequence[Outcome]) -> list[Point]:
-    """Returns the points of all curves: by cause, in the order of the trials, and by strength."""
+    """Returns the points of all curves. They are sorted by cause, in the order in which the trials have them,
+    and then by strength."""
     causes = dict.fromkeys(outcome.cause for outcome in outcomes)
     strengths = sorted({outcome.strength for outcome in outcomes})
     found = (
@@ -98,7 +100,8 @@ def strength_table(outcomes: Sequence[Outcome]) -> TextTable:
 
 
 def _range(shares: Sequence[float]) -> str:
-    """Returns the median, and the least and greatest if they differ from it."""
+    """Returns the text of the median of ``shares`` in percent, and of the least and greatest share if those
+    differ."""
     if not shares:
         return "-"
     low, middle, high = (

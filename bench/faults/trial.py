@@ -1,5 +1,5 @@
-"""Runs one trial: healthy for a while, then with a fault; notes what the diagnosis finds before, when, and at
-the end."""
+"""Runs one trial: first without and then with a fault. Records what the diagnosis finds before the fault, how
+soon it finds the fault, and what it says at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from stalltop.demo.build import Built
 _GLANCE_SECONDS: Final = 0.2
 """Time between two checks of what the diagnosis found."""
 _WELL_SECONDS: Final = 15.0
-"""Longest time that a trial waits until the device shows nothing of the trial before."""
+"""Maximum time that a trial waits until windows show the stand-in GPU without the faults of the trial
+before."""
 
 
 def run_trial(
@@ -32,10 +33,11 @@ def run_trial(
     *,
     patience_seconds: float = 0.0,
 ) -> list[Outcome]:
-    """Injects ``faults`` together and watches for as long as each needs. With
-    ``patience_seconds``, watches at most for that long, and only until everything is diagnosed right.
+    """Injects ``faults`` at the same time, watches for as long as the slowest of them needs to be found, and
+    returns one outcome per fault. If ``patience_seconds`` is not 0, watches only until all faults are
+    diagnosed right, and no longer than that.
 
-    Raises StalltopError if the host cannot do that.
+    Raises StalltopError if the trial cannot be set up on this host.
     """
     outcomes = [made_for(fault, faults, seed) for fault in faults]
     containers = "+".join(fault.name for fault in faults) if watcher.learns else ""
@@ -47,7 +49,7 @@ def run_trial(
         _wait_for_a_well_device(watcher)
         watcher.begin()
         paces = [_paced(stage)]
-        # The random part lets the fault begin at any time within a window.
+        # A random part of a second is added, so that the fault begins at any time within a window.
         time.sleep(max(fault.healthy_seconds for fault in faults) + stage.chance.random())
         paces.append(_paced(stage))
         injected = time.monotonic()
@@ -69,15 +71,20 @@ def run_trial(
 
 
 def made_for(fault: Fault, faults: Sequence[Fault], seed: int, error: str = "") -> Outcome:
-    """Returns the outcome, still empty, of ``fault`` in a trial of ``faults``."""
+    """Returns a new outcome of ``fault`` in a trial of ``faults``, in which only the facts about the trial
+    are filled in."""
     others = tuple(other.cause for other in faults if other is not fault)
     name = "" if fault.name == fault.cause else fault.name
     return Outcome(fault.cause, seed, others=others, name=name, error=error, strength=fault.strength)
 
 
 def lost_share(paces: Sequence[tuple[float, int]]) -> float | None:
-    """Returns the share of its time that the victim lost between the last two of three counts of its steps,
-    compared with that between the first two. None if it made no step before."""
+    """Returns the share of its time that the victim lost to the fault, computed from ``paces``: the time and
+    the victim's count of steps at the beginning of the trial, at the injection, and at the end.
+
+    The share is by how much fewer steps per second it made after the injection than before. Returns None if
+    it made no step before the injection.
+    """
     (began, first), (injected, before), (ended, last) = paces
     if before <= first:
         return None
@@ -85,7 +92,7 @@ def lost_share(paces: Sequence[tuple[float, int]]) -> float | None:
 
 
 def _paced(stage: Stage) -> tuple[float, int]:
-    """Returns the time, and how many steps the victim has made; 0 if it counts none."""
+    """Returns the time, and how many steps the victim has made so far (0 if it does not count steps)."""
     return time.monotonic(), stage.steps() if stage.steps is not None else 0
 
 

@@ -1,4 +1,5 @@
-"""Reads the host once a second and stores what the diagnosis finds, and when."""
+"""Reads a window of the host once a second, and stores it with what the diagnosis finds in it and the
+time."""
 
 from __future__ import annotations
 
@@ -17,26 +18,26 @@ from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
 
 INTERVAL_SECONDS: Final = 1.0
-"""Interval of windows, the default of the screen."""
+"""Length of a window: the default of the screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One window with what the diagnosis found."""
+    """One window, with the chains that the diagnosis found in it."""
 
     at: float
-    """When it was complete: time.monotonic()."""
+    """When the diagnosis of the window was complete (time.monotonic())."""
     window: Window
 
 
 class Watcher:
-    """One tracer for many trials; each trial has a diagnosis of its own, which knows nothing of other trials
-    except, if that is asked for, the baselines learned in them."""
+    """One tracer for many trials. Each trial has a diagnosis of its own, which knows nothing of other trials;
+    only with ``normals`` it has the baselines that were learned in them."""
 
     def __init__(self, nvml_environment: Mapping[str, str], normals: Normals | None = None) -> None:
-        """``nvml_environment`` is the environment in which NVML is loaded. ``normals`` are the baselines with
-        which all trials begin, and which learn from them; if None, each trial begins without any. Raises
-        TracingError."""
+        """``nvml_environment`` is the environment in which NVML is loaded. ``normals`` are baselines that all
+        trials use and learn into; if None, each trial begins without baselines. Raises TracingError if this
+        host cannot be traced."""
         self._monitor = Monitor(MonitorOptions(nvml_environment=nvml_environment))
         if self._monitor.cannot_trace is not None:
             self._monitor.close()
@@ -46,7 +47,8 @@ class Watcher:
         self._diagnosis = Diagnosis(own_pid=os.getpid())
         self._seen: list[Seen] = []
         self._from = 0.0
-        """Unix time before which windows belong to an earlier trial of the same containers."""
+        """Windows that begin before this Unix time are ignored. With ``normals``, containers have the same
+        ids in every trial, so these windows would be taken for windows of this trial's containers."""
         self._failure: BaseException | None = None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look, name="watcher", daemon=True)
@@ -60,32 +62,33 @@ class Watcher:
 
     @property
     def learns(self) -> bool:
-        """Returns whether trials begin with the baselines of earlier ones: then their containers have to be
-        the same."""
+        """Returns whether trials use baselines of earlier trials. If so, the containers must have the same
+        ids in every trial, because baselines belong to containers."""
         return self._normals is not None
 
     def begin(self) -> None:
-        """Forgets what was seen, for a new trial."""
+        """Begins a new trial: forgets all windows and starts a new diagnosis."""
         with self._lock:
             self._diagnosis = Diagnosis(own_pid=os.getpid(), normals=self._normals)
             self._seen = []
             self._from = time.time() if self.learns else 0.0
 
     def end(self) -> None:
-        """Ends a trial: nothing is learned while its tenants end and those of the next one start."""
+        """Ends a trial. Until the next `begin`, no baselines are learned, because the tenants of this trial
+        end and those of the next one start."""
         with self._lock:
             self._diagnosis = Diagnosis(own_pid=os.getpid())
 
     def seen(self) -> list[Seen]:
-        """Returns everything since `begin`, oldest first. Raises the error that ended the watcher."""
+        """Returns all windows since `begin`, oldest first. If the watcher has failed, raises its error."""
         with self._lock:
             if self._failure is not None:
                 raise self._failure
             return list(self._seen)
 
     def taken(self) -> list[Seen]:
-        """Returns the same and forgets it, while the diagnosis continues. Raises the error that ended the
-        watcher."""
+        """Returns all windows since `begin` or the last call of this method, oldest first, and forgets them;
+        the diagnosis continues. If the watcher has failed, raises its error."""
         with self._lock:
             seen, self._seen = self._seen, []
             if self._failure is not None:
@@ -93,7 +96,7 @@ class Watcher:
             return seen
 
     def close(self) -> None:
-        """Ends the watcher."""
+        """Stops reading windows and ends the tracer."""
         self._end.set()
         self._thread.join(timeout=10.0)
         self._monitor.close()
@@ -114,5 +117,5 @@ class Watcher:
 
 
 def alarms(window: Window) -> list[Chain]:
-    """Returns the open chains that call for action: those of medium severity or worse."""
+    """Returns the alarms of a window: its open chains of medium, high or critical severity."""
     return [chain for chain in window.chains if chain.open and chain.severity not in ("low", "info")]

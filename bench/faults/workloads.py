@@ -10,20 +10,22 @@ from stalltop.demo.caller import Caller
 from stalltop.demo.latencies import Latency
 
 _FULL_MIB: Final = 64
-"""A memory limit that page cache fills within a second or two; the programs themselves need a third of it."""
+"""A memory limit that the page cache fills within a second or two. The program itself needs a third of that
+memory."""
 LAUNCH: Final = Latency("spin", "lognormal", 3_000.0, 0.3)
 COPY: Final = Latency("spin", "lognormal", 9_000.0, 0.3)
 
 
 class Speed:
-    """A factor for the duration of device work, which can be changed while programs run."""
+    """A file with a factor for the duration of stand-in functions (`demo.latencies.Latency.path`), with which
+    device work can be slowed down while programs run."""
 
     def __init__(self, stage: Stage) -> None:
         self.path: Final = stage.folder / f"speed-{stage.chance.randrange(1 << 30)}"
         self.path.write_bytes(bytes(4096))
 
     def slower(self, factor: float) -> None:
-        """Sets the factor from now on."""
+        """Makes device work take ``factor`` times as long from now on."""
         with self.path.open("r+b") as file:
             file.write(struct.pack("d", factor))
 
@@ -34,7 +36,8 @@ def device_work(ms: float, how: str = "poll") -> Latency:
 
 
 def latencies(sync_ms: float, how: str = "poll") -> dict[str, Latency]:
-    """Returns durations of the functions that healthy programs call."""
+    """Returns the durations of the functions that healthy programs call; a synchronization waits for about
+    ``sync_ms`` of device work."""
     return {
         "cuLaunchKernel": LAUNCH,
         "cuMemcpyHtoDAsync": COPY,
@@ -53,13 +56,14 @@ def step(launches: int = 30) -> str:
 def trainer(
     stage: Stage, place: Place, *, before: str = "", compute_ms: float = 1.0, sync_ms: float = 8.0
 ) -> Caller:
-    """Starts a training loop: work of its own (``before`` and computing), then a step on the device."""
+    """Starts a process with a training loop. Each cycle runs the items ``before``, computes on the CPU for
+    ``compute_ms``, and makes a step on the device."""
     items = f"{before} !{int(compute_ms * 1e3)} {step()}".strip()
     return stage.process(place, "train.py", items, latencies=latencies(sync_ms))
 
 
 def steps_of(caller: Caller) -> int:
-    """Returns the number of steps that a training loop has made, as it counts them itself."""
+    """Returns the number of steps that a training loop has made, as the process counts them itself."""
     return sum(
         made.calls for symbol, made in caller.report().items() if symbol.startswith("cudaStreamSynchronize")
     )
@@ -68,8 +72,8 @@ def steps_of(caller: Caller) -> int:
 def loading_trainer(
     stage: Stage, place: Place, worker: str, *, workers: int = 1, sync_ms: float = 8.0
 ) -> tuple[Caller, list[Caller]]:
-    """Starts a training loop that takes its batches from ``workers`` processes, which run ``worker`` for each
-    batch."""
+    """Starts a training loop that takes its batches from ``workers`` worker processes. A worker runs the
+    items ``worker`` for each batch. Returns the training process and the workers."""
     made = [
         stage.process(place, "pt_data_worker", f"{worker} @give:batches:{2 * workers}")
         for _ in range(workers)
@@ -79,9 +83,12 @@ def loading_trainer(
 
 
 def disk_victim(stage: Stage) -> tuple[str, Place, str]:
-    """Makes a tenant for which a disk will be slow. Returns whose fault that is (``neighbour`` or ``limit``),
-    the tenant, and items that it has to run besides. Its memory may have a limit that its page cache fills,
-    which is not a fault."""
+    """Makes a tenant for which a disk will be slow. Returns what will make the disk slow (``neighbour``:
+    another tenant; ``limit``: the tenant's own I/O limit), the tenant, and items that its processes must run
+    in addition ('' if none).
+
+    By chance, the tenant has a memory limit that its page cache fills, which is not a fault.
+    """
     how = stage.one_of("how", ("neighbour", "neighbour", "limit"))
     memory = stage.one_of("memory", ("free", "full"))
     controllers = (*(("blkio",) if how == "limit" else ()), *(("memory",) if memory == "full" else ()))
@@ -90,15 +97,16 @@ def disk_victim(stage: Stage) -> tuple[str, Place, str]:
 
 
 def fill_limit(place: Place) -> str:
-    """Gives a tenant a memory limit, and returns the item with which it stays at that limit: it streams
-    through a file, as any program does that reads more than its limit."""
+    """Gives a tenant a memory limit, and returns the item that keeps its page cache at this limit: reading on
+    and on through a file that is larger than the limit."""
     assert place.limits is not None
     place.limits.memory(_FULL_MIB << 20)
     return f"@cached:{STREAM}:262144"
 
 
 def noise(stage: Stage) -> None:
-    """Starts other tenants that do a little of everything, as on any host."""
+    """Starts further, healthy tenants that use a little of the GPU, CPU and disk, as there are on any
+    host."""
     server = stage.tenant("noise-server")
     pause_us = stage.chance.randint(15_000, 40_000)
     stage.process(server, "serve.py", f"{step(8)} ~{pause_us}", latencies=latencies(1.5, "futex"))

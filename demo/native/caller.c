@@ -7,7 +7,7 @@
  * -g      join the cgroup of this cgroup.procs file before anything else
  * -n      the process's name (comm)
  * -d      the folder of the files that items name
- * FOLDER  where the libraries are; each is loaded when its first function is needed
+ * FOLDER  the folder of the libraries; a library is loaded when a function of it is needed first
  *
  * Commands are lines of stdin; each is answered by `ok …` or `error …` on stdout. At the end of stdin the
  * process leaves at once, whatever its threads are doing.
@@ -18,8 +18,8 @@
  *     kernels MANGLED…              load a module in place of the previous one, look up these CUDA kernels
  *     rename MANGLED…               register the CUDA kernels anew under these names, as another library would
  *     run THREADS CYCLES ITEM…      each thread goes through the items CYCLES times; answers the ns it took
- *     burst THREADS CYCLES ITEM…    the same without timing each call
- *     start THREADS CYCLES ITEM…    the same as run, without waiting; CYCLES 0: until `stop`
+ *     burst THREADS CYCLES ITEM…    like `run`, but without timing each call
+ *     start THREADS CYCLES ITEM…    like `run`, but without waiting for the end; CYCLES 0: until `stop`
  *     wait, stop, finish            for the threads of `start`; `stop` ends them after their current call,
  *                                   `finish` after their current cycle
  *     children COUNT CYCLES ITEM…   COUNT forked processes, one after the other, which then exit
@@ -179,7 +179,7 @@ static const char *join(const char *text)
     return join_communicator(name, rank, ranks);
 }
 
-/* Returns NULL or an error; may write more text for after `ok` into `answer`. */
+/* Executes a command. Returns NULL or an error; text that `answer` gets is printed after `ok`. */
 static const char *obey(const char *command, char *rest, char *answer, size_t room)
 {
     uint64_t began = 0;
@@ -248,7 +248,7 @@ int main(int count, char **values)
     if (optind < count)
         choose_folder(values[optind]);
     signal(SIGINT, SIG_IGN); /* Ctrl-C is for the program that started this one, which then closes stdin */
-    /* Pauses and waits end in time, not up to 50 us later. */
+    /* Without this, the Linux kernel may end pauses and waits up to 50 us late (timer slack). */
     prctl(PR_SET_TIMERSLACK, 1);
     printf("ok %d\n", (int)getpid());
     fflush(stdout);

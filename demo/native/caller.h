@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts of the caller: resolving functions, making calls and keeping the books on them.
+ * Parts of the caller: resolving functions, making calls and counting them.
  */
 #ifndef CALLER_H
 #define CALLER_H
@@ -16,7 +16,7 @@
 
 typedef int (*function_t)();
 
-/* Calls of one function by one thread. Written by that thread only, read by others at any time. */
+/* Counts of the calls of one function by one thread. Only that thread writes them; others read them at any time. */
 struct tally {
     char symbol[MAX_SYMBOL];
     uint64_t calls, errors, bytes, total_ns, max_ns;
@@ -48,7 +48,7 @@ struct plan {
 
 uint64_t now_ns(void);
 
-/* Chooses a library: `which` is runtime, driver or nccl. Returns NULL, or an error. */
+/* Chooses the file of a library: `which` is runtime, driver or nccl. Returns NULL, or an error. */
 const char *choose_library(const char *which, const char *path);
 void choose_folder(const char *folder);
 
@@ -61,7 +61,7 @@ const char *join_communicator(const char *name, int rank, int ranks);
 /* Parses `text`, a list of items such as cudaMemcpyAsync:4:1048576:1 or ~500. Returns NULL, or an error. */
 const char *parse_plan(struct plan *plan, char *text);
 
-/* Goes through the plan once, or until `stop` is STOP_NOW. `tallies` has an element for each item. */
+/* Executes the items of the plan once; ends early if `stop` is STOP_NOW. `tallies` has an element for each item. */
 enum { GO_ON, STOP_NOW, STOP_AFTER_CYCLE };
 void run_cycle(const struct plan *plan, struct tally **tallies, const volatile int *stop);
 

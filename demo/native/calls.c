@@ -24,16 +24,27 @@ static void *communicator;
 static struct tally *all_tallies;
 static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What each argument of a function is, from left to right; further arguments are 0:
- *   D the ordinal of a device, given as `bytes`; no bytes are moved
- *   . anything   o address for a result   a address for that of new memory   f memory to free
- *   n bytes, or elements if there is a type   w h width and height
- *   c the communicator joined last
- *   k cudaMemcpyKind   t ncclDataType_t   i a small number
- *   K H CUDA kernel number `bytes`: the program's function, or the driver's handle
- *   g b x and y of a kernel's grid and of its blocks, as a dim3 has them   x X x of the same, alone   1 one
- *   2 a CUDA_MEMCPY2D   3 a CUDA_MEMCPY3D   m a cudaMemcpy3DParms
- * A name stands for all its variants. Functions that are not here get no arguments and move no bytes. */
+/* The arguments with which each function is called: a letter for each argument, from left to right. Further
+ * arguments are 0.
+ *   D   the ordinal of a device, which is the item's `bytes`; such a call moves no bytes
+ *   .   any value
+ *   o   address at which the function stores a result
+ *   a   address at which the function stores the address of new memory
+ *   f   address of the memory to free
+ *   n   number of bytes, or of elements if the function also has a data type (t)
+ *   w h width and height
+ *   c   the communicator joined last
+ *   k   cudaMemcpyKind
+ *   t   ncclDataType_t
+ *   i   a small number
+ *   K H CUDA kernel number `bytes`: K the host function that stands for it, H the driver's handle
+ *   g b x and y of the grid (g) or of the blocks (b), packed into one register as a dim3 is passed
+ *   x X x of the grid (x) or of the blocks (X), as a number
+ *   1   the number 1
+ *   2 3 a CUDA_MEMCPY2D, a CUDA_MEMCPY3D
+ *   m   a cudaMemcpy3DParms
+ * A name stands for all variants of the function. Functions that are not in this table get no arguments and move
+ * no bytes. */
 static const struct { const char *name, *shape; } shapes[] = {
     {"cudaMalloc", "an"}, {"cudaMallocAsync", "an"}, {"cudaMallocFromPoolAsync", "an"},
     {"cudaMallocManaged", "an"}, {"cudaMallocPitch", "aowh"}, {"cudaMallocHost", "on"},
@@ -133,7 +144,8 @@ static const char *shape_of(const char *symbol)
 static uint64_t bytes_of(const struct item *item)
 {
     static const uint64_t type_bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-    /* CUDA 3.1's structs had other fields. Nothing built today calls these names, so their bytes are 0. */
+    /* The structs of CUDA 3.1 had other fields. No program built today calls the functions with these names, so their
+     * bytes count as 0. */
     static const char *const old[] = {"cuMemcpy2D", "cuMemcpy2DUnaligned", "cuMemcpy2DAsync", "cuMemcpy3D",
                                       "cuMemcpy3DAsync"};
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
@@ -325,7 +337,7 @@ static uint64_t load(const uint64_t *counter)
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-/* Prints one line for each tally; the reader adds up the lines of one symbol. */
+/* Prints one line for each tally. Several lines may have the same symbol; their reader adds them up. */
 void report(void)
 {
     pthread_mutex_lock(&tallies_lock);

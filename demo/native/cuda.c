@@ -43,7 +43,7 @@ uint32_t standin_state __attribute__((used, visibility("hidden")));
 #define V2_STREAM(base) V2(base); THUNK(base##_v2_ptsz, base)
 #define V2_DEFAULT(base) V2(base); THUNK(base##_v2_ptds, base)
 
-/* A function whose arguments are ignored here. */
+/* A function that takes its time and ignores its arguments. */
 #define TIMED(symbols, base)                                                              \
     IMPLEMENTATION(base, void) { return take_time(&entry_##base); }                       \
     symbols(base)
@@ -263,8 +263,8 @@ IMPLEMENTATION(cuDevicePrimaryCtxRetain, struct context **result, int device)
 ONLY(cuDevicePrimaryCtxRetain);
 
 /*
- * CUDA kernels that were looked up: a handle points into the table, and is reused after its module was
- * unloaded.
+ * CUDA kernels that were looked up. The handle of a CUDA kernel is the address of its entry in this table, so a
+ * handle is used again for another CUDA kernel after its module was unloaded.
  */
 #define MAX_KERNELS 256
 #define NOT_FOUND 500

@@ -47,13 +47,13 @@ __attribute__((constructor)) static void load_driver(void)
 
 #define DRIVER(symbol, ...) (symbol ? symbol(__VA_ARGS__) : NO_DRIVER)
 
-/* The device that the thread has chosen, and whether its primary context was made current there. */
+/* The device that this thread has chosen, and whether the device's primary context is current in this thread. */
 static __thread int device;
 static __thread int ready;
 
 /*
- * Initializes CUDA for this thread: as in CUDA 12, cudaSetDevice does so at once, all other functions when
- * they need it.
+ * Initializes CUDA for this thread, unless that was done before. As in CUDA 12, cudaSetDevice (`fresh`) always makes
+ * the primary context current, the other functions only if the thread has no context.
  */
 static int make_ready(int fresh)
 {
@@ -221,7 +221,7 @@ PLAIN(cudaStreamWaitEvent, (stream_t stream, void *event, unsigned flags),
 PLAIN(cudaEventSynchronize, (void *event), DRIVER(cuEventSynchronize, event))
 PLAIN(cudaDeviceSynchronize, (void), DRIVER(cuCtxSynchronize))
 
-/* These functions are not traced, but programs call them all the time. */
+/* stalltop does not trace these functions, but programs call them all the time. */
 PLAIN(cudaGetLastError, (void), 0)
 PLAIN(cudaGetDevice, (int *result), result ? (*result = device, 0) : 1)
 

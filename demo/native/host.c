@@ -51,8 +51,8 @@ static uint64_t cpu_ns(void)
 void compute(uint64_t ns)
 {
     /*
-     * Reading the thread's CPU time takes a system call, which computing would not make: so it is read once
-     * per step.
+     * Reading the thread's CPU time takes a system call, which a computing program would not make. So it is read
+     * only once per step.
      */
     for (uint64_t end = cpu_ns() + ns, now; (now = cpu_ns()) < end;) {
         uint64_t step = end - now < COMPUTE_STEP_NS ? end - now : COMPUTE_STEP_NS;
@@ -150,7 +150,7 @@ static void touch(const struct action *action)
     uint64_t bytes = action->number[0] * PAGE;
     off_t start = place(action, bytes);
     if (action->number[1])
-        posix_fadvise(action->file, 0, 0, POSIX_FADV_DONTNEED); /* a part would leave large folios */
+        posix_fadvise(action->file, 0, 0, POSIX_FADV_DONTNEED); /* a range would leave large folios */
     const volatile char *pages = mmap(NULL, bytes, PROT_READ, MAP_SHARED, action->file, start);
     if (pages == MAP_FAILED)
         give_up(action);
@@ -212,7 +212,7 @@ static void flood(const struct action *action)
         messages[i].msg_hdr = (struct msghdr){.msg_iov = &piece, .msg_iovlen = 1};
     for (uint64_t left = action->number[1]; left;) {
         int sent = sendmmsg(action->file, messages, left < DATAGRAMS ? (unsigned)left : DATAGRAMS, 0);
-        /* The other end may refuse the ones before. */
+        /* An error here may be the other end's refusal of earlier datagrams, which does not matter. */
         if (sent < 0 && errno != ECONNREFUSED)
             give_up(action);
         left -= sent > 0 ? (uint64_t)sent : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The caller's CUDA kernels: host functions that stand for them, as compilers make them, and handles of
- * the driver.
+ * The caller's CUDA kernels: the host functions that stand for them, as nvcc generates such functions, and the
+ * driver's handles of CUDA kernels.
  */
 #ifndef KERNELS_H
 #define KERNELS_H
@@ -11,12 +11,15 @@
 #include "caller.h"
 
 /*
- * Registers this program's CUDA kernels with the runtime, as its constructors would; does nothing if there is
- * none.
+ * Registers this program's CUDA kernels with the CUDA runtime, as the constructors of a compiled CUDA program
+ * would. Does nothing if there is no runtime library.
  */
 void register_kernels(void);
 
-/* Registers them again under other mangled names, as if another library had been loaded at the same place. */
+/*
+ * Registers this program's CUDA kernels again under these mangled names, as if another library had been loaded
+ * at the same addresses.
+ */
 const char *rename_kernels(char *names);
 
 /* Loads a module in place of the previous one, and looks up its CUDA kernels by these mangled names. */

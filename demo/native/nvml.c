@@ -105,7 +105,7 @@ NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, u64, "reasons", 0)
 NUMBER(nvmlDeviceGetCurrentClocksEventReasons, u64, "reasons", 0)
 #endif
 
-/* The same with an argument that selects the number: values that `keys` does not name are refused. */
+/* Functions that return one number, selected by an argument: values that `keys` does not name are refused. */
 #define NUMBER_OF(function, type, keys, otherwise)                                            \
     Return function(Handle gpu, unsigned which, type *value)                                  \
     {                                                                                         \

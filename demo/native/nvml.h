@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small libnvidia-ml.so.1 behind the real symbol names: GPUs that show whatever a file says, so that the
- * real Python binding is used on a machine without a driver, and faults of devices can be simulated.
+ * A stand-in libnvidia-ml.so.1 with the real symbol names. It reports GPUs whose figures a file contains, so that the
+ * real Python binding can be used on a machine without a driver, and faults of devices can be simulated.
  *
  *     cc -shared -fPIC -O1 -o FOLDER/libnvidia-ml.so.1 nvml.c nvml_parts.c nvml_scenario.c
  *     NVML_STANDIN_SCENARIO=FILE LD_LIBRARY_PATH=FOLDER PROGRAM
@@ -9,10 +9,10 @@
  * PROGRAM may be a whole stalltop: the binding (nvidia-ml-py) loads libnvidia-ml.so.1 by its bare name, so
  * the loader's search path decides. -DOLD_DRIVER leaves out what drivers before 510 do not export.
  *
- * FILE is read again when it has changed: write a new one beside it and rename it over the old one to change
- * the devices while they are watched. Without FILE, or a key in it, the defaults hold. Lines are KEY=VALUE,
- * for all devices; INDEX.KEY=VALUE, for one, which takes precedence; and INDEX:NUMBER.KEY=VALUE for one MIG
- * device. Numbers are decimal, or hexadecimal with 0x.
+ * FILE is read again when it has changed. To change the devices while PROGRAM runs, write a new file beside FILE and
+ * rename it to FILE. Without FILE, or if a key is not in it, the defaults below apply. Lines are KEY=VALUE for all
+ * devices, INDEX.KEY=VALUE for one device, which takes precedence, and INDEX:NUMBER.KEY=VALUE for one MIG device.
+ * Numbers are decimal, or hexadecimal with 0x.
  *
  *     devices=2                                 up to 64, read when the library is initialized
  *     driver=580.65.06
@@ -48,10 +48,10 @@
  *                                               1), compute_instance (0) and compute of its own
  *     fail.FUNCTION=CODE                        this function returns that nvmlReturn_t; of a MIG device alone, too
  *     count.FUNCTION=N                          this list claims to have N entries, whatever it has
- *     delay.FUNCTION=MS, delay=MS               this one, or every one, takes so long
+ *     delay.FUNCTION=MS, delay=MS               this function, or every function, takes MS milliseconds
  *     hang=0                                    1: every call waits until this is 0 again
  *
- * A total may be a rate, N/s: so much a second since the library was loaded.
+ * The value of a total may be a rate, N/s: the total then grows by N per second since the library was loaded.
  */
 #ifndef STALLTOP_NVML_H
 #define STALLTOP_NVML_H
@@ -80,11 +80,14 @@ typedef struct Device *Handle;
 extern struct Device nvml_gpus[MOST][MOST_PARTS + 1];
 extern int nvml_initialized, nvml_count;
 
-/* Returns what the scenario says of a device, or of no device (NULL), in `line`; if nothing, `otherwise`. */
+/*
+ * Returns the value that FILE has for a device, or without a device (NULL), copied into `line`; `otherwise` if FILE
+ * has none.
+ */
 const char *said(Handle device, const char *key, char line[LINE], const char *otherwise);
 u64 number(Handle device, const char *key, u64 otherwise);
 int is_said(Handle device, const char *key);
-/* Waits as long as the scenario orders for this call; returns the ordered error, or SUCCESS. */
+/* Waits for as long as FILE demands for this function; returns the error that FILE demands, or SUCCESS. */
 Return ordered(const char *function, Handle device);
 Return text(char *into, unsigned size, const char *from);
 

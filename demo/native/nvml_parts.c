@@ -70,7 +70,7 @@ struct Event { Handle gpu; u64 type, data; unsigned gpu_instance, compute_instan
 enum { XID_CRITICAL = 8 };
 static int event_set;
 
-/* Returns how many XIDs the scenario lists, and stores the one at `place`. */
+/* Returns how many XIDs the scenario lists, and stores the XID at `place` of the list. */
 static int xids(Handle gpu, int place, u64 *xid)
 {
     char line[LINE], *rest = line;

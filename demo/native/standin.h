@@ -49,7 +49,7 @@ struct entry {
 
 int standin_slow(struct entry *entry);
 
-/* Takes the function's time. Returns 0 or the error to return. */
+/* Spends the time that the table gives this function. Returns 0, or the error that the function must return. */
 static inline int take_time(struct entry *entry)
 {
     if (__builtin_expect(entry->how == AT_ONCE && entry->error_share == 0, 1))

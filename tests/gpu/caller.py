@@ -1,6 +1,7 @@
-"""Calls the real CUDA runtime through ctypes: ``caller.py LIBCUDART ROUNDS``.
+"""Calls functions of the real CUDA runtime through ctypes: ``caller.py LIBCUDART ROUNDS``.
 
-It waits for a line on stdin before its calls and for another before it ends.
+Prints ``ready`` and waits for a line on stdin before its ``ROUNDS`` of calls. Then prints how many ns it has
+waited for the GPU, and waits for another line before it ends.
 """
 
 import ctypes
@@ -23,7 +24,8 @@ assert runtime.cudaStreamCreate(ctypes.byref(stream)) == 0
 assert runtime.cudaStreamBeginCapture(stream, THREAD_LOCAL) == 0
 assert runtime.cudaMemsetAsync(kept, 1, ctypes.c_size_t(SIZE_BYTES), stream) == 0
 assert runtime.cudaStreamEndCapture(stream, ctypes.byref(graph)) == 0
-# CUDA before 12 takes five arguments. CUDA 12 takes three, of which the third, the flags, is 0 too.
+# cudaGraphInstantiate has five arguments before CUDA 12, and three since then: the third one, flags, is also
+# 0 here.
 assert runtime.cudaGraphInstantiate(ctypes.byref(launched), graph, None, None, ctypes.c_size_t(0)) == 0
 print("ready", flush=True)
 sys.stdin.readline()

@@ -1,4 +1,5 @@
-"""Launches a CUDA kernel that writes to address 0, through the driver; exits with 0 if the kernel failed."""
+"""Launches, through the driver, a CUDA kernel that writes to address 0. Exits with 0 if the kernel failed,
+which is expected."""
 
 import ctypes
 import sys

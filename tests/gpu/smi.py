@@ -40,18 +40,19 @@ _VIRTUAL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SmiFigure:
-    """A figure that both report, and how far they may differ."""
+    """A figure that both nvidia-smi and ``DeviceReader`` report, and how far the two values may differ."""
 
     field: str
     """Name of the field of ``Device``."""
     paths: tuple[str, ...]
-    """Paths in the XML of nvidia-smi, which differ between drivers; the first with a value counts."""
+    """Paths of the figure in nvidia-smi's XML. Drivers use different paths; the first one with a value
+    counts."""
     read: Callable[[str], Any] = number
     scale: float = 1.0
     apart: float = 0.0
-    """Allowed difference, since the figure changes between the two readings."""
+    """Allowed difference in the unit of the field, because the figure may change between the two readings."""
     share: float = 0.0
-    """Allowed difference as a share of the larger value."""
+    """Allowed difference as a share of the largest value, if that is more than ``apart``."""
 
 
 def _moving(field: str, *paths: str, scale: float = 1.0, apart: float = 0.0, share: float = 0.0) -> SmiFigure:
@@ -120,13 +121,13 @@ FIGURES: Final = (
     SmiFigure("remap_pending", ("remapped_rows/remapped_row_pending",), _flag),
     SmiFigure("remap_failed", ("remapped_rows/remapped_row_failure",), _flag),
 )
-"""All figures that both report. nvidia-smi lacks counters (violations, energy, NVLink, ECC) or counts
-differently."""
+"""All figures that can be compared. Counters (violations, energy, NVLink, ECC) are left out: nvidia-smi does
+not report them, or counts in another way."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmiPair:
-    """The two values of one figure of one GPU."""
+    """One figure of one GPU: the value of ``DeviceReader`` (``ours``) and that of nvidia-smi (``theirs``)."""
 
     gpu: int
     field: str
@@ -140,8 +141,9 @@ class SmiPair:
 
 
 def compare(devices: tuple[Device, ...], answer: str, later: str = "") -> Iterator[SmiPair]:
-    """Yield every figure in nvidia-smi's ``answer`` (XML). With a second answer ``later``, a value that was
-    read in between may lie between the two. Raises ValueError if a GPU is missing."""
+    """Yield a pair for every figure of ``devices`` that nvidia-smi's ``answer`` (XML) has. ``later`` is an
+    answer that nvidia-smi gave after ``devices`` were read: a value of ours may then lie between both
+    answers. Raises ValueError if an answer lacks a GPU."""
     answers = [_by_uuid(answer), *([_by_uuid(later)] if later else [])]
     for device in devices:
         if any(device.uuid not in theirs for theirs in answers):
@@ -158,7 +160,7 @@ def _by_uuid(answer: str) -> dict[str, Xml.Element]:
 
 
 def processes(answer: str) -> dict[str, set[int]]:
-    """Return PIDs by the UUID of their GPU."""
+    """Return the PIDs of the processes that nvidia-smi's ``answer`` lists on each GPU, by the GPU's UUID."""
     return {
         gpu.findtext("uuid", ""): {int(pid.text or 0) for pid in gpu.findall("processes/process_info/pid")}
         for gpu in Xml.fromstring(answer).findall("gpu")

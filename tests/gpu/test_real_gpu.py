@@ -57,7 +57,7 @@ def test_the_driver_gives_the_figures_of_every_gpu() -> None:
         assert device.pcie_width is not None
         assert device.pcie_width_max is not None
         assert 1 <= device.pcie_width <= device.pcie_width_max
-        assert device.pcie_replays == 0  # the first sample counts from itself
+        assert device.pcie_replays == 0  # counted from the first sample on
         assert device.power_held_ns in (0, None)
         assert device.thermal_held_ns in (0, None)
         assert device.ecc_uncorrected in (0, None)  # None: a board without ECC

@@ -1,7 +1,7 @@
 """Runs a loop of PyTorch with known calls on a GPU: ``torch_loop.py ROUNDS``.
 
 A round is one CUDA kernel, one CUDA graph of one kernel, a copy to the host (which waits), and a wait for the
-device. It waits for a line on stdin before the loop and for another before it ends.
+device. The program waits for a line on stdin before the loop, and for another line before it ends.
 """
 
 import importlib

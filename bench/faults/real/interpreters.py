@@ -1,4 +1,5 @@
-"""Faults of single Python programs: the interpreter's lock, locks, stops."""
+"""Faults of single Python programs: threads that wait for the interpreter's lock or for another lock, and
+programs that are stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def python_lock(stage: Stage) -> Iterator[Truth]:
 
 
 def _stopped(stage: Stage, *how: str) -> Iterator[Truth]:
-    """Lets a process of another tenant stop a loader for 0.2 to 0.5 s of each second."""
+    """Script of a fault: a process of another tenant stops a PyTorch loop for 0.2 to 0.5 s of each second.
+    ``how`` is the value of --by of ``programs/stopper.py``, and further options."""
     victim, operator = stage.tenant("victim"), stage.tenant("operator")
     program = RealProgram(
         stage, victim, "torch_loader.py", "--workers", "1", "--persistent", numbers=(QUICK_MS,)
@@ -42,24 +44,26 @@ def _stopped(stage: Stage, *how: str) -> Iterator[Truth]:
 
 @fault("stopped", "torch-stopped")
 def stopped(stage: Stage) -> Iterator[Truth]:
-    """A process of another tenant stops it by SIGSTOP for 0.2 to 0.5 s of each second."""
+    """A process of another tenant stops a PyTorch loop by SIGSTOP for 0.2 to 0.5 s of each second."""
     yield from _stopped(stage, "signal")
 
 
 @fault("stopped", "torch-worker-stopped")
 def worker_stopped(stage: Stage) -> Iterator[Truth]:
-    """A process of another tenant stops its worker by SIGSTOP for 0.2 to 0.5 s of each second."""
+    """A process of another tenant stops the DataLoader worker of a PyTorch loop by SIGSTOP for 0.2 to 0.5 s
+    of each second."""
     yield from _stopped(stage, "signal", "--worker")
 
 
 @fault("stopped", "torch-frozen")
 def frozen(stage: Stage) -> Iterator[Truth]:
-    """A process of another tenant freezes its cgroup for 0.2 to 0.5 s of each second, as `docker pause`
-    does."""
+    """A process of another tenant freezes the cgroup of a PyTorch loop for 0.2 to 0.5 s of each second, as
+    `docker pause` does."""
     yield from _stopped(stage, "freezer")
 
 
 @fault("stopped", "torch-debugged")
 def debugged(stage: Stage) -> Iterator[Truth]:
-    """A debugger of another tenant attaches to its threads for 0.2 to 0.5 s of each second."""
+    """A debugger of another tenant attaches to the threads of a PyTorch loop for 0.2 to 0.5 s of each
+    second."""
     yield from _stopped(stage, "debugger")

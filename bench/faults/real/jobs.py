@@ -11,7 +11,7 @@ from bench.faults.real.running import RealProgram, free_port
 from bench.faults.stage import Place, Stage
 
 RANK_MS: Final = 2.0
-"""Time that a rank computes in each step while all is well."""
+"""Time for which a rank computes in each step before the fault."""
 
 
 def _ranks(stage: Stage, *places: Place) -> list[RealProgram]:

@@ -10,11 +10,13 @@ from bench.faults.real.running import RealProgram, free_port
 from bench.faults.stage import Place, Stage
 
 QUICK_MS = 1.0
-"""Time of an item while all is well."""
+"""Time that a DataLoader's item takes before the fault."""
 POOL_MS = 12.0
-"""The same in pools, which may run ahead without bound: two workers are then about as fast as the device."""
+"""Time that an item takes before the fault in multiprocessing's pool. The pool's two workers are then about
+as fast as the device, so that few finished batches wait to be used."""
 POLLED_MS = 4.0
-"""The same in joblib's pool, which is given a limited number of items at a time."""
+"""Time that an item takes before the fault in joblib's pool, which gets a limited number of items at a time
+and so cannot run far ahead."""
 
 
 def _loader(
@@ -89,13 +91,15 @@ def beside_a_hog(stage: Stage) -> Iterator[Truth]:
 
 @fault("loader_cpu", "pool-computes")
 def pool(stage: Stage) -> Iterator[Truth]:
-    """Batches come from a pool of multiprocessing, by shared memory, and take 25 to 60 ms each."""
+    """Batches come through shared memory from a pool of multiprocessing, whose processes compute for 25 to 60
+    ms for each."""
     return _pool(stage, "multiprocessing", POOL_MS)
 
 
 @fault("loader_cpu", "joblib-computes")
 def joblib(stage: Stage) -> Iterator[Truth]:
-    """Batches come from a pool of joblib (loky), which the caller polls, and take 25 to 60 ms each."""
+    """Batches come from a pool of joblib (loky), which the training program polls; the pool's processes
+    compute for 25 to 60 ms for each."""
     return _pool(stage, "joblib", POLLED_MS)
 
 

@@ -1,4 +1,4 @@
-"""Runs one of the programs of this folder in a tenant, and changes what it does while it runs."""
+"""Runs a program of the folder ``programs`` in a tenant, and changes what the program does while it runs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from stalltop.demo.latencies import TABLE_VARIABLE, write_table
 from stalltop.model.errors import StalltopError
 
 START_SECONDS: Final = 90.0
-"""Time that a program may take until it is in its loop: importing PyTorch takes seconds on a busy host."""
+"""Maximum time until a program has started its loop. Importing PyTorch takes many seconds on a busy host."""
 _NUMBERS: Final = 8
 _STEPS: Final = 7
-"""Place of the number of steps in a control file."""
+"""Index, in a control file, of the number of steps that the program has made (see
+``programs/control.py``)."""
 
 
 class RealProgram:
-    """A running program. It ends with its stage."""
+    """A running program of the folder ``programs``. It ends when its stage is closed."""
 
     def __init__(
         self,
@@ -39,8 +40,9 @@ class RealProgram:
         numbers: Sequence[float] = (0.0,),
         wait: bool = True,
     ) -> None:
-        """Starts ``program`` in ``place``; returns when it is in its loop, or at once without ``wait``, which
-        programs need that wait for each other. Raises StalltopError."""
+        """Starts ``program`` in the tenant ``place`` with ``numbers`` in its control file. Returns when the
+        program has started its loop; if ``wait`` is False, at once (for programs that wait for each other).
+        Raises StalltopError if the program does not start."""
         self._program = program
         self._control = stage.folder / f"control-{stage.chance.randrange(1 << 30)}"
         self._control.write_bytes(struct.pack(f"{_NUMBERS}d", *numbers, *[0.0] * (_NUMBERS - len(numbers))))
@@ -76,22 +78,23 @@ class RealProgram:
 
     @property
     def pid(self) -> int:
-        """Returns its PID."""
+        """Returns the process id of the program."""
         return self._process.pid
 
     def change(self, value: float, place: int = 0) -> None:
-        """Changes a number of its control file."""
+        """Sets number ``place`` of the program's control file to ``value``."""
         with self._control.open("r+b") as file:
             file.seek(8 * place)
             file.write(struct.pack("d", value))
 
     def steps(self) -> int:
-        """Returns the number of steps that it has made, as it counts them itself."""
+        """Returns the number of steps that the program has made, as the program counts them itself."""
         (steps,) = struct.unpack_from("d", self._control.read_bytes(), 8 * _STEPS)
         return int(steps)
 
     def wait_until_ready(self) -> None:
-        """Waits until it is in its loop. Raises StalltopError."""
+        """Waits until the program has started its loop. Raises StalltopError if it does not within
+        ``START_SECONDS``."""
         output = self._process.stdout
         assert output is not None
         deadline = time.monotonic() + START_SECONDS

@@ -11,7 +11,7 @@ from bench.faults.real.running import RealProgram, free_port
 from bench.faults.stage import Stage
 
 REQUESTS: Final = 40.0
-"""Requests a second of a load generator."""
+"""Requests per second that a load generator sends."""
 
 
 @fault("remote_service", "http-asks")

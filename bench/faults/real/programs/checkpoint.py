@@ -1,5 +1,6 @@
-"""Makes steps on the device and, after every tenth, saves a state of 4 MiB as programs do that must not lose
-it: written anew, fsync, renamed. The argument is the folder."""
+"""Makes steps on the device and saves a state of 4 MiB after every tenth step. It saves like programs that
+must not lose their state: writes a new file, calls fsync, and renames the file. The argument is the
+folder."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
-"""Numbers that whoever runs a program can change while it runs, and the number of its steps: eight doubles in
-a file."""
+"""Access to a program's control file of eight doubles. Numbers 0 to 6 tell the program what to do and can be
+changed from outside while it runs; in number 7 the program counts its steps."""
 
 import mmap
 import os
@@ -11,15 +11,15 @@ _STEPS = 7
 
 
 def number(place: int = 0) -> float:
-    """Returns the number at a place, 0 to 7."""
+    """Returns number ``place`` of the control file, 0 to 7."""
     return struct.unpack_from("d", _NUMBERS, 8 * place)[0]
 
 
 def count_step() -> None:
-    """Adds one to the number of steps, which is at place 7."""
+    """Adds one to the number of steps (number 7 of the control file)."""
     struct.pack_into("d", _NUMBERS, 8 * _STEPS, number(_STEPS) + 1)
 
 
 def ready() -> None:
-    """Says that the program is in its loop."""
+    """Prints ``ready``: the program has started its loop."""
     print("ready", flush=True)

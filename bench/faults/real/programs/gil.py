@@ -1,5 +1,5 @@
-"""Makes steps on the device; another Python thread computes for a part of every 200 ms. Number 0 of the
-control file is that part, 0 to 1."""
+"""Makes steps on the device, while another Python thread computes for a share of every 200 ms. Number 0 of
+the control file is this share, 0 to 1."""
 
 import threading
 import time

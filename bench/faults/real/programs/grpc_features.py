@@ -1,4 +1,5 @@
-"""Answers requests by gRPC, one at a time. Number 0 of the control file is how long each computes, ms."""
+"""Answers requests by gRPC, one at a time. Number 0 of the control file is the computing time of a request,
+ms."""
 
 import argparse
 import time

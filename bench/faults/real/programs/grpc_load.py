@@ -1,4 +1,5 @@
-"""Sends requests by gRPC at random times. Number 0 of the control file is how many a second."""
+"""Sends requests by gRPC at random times. Number 0 of the control file is the mean number of requests per
+second."""
 
 import argparse
 import random

@@ -1,6 +1,6 @@
-"""Answers inference requests by gRPC: a thread prepares them in batches, and runs these on the device. For
-each batch it asks a feature server by gRPC, if --features gives its port. Another Python thread computes
-while number 0 of the control file is above 0."""
+"""Answers inference requests by gRPC. A thread collects requests into batches and runs each batch on the
+device. If --features gives the port of a feature server, the thread first asks that server by gRPC. Another
+Python thread computes while number 0 of the control file is above 0."""
 
 import argparse
 import queue
@@ -17,14 +17,14 @@ waiting = queue.Queue()
 
 
 def infer(request: bytes, _: grpc.ServicerContext) -> bytes:
-    """Answers one request, once its batch has run."""
+    """Answers one request, after the batch with this request has run."""
     done = futures.Future()
     waiting.put((request, done))
     return done.result()
 
 
 def run_batches(features: int) -> None:
-    """Runs what has come, up to eight requests at a time."""
+    """Runs the waiting requests on the device, up to eight of them as a batch, again and again."""
     ask = None
     if features:
         ask = grpc.insecure_channel(f"127.0.0.1:{features}").unary_unary("/features/Get")

@@ -1,5 +1,5 @@
-"""Answers requests by HTTP (aiohttp), one at a time. Number 0 of the control file is how long each computes,
-ms."""
+"""Answers requests by HTTP (aiohttp), one at a time. Number 0 of the control file is the computing time of a
+request, ms."""
 
 import argparse
 import time
@@ -9,7 +9,7 @@ from aiohttp import web
 
 
 async def answer(_: web.Request) -> web.Response:
-    """Computes, which keeps the only thread from other requests."""
+    """Computes and answers. The server has only this thread, so other requests wait."""
     until = time.thread_time() + control.number() / 1e3
     while time.thread_time() < until:
         sum(range(1000))
@@ -17,7 +17,7 @@ async def answer(_: web.Request) -> web.Response:
 
 
 async def begin(_: web.Application) -> None:
-    """Says that it is ready."""
+    """Tells that the server is ready."""
     control.ready()
 
 

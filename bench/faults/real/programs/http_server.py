@@ -1,5 +1,5 @@
-"""Answers inference requests by HTTP (aiohttp): a thread runs them in batches on the device. Before that each
-request asks a feature server by HTTP, if --features gives its port."""
+"""Answers inference requests by HTTP (aiohttp): a thread runs them in batches on the device. If --features
+gives the port of a feature server, the program asks that server by HTTP for each request before."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ waiting = queue.Queue()
 
 
 def run_batches() -> None:
-    """Runs what has come, up to eight requests at a time."""
+    """Runs the waiting requests on the device, up to eight of them as a batch, again and again."""
     while True:
         batch = [waiting.get()]
         while len(batch) < 8 and not waiting.empty():
@@ -43,7 +43,7 @@ async def infer(request: web.Request) -> web.Response:
 
 
 async def begin(app: web.Application) -> None:
-    """Makes the client for features."""
+    """Makes the HTTP client with which the server asks the feature server."""
     app["session"] = aiohttp.ClientSession()
     control.ready()
 

@@ -1,5 +1,5 @@
-"""Makes steps on the device under a Python lock. Another thread takes it and sleeps. Number 0 of the control
-file is how long it sleeps, ms."""
+"""Makes steps on the device while holding a Python lock. Another thread takes the same lock again and again,
+and sleeps while holding it. Number 0 of the control file is the length of that sleep, ms."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ guard = threading.Lock()
 
 
 def refresh() -> None:
-    """Holds the lock again and again."""
+    """Takes the lock and sleeps while holding it, again and again."""
     while True:
         with guard:
             time.sleep(control.number() / 1e3)

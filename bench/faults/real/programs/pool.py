@@ -30,7 +30,7 @@ def prepare(name: str) -> int:
 
 
 def batches(kind: str, name: str):
-    """Yields results without end."""
+    """Yields the pool's results without end."""
     if kind == "joblib":
         from joblib import Parallel, delayed
 

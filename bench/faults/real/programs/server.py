@@ -1,5 +1,5 @@
-"""Answers requests over TCP, one at a time. Number 0 of the control file is how long each computes
-(with --sleep: sleeps), ms."""
+"""Answers requests over TCP, one at a time. Number 0 of the control file is the time for which the server
+computes (with --sleep: sleeps) for a request, ms."""
 
 import argparse
 import selectors

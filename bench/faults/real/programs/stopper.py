@@ -1,5 +1,5 @@
-"""Stops a process for a part of each second, number 0 of the control file, 0 to 1: by a signal, by the
-freezer of its cgroup, or as a debugger."""
+"""Stops another process for a part of each second: by SIGSTOP, by the freezer of its cgroup, or as a
+debugger. Number 0 of the control file is that part, 0 to 1."""
 
 import argparse
 import ctypes
@@ -21,14 +21,14 @@ def _trace(request: int, tid: int) -> None:
 
 
 def by_signal(pid: int, seconds: float) -> None:
-    """Sends SIGSTOP, and SIGCONT later."""
+    """Stops a process by SIGSTOP for some time, then continues it by SIGCONT."""
     os.kill(pid, signal.SIGSTOP)
     time.sleep(seconds)
     os.kill(pid, signal.SIGCONT)
 
 
 def by_debugger(pid: int, seconds: float) -> None:
-    """Attaches to all threads, and detaches later."""
+    """Stops a process for some time by attaching to all its threads with ptrace, then detaches."""
     threads = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
     for tid in threads:
         _trace(_ATTACH, tid)
@@ -50,12 +50,12 @@ def by_freezer(cgroup: Path) -> Callable[[int, float], None]:
 
 
 def worker_of(pid: int) -> int:
-    """Returns the first process that a process started from its main thread."""
+    """Returns the pid of the first child that the main thread of a process has started."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
 def main() -> None:
-    """Stops until it is killed."""
+    """Stops the other process again and again, until this program is killed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--pid", type=int, required=True)
     parser.add_argument("--worker", action="store_true", help="stop the first child of --pid")

@@ -58,15 +58,15 @@ class Items(IterableDataset):
 
 
 def compute(ms: float) -> None:
-    """Computes with PyTorch for this time."""
+    """Computes with PyTorch for ``ms`` milliseconds of CPU time."""
     until = time.thread_time() + ms / 1e3
     while time.thread_time() < until:
         torch.sin(torch.rand(1000))
 
 
 def pretend_to_pin() -> None:
-    """Has the loader run its thread that pins memory although this build finds no device: a tensor is copied
-    instead."""
+    """Makes PyTorch believe that there is a GPU, so that the DataLoader runs its thread that pins memory.
+    Instead of pinning a tensor, the thread copies it."""
     torch.accelerator.is_available = lambda: True
     torch.accelerator.current_accelerator = lambda *_: torch.device("cuda")
     torch.accelerator.current_device_index = lambda: 0
