@@ -113,8 +113,11 @@ def values_of(cell: str) -> tuple[float, ...]:
 
 
 def _full_name(head: Sequence[str], column: int) -> str:
-    """Returns a name that identifies a column. If its heading is a quotient (``/ off``) or occurs more than
-    once, the heading of the figure to the left to which it belongs is put before it."""
+    """Returns a name that identifies a column.
+
+    A heading that begins with ``/`` (such as ``/ off``, the ratio to the figure of 'off') or that occurs more
+    than once is ambiguous. It is preceded by the nearest unambiguous heading of a figure to its left.
+    """
 
     def belongs(name: str) -> bool:
         return name.startswith("/") or list(map(str, head)).count(name) > 1

@@ -118,7 +118,7 @@ struct thread {
 	__u32 follows;          /* tid of the thread for which it is followed, if link is above 0 */
 	__u32 scratch;          /* used by forgotten() */
 	__u8 device;            /* of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: it may never have chosen one */
-	__u8 device_decided;    /* 0: not looked up yet which device it uses if it never chooses one */
+	__u8 device_decided;    /* 1: `device` is final: chosen by the thread, or its program's default; 0: not yet */
 	__u16 contexts_below;   /* contexts below the current one on the thread's stack in the driver */
 	__u64 born_ns;          /* born_ns of its program's struct told_program; 0: not looked up yet */
 	__u64 context;          /* handle of the current context, if the thread chose it through the driver; else 0 */

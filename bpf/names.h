@@ -28,7 +28,7 @@ BPF_F_TABLE("array", u32, struct looked_up, no_name, 1, 0);
 BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
 
 /*
- * Returns the program of the current process, or NULL if it has named and launched no CUDA kernel. Keyed by
+ * Returns the program of the current process, or NULL if it has neither registered, looked up nor launched a CUDA kernel. Keyed by
  * the PID in the initial namespace.
  */
 INLINE struct told_program *told_program(void)

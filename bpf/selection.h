@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Finds to which of its program's devices the calls of a thread go. A thread chooses a device by the
- * runtime's cudaSetDevice, or a context of one by the driver; the later choice counts, as in CUDA itself: the
- * runtime's choice makes that device's context current. A thread that never chose has the program's first
- * device.
+ * Finds the device to which the calls of a thread go, among the devices of its program. A thread chooses a device by
+ * cudaSetDevice (runtime API), or makes a context of a device current (driver API, such as cuCtxSetCurrent). The later
+ * choice counts, as in CUDA, where cudaSetDevice makes the device's primary context current. A thread that never chose
+ * has the program's first device.
  *
  * Devices are identified by their ordinals in the program. The monitor finds out which GPUs of the host these
  * are.

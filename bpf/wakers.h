@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Tells whether the task that is current when a thread is woken is the one that woke it, by its system call.
+ * Lists the system calls that can wake another thread, and which kinds of wait each of them can end. When a thread is
+ * woken, the current task may be unrelated to that, because an interrupt may have woken the thread. So the current task
+ * counts as the waker only if its system call can end that kind of wait.
  */
 #ifndef STALLTOP_WAKERS_H
 #define STALLTOP_WAKERS_H

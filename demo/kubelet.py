@@ -48,7 +48,8 @@ EVERY_SOCKET: Final = (f"{FOLDER}/{SOCKET}", f"{FOLDER}/{pods_api.SOCKET}", RUNT
 
 
 class Node:
-    """Serves the pods of the file ``pods`` below ``root`` until the ``with`` block ends."""
+    """Imitates the kubelet of a node: until the ``with`` block ends, it serves the pods that the TOML file
+    ``pods`` describes, on Unix sockets below ``root``."""
 
     def __init__(self, root: Path, pods: Path, sockets: Iterable[str] = EVERY_SOCKET[:2]) -> None:
         """``sockets`` says which of ``EVERY_SOCKET`` exist."""

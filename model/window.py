@@ -39,7 +39,7 @@ class SplitPart(NamedTuple):
     short: str
     """Name in a few cells."""
     meaning: str
-    """For the help of the screen."""
+    """Explanation of the part on the help page of the screen."""
     thread: str
     """What the calling thread did, in detail; for docs/json.md."""
 

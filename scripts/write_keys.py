@@ -31,7 +31,7 @@ def with_table(text: str, name: str, table: str) -> str:
     before, found, rest = text.partition(start)
     replaced, closed, after = rest.partition(end)
     if not found or not closed:
-        raise ValueError(f"the document has no marks {start} … {end}")
+        raise ValueError(f"the document lacks the mark {start} or {end}")
     blank = "\n\n" if "\n" in replaced else ""
     return f"{before}{start}{blank}{table}{blank}{end}{after}"
 

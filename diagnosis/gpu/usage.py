@@ -62,7 +62,7 @@ class Usage:
     """Shows how one process uses the GPU. Times are sums over all its calling threads."""
 
     def __init__(self, facts: Facts, pid: int, rows: Sequence[Row]) -> None:
-        """``rows`` are the outermost rows of the process, at least one."""
+        """``rows`` are the rows of the process's outermost calls, at least one."""
         self.facts = facts
         self.pid = pid
         self._rows = [_counted(facts, row) for row in rows]

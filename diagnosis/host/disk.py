@@ -48,7 +48,7 @@ class Load:
     sure: float = SURE
     """Confidence that the process waits for this device."""
     held_back: bool = False
-    """Whether a limit or the queue holds the process's requests back before the device gets them, and no
+    """Whether an I/O limit of its cgroup, or the queue of the I/O scheduler, holds the process's requests back before the device gets them, and no
     other tenant loads the device."""
 
 

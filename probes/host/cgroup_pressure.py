@@ -114,8 +114,8 @@ class Pressures:
         return {tenant: _pressed(found) for tenant, found in places.items()}
 
     def _block_tenants(self, places: Mapping[str, Iterable[_Place]]) -> dict[int, str]:
-        """Returns the tenant of each cgroup in the block controller's hierarchy that only one tenant uses, by
-        the cgroup's inode number."""
+        """Returns, by inode number, the tenant of each cgroup that only one tenant uses, in the hierarchy of
+        the block controller."""
         tenants: dict[int, set[str]] = {}
         for tenant, found in places.items():
             for place in found:

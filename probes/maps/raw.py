@@ -63,7 +63,7 @@ class RawWork(NamedTuple):
     """Time from the start of its process until the thread was first followed. Given in the first read of the
     thread, if the process started after tracing began; else 0."""
     held: int = 0
-    """``layout.How`` of a wait that has not ended, if the thread is stopped, traced or frozen; else 0."""
+    """``How.STOPPED``, ``How.TRACED`` or ``How.FROZEN`` while the thread is in such a state; else 0."""
     held_ns: int = 0
     """Time since the previous read for which the thread has been stopped, traced or frozen."""
 

@@ -150,7 +150,7 @@ class CgroupTree:
             return 0
 
     def refresh(self) -> None:
-        """Finds cgroups that were made and removed since the last time.
+        """Finds cgroups that were created or removed since the last time.
 
         Needs one `stat` per directory: its link count is the number of its children plus two, and a directory
         is listed only if that count or an inode changed.

@@ -137,7 +137,7 @@ def _connected(file: BinaryIO) -> sqlite3.Connection:
 
 
 class _Names:
-    """Names of the hosts of a file in the merged file."""
+    """The names that the merged file gives to the hosts of one input file."""
 
     def __init__(self, file: Recorded, name: str | None) -> None:
         self._hosts = {host.host_id: host.name for host in file.hosts}

@@ -1,4 +1,5 @@
-"""Runs native/relay.c, whose threads and processes wake and delay each other, and sums up what is counted."""
+"""Runs native/relay.c, a program whose threads and processes wake and delay each other. Adds up the call times
+and the lost time that the BPF programs report for it."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ _OPERATIONS = (
 
 
 def random_calls(seed: int, most: int = 120, windows: int = 3) -> list[Call]:
-    """Returns random calls of three tenants in a few windows; some are captured, some launches lack a
-    kernel."""
+    """Returns random calls of three tenants in a few windows. Some calls are captured, and some
+    launches are not counted by CUDA kernel."""
     random, device = Random(seed), Random(seed)
     scales = {operation: random.choice((90, 4_000, 1e6, 3e9, 9e10)) for _, operation, _ in _OPERATIONS}
     told = random.random() < 0.8
