@@ -197,8 +197,8 @@ def runs_program(programs: Programs, tgid: int, born_ns: int) -> bool:
 
 
 def _born_ns(programs: Programs, tgid: int) -> int:
-    """Returns when the program was first seen (CLOCK_MONOTONIC, ns). Raises OSError if the process has neither
-    registered, looked up nor launched a CUDA kernel, or if it has ended."""
+    """Returns when the program was first seen (CLOCK_MONOTONIC, ns). Raises OSError if the process has
+    neither registered, looked up nor launched a CUDA kernel, or if it has ended."""
     told = get(programs.told_programs, np.uint32(tgid).tobytes(), TOLD_PROGRAM.itemsize)
     return int(np.frombuffer(told, TOLD_PROGRAM)["born_ns"][0])
 

@@ -79,7 +79,8 @@ class Nvml:
         return range(len(self._gpus))
 
     def devices(self, without: Collection[int] = ()) -> tuple[Device, ...]:
-        """Returns all GPUs except those whose index is in ``without``. Each has its XIDs since the previous call.
+        """Returns all GPUs except those whose index is in ``without``. Each has its XIDs since the previous
+        call.
 
         Raises NvmlUnavailableError if the driver was unloaded; a new Nvml has to be opened then.
         """

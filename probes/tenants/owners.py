@@ -45,8 +45,8 @@ class Owners:
         """Every tenant asked for in this sample, by id."""
 
     def begin(self, traced: Collection[int]) -> None:
-        """Begins a new sample, and drops processes that were not asked for lately. For processes in ``traced``,
-        tenant and name are not dropped here, because the tracing code drops them when the process ends."""
+        """Begins a new sample, and drops processes that were not asked for lately. For processes in
+        ``traced``, tenant and name are not dropped here, because the tracing code drops them when the process ends."""
         self._looks += 1
         self.found = {}
         for pid, look in list(self._asked.items()):

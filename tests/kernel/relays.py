@@ -1,5 +1,5 @@
-"""Runs native/relay.c, a program whose threads and processes wake and delay each other. Adds up the call times
-and the lost time that the BPF programs report for it."""
+"""Runs native/relay.c, a program whose threads and processes wake and delay each other. Adds up the call
+times and the lost time that the BPF programs report for it."""
 
 from __future__ import annotations
 
