@@ -48,8 +48,8 @@ class Load:
     sure: float = SURE
     """Confidence that the process waits for this device."""
     held_back: bool = False
-    """Whether an I/O limit of its cgroup, or the queue of the I/O scheduler, holds the process's requests back
-    before the device gets them, and no other tenant loads the device."""
+    """Whether an I/O limit of its cgroup, or the queue of the I/O scheduler, holds the process's requests
+    back before the device gets them, and no other tenant loads the device."""
 
 
 def load(facts: Facts, loss: Loss) -> Load:

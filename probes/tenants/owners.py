@@ -46,7 +46,8 @@ class Owners:
 
     def begin(self, traced: Collection[int]) -> None:
         """Begins a new sample, and drops processes that were not asked for lately. For processes in
-        ``traced``, tenant and name are not dropped here, because the tracing code drops them when the process ends."""
+        ``traced``, tenant and name are not dropped here, because the tracing code drops them when the
+        process ends."""
         self._looks += 1
         self.found = {}
         for pid, look in list(self._asked.items()):
