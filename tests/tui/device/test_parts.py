@@ -62,7 +62,7 @@ FULL = Device(
 LINES = (
     ("SMs", "61% had work, 20% of their warps resident", "text"),
     ("tensor cores", "40% of the time", "text"),
-    ("DRAM", "77% of its bandwidth", "text"),
+    ("DRAM busy", "77% of its bandwidth", "text"),
     ("encoder", "12% busy", "text"),
     ("decoder", "0% busy", "text"),
     ("JPEG decoder", "97% busy", "text"),
