@@ -363,6 +363,13 @@ class Device:
         of_board=True,
         smi=("temperature/gpu_temp_max_threshold",),
     )
+    thermal_margin_celsius: float | None = figure(
+        "how much hotter the GPU may become before it slows down (T.Limit)",
+        viewed=True,
+        label="heat margin",
+        phrase="until it slows down",
+        smi=("temperature/gpu_temp_tlimit",),
+    )
     fan_percent: float | None = figure(
         "speed of the fastest fan, in percent of its intended maximum",
         viewed=True,
