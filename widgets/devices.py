@@ -8,7 +8,7 @@ from typing import Final
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from stalltop.model.devices.device import Device, Devices
+from stalltop.model.devices.device import DEVICE_FIGURE, Device, Devices
 from stalltop.model.devices.ways import Way, unlisted, unnamed, users_of, way_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
@@ -80,9 +80,11 @@ def _users(device: Device) -> tuple[str, bool]:
     return f"{count} process{'' if count == 1 else 'es'}", False
 
 
-def _whole(value: float | None, width: int, unit: str, glyphs: Glyphs) -> str:
+def _whole(device: Device, name: str, width: int, glyphs: Glyphs) -> str:
+    figure = DEVICE_FIGURE[name]
+    value = figure.value(device)
     text = figures.missing(width, glyphs) if value is None else f"{value:.0f}".rjust(width)
-    return text + unit
+    return text + figure.unit
 
 
 class DeviceRows(Lines):
@@ -136,18 +138,18 @@ class DeviceRows(Lines):
             parts.append((figures.fit(name, room, glyphs) + " ", paint.dim))
         # A busy GPU is no problem: only memory that is almost full and clocks that are throttled are marked.
         parts += bar(device.utilization_percent, wide, paint, glyphs=glyphs, style=paint.accent)
-        parts.append((_whole(device.utilization_percent, 4, "%", glyphs), None))
+        parts.append((_whole(device, "utilization_percent", 4, glyphs), None))
         parts.append(("  mem ", paint.label))
         full = share is not None and share >= FULL_PERCENT
         parts += bar(share, wide, paint, glyphs=glyphs, style=paint.warn if full else paint.accent)
         parts.append((" " + figures.memory(used, glyphs), None))
         parts.append(("/" + figures.memory(total, glyphs).strip(), paint.dim))
-        parts.append((_whole(device.power_watts, 5, "W", glyphs), None))
+        parts.append((_whole(device, "power_watts", 5, glyphs), None))
         hot = is_hot(device)
-        parts.append((_whole(device.temperature_celsius, 4, "C", glyphs), paint.warn if hot else None))
+        parts.append((_whole(device, "temperature_celsius", 4, glyphs), paint.warn if hot else None))
         old = age(device)
         held = bool(device.throttle_reasons)
-        parts.append((_whole(device.sm_clock_mhz, 5, "MHz", glyphs), paint.warn if held else None))
+        parts.append((_whole(device, "sm_clock_mhz", 5, glyphs), paint.warn if held else None))
         past = self._past.get(device.uuid, [])
         drawn = sparkline(past, high=100.0, glyphs=glyphs).rjust(PAST_CELLS) if len(past) > 1 else ""
         users, shared = _users(device)

@@ -175,6 +175,17 @@ Return nvmlDeviceGetMemoryInfo(Handle gpu, u64 memory[3]) /* total, free, used *
 }
 
 #ifndef OLD_DRIVER
+struct Margin { unsigned version; int celsius; };
+
+Return nvmlDeviceGetMarginTemperature(Handle gpu, struct Margin *margin)
+{
+    OBEY(gpu);
+    if (margin->version != (sizeof(*margin) | 1 << 24))
+        return INVALID;
+    margin->celsius = (int)(number(gpu, "slowdown", 87) - number(gpu, "temperature", 34));
+    return SUCCESS;
+}
+
 struct Memory2 { unsigned version; u64 total, reserved, free, used; };
 
 Return nvmlDeviceGetMemoryInfo_v2(Handle gpu, struct Memory2 *memory)

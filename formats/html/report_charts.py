@@ -14,6 +14,7 @@ from stalltop.formats.html.charts import ChartLine, ChartPoint, distribution, ov
 from stalltop.formats.html.page import section
 from stalltop.formats.html.tags import Html, tag
 from stalltop.model.calls import KeptCall
+from stalltop.model.devices.device import DEVICE_FIGURE
 from stalltop.model.rows.pivot import PERCENTS, Groups, bounded, pivot
 from stalltop.model.text import figures
 from stalltop.model.window import Window
@@ -160,9 +161,11 @@ class _Figure:
     unit: str
     get: Callable[[Any], float | None]
     most: Callable[[Any], float | None]
-    """Returns the largest possible value from a sample of the host or GPU; None if it is not known."""
+    """Returns the end of the scale from a sample of the host or GPU; None if it is not known."""
     per: float = 1.0
     """Number by which the measured value is divided to get the value in ``unit``."""
+    limited: bool = False
+    """True if the end of the scale is a limit of the host or device, which the text then states."""
 
 
 _GIB: Final = 2.0**30
@@ -174,20 +177,22 @@ _HOST: Final = (
         lambda system: system.memory_used_bytes,
         lambda system: system.memory_total_bytes,
         _GIB,
+        limited=True,
     ),
 )
-_DEVICE: Final = (
-    _Figure("busy", "%", lambda device: device.utilization_percent, lambda device: 100.0),
-    _Figure(
-        "memory used",
-        "GiB",
-        lambda device: device.memory_used_bytes,
-        lambda device: device.memory_total_bytes,
-        _GIB,
-    ),
-    _Figure("power", "W", lambda device: device.power_watts, lambda device: device.power_limit_watts),
-    _Figure("temperature", "°C", lambda device: device.temperature_celsius, lambda device: None),
-    _Figure("SM clock", "MHz", lambda device: device.sm_clock_mhz, lambda device: device.sm_clock_max_mhz),
+
+
+def _of_device(name: str) -> _Figure:
+    figure = DEVICE_FIGURE[name]
+    unit, per = figure.chart_unit
+    return _Figure(figure.label, unit, figure.value, figure.end, per, isinstance(figure.most, str))
+
+
+_DEVICE: Final = tuple(
+    map(
+        _of_device,
+        ("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius", "sm_clock_mhz"),
+    )
 )
 
 
@@ -223,7 +228,7 @@ def _machine_card(
     title = f"{name}{figure.title}"
     seen = dict.fromkeys((_plain(min(known)), _plain(max(known))))
     about = f"{' to '.join(seen)} {figure.unit}"
-    about += f" of {_plain(most)}" if most and figure.unit != "%" else ""
+    about += f" of {_plain(most)}" if most and figure.limited else ""
     chart = over_time([ChartLine(title, "area", points)], times, axis, told=f"{title} over time: {about}")
     return _card(title, about, chart)
 

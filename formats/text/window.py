@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from stalltop.formats.text import chains as chain_text
 from stalltop.formats.text.sharing_lines import sharing_lines
 from stalltop.model.chain import worst_first
-from stalltop.model.devices.device import Device
+from stalltop.model.devices.device import DEVICE_FIGURE, Device
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.text import figures
@@ -159,13 +159,13 @@ def _device(device: Device, style: Style) -> list[str]:
         f"{figures.percent(device.utilization_percent, style.glyphs).strip()} busy",
         f"memory {_of(device.memory_used_bytes, device.memory_total_bytes, style.glyphs)}",
     ]
-    if device.power_watts is not None:
-        limit = "" if device.power_limit_watts is None else f" of {device.power_limit_watts:.0f} W"
-        facts.append(f"{device.power_watts:.0f} W{limit}")
-    if device.temperature_celsius is not None:
-        facts.append(f"{device.temperature_celsius:.0f} C")
-    if device.sm_clock_mhz is not None:
-        facts.append(f"{device.sm_clock_mhz} MHz")
+    for name in ("power_watts", "temperature_celsius", "sm_clock_mhz"):
+        figure = DEVICE_FIGURE[name]
+        value = figure.value(device)
+        limit = figure.limit(device) if name == "power_watts" else None
+        if value is not None:
+            of = "" if limit is None else f" of {limit:.0f} {figure.unit}"
+            facts.append(f"{value:.0f} {figure.unit}{of}")
     if device.throttle_reasons:
         facts.append(
             style.fit("held down by " + ", ".join(device.throttle_reasons), style.width - 2).rstrip()

@@ -19,7 +19,7 @@ from stalltop.formats.text.window import OPEN_CALL_NS
 from stalltop.formats.traces.tracks import Event, Tracks
 from stalltop.model.calls import KeptCall
 from stalltop.model.chain import Chain, Link
-from stalltop.model.devices.device import Device
+from stalltop.model.devices.device import DEVICE_FIGURE, Device
 from stalltop.model.errors import StalltopError
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import pivot
@@ -34,6 +34,19 @@ _SAME_CALL_NS: Final = 50_000_000
 """Open calls of a thread in two windows are the same call if their beginnings, computed from their ages,
 differ by less than this, in ns."""
 _LEAST_SLICE_NS: Final = 1_000
+_OF_DEVICES: Final = (
+    "utilization_percent",
+    "memory_used_bytes",
+    "power_watts",
+    "temperature_celsius",
+    "sm_clock_mhz",
+    "sm_active_percent",
+    "tensor_percent",
+    "dram_percent",
+    "pcie_rx_bytes_per_second",
+    "pcie_tx_bytes_per_second",
+)
+"""Figures of each GPU that are counters."""
 _WRONG: Final = "what is wrong"
 _BLAMED: Final = "takes from others"
 
@@ -351,20 +364,11 @@ def _same(call: OpenCall) -> OpenCall:
 
 def _of(device: Device) -> Iterator[tuple[str, str, float]]:
     """Yield (name, unit, value) of the figures of a device that are known."""
-    for name, unit, value, per in (
-        ("busy", "%", device.utilization_percent, 1.0),
-        ("memory used", "GiB", device.memory_used_bytes, 2.0**30),
-        ("power", "W", device.power_watts, 1.0),
-        ("temperature", "C", device.temperature_celsius, 1.0),
-        ("SM clock", "MHz", device.sm_clock_mhz, 1.0),
-        ("SMs active", "%", device.sm_active_percent, 1.0),
-        ("tensor cores", "%", device.tensor_percent, 1.0),
-        ("memory bandwidth", "%", device.dram_percent, 1.0),
-        ("PCIe received", "MB/s", device.pcie_rx_bytes_per_second, 1e6),
-        ("PCIe sent", "MB/s", device.pcie_tx_bytes_per_second, 1e6),
-    ):
+    for figure in map(DEVICE_FIGURE.__getitem__, _OF_DEVICES):
+        unit, per = figure.chart_unit
+        value = figure.value(device)
         if value is not None:
-            yield name, unit, round(value / per, 3)
+            yield figure.label, unit, round(value / per, 3)
 
 
 def _told(chain: Chain) -> dict[str, Any]:

@@ -58,6 +58,19 @@ class MigInstance:
         return f"{self.gpu}:{self.index}"
 
 
+_UNITS: Final = {
+    "_percent": "%",
+    "_bytes": "B",
+    "_bytes_per_second": "B/s",
+    "_watts": "W",
+    "_celsius": "C",
+    "_mhz": "MHz",
+    "_millijoules": "mJ",
+    "_ns": "ns",
+}
+"""Units by the end of a figure's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceFigure:
     """Description of a figure of a GPU."""
@@ -75,18 +88,63 @@ class DeviceFigure:
     added."""
     viewed: bool = False
     """True if the SQL view ``devices`` has a column for it."""
+    label: str = ""
+    """Name on the screen, in reports and in traces; '' if only its neighbours' texts show the figure."""
+    most: float | str | None = None
+    """End of the scale: a number, or the field of ``Device`` that has it; None if it is not known. For a
+    percentage it is 100."""
+    phrase: str = ""
+    """What follows the value on the page of a GPU, such as ``of its bandwidth``."""
+    gauge: int = 0
+    """Position on the page of each GPU, which shows the figure now and over time; 0 if it does not."""
+    question: str = ""
+    """Name of the figure in ``Device.notes``, which say why it could not be read; '' if it is the label."""
+    smi: tuple[str, ...] = ()
+    """Paths of the figure in the XML of ``nvidia-smi -q -x``, which differ between drivers: the first that
+    has a value counts."""
 
     @property
     def about_in_window(self) -> str:
         """Meaning of the figure in a window, in one line."""
         return f"{self.about} within the window" if self.counts else self.about
 
+    @property
+    def unit(self) -> str:
+        """Unit of the value, by the end of the name; '' if it has none."""
+        return next((unit for end, unit in _UNITS.items() if self.name.endswith(end)), "")
 
-def figure(about: str, *, of_board: bool = False, counts: bool = False, viewed: bool = False) -> Any:
-    """Declares a field of ``Device`` as a figure. The field's default is None, which means that the driver
-    did not report the figure."""
-    metadata = {"about": about, "of_board": of_board, "counts": counts, "viewed": viewed}
-    return field(default=None, metadata=metadata)
+    @property
+    def chart_unit(self) -> tuple[str, float]:
+        """Unit of charts and traces, and the value that is 1 of it."""
+        return {"B": ("GiB", 2.0**30), "B/s": ("MB/s", 1e6)}.get(self.unit, (self.unit, 1.0))
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Names of the figure and of the end of its scale in ``Device.notes``."""
+        limit = DEVICE_FIGURE[self.most].questions if isinstance(self.most, str) else ()
+        return (self.question or self.label, *limit)
+
+    def value(self, device: Device) -> float | None:
+        """Returns the figure of ``device``; None if it is not known."""
+        value: float | None = getattr(device, self.name)
+        return value
+
+    def limit(self, device: Device) -> float | None:
+        """Returns the end of the scale if ``device`` reports it; None if it does not, or the end is fixed."""
+        limit: float | None = getattr(device, self.most) if isinstance(self.most, str) else None
+        return limit
+
+    def end(self, device: Device) -> float | None:
+        """Returns the end of the scale; None if it is not known."""
+        if isinstance(self.most, str):
+            return self.limit(device)
+        return 100.0 if self.unit == "%" else self.most
+
+
+def figure(about: str, **described: Any) -> Any:
+    """Declares a field of ``Device`` as a figure; ``described`` are fields of ``DeviceFigure``. The field's
+    default is None, which means that the driver did not report the figure."""
+    return field(default=None, metadata={"about": about, **described})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,28 +154,98 @@ class Device:
     index: int
     uuid: str
     name: str
-    utilization_percent: float | None = figure("share of time in which a CUDA kernel ran", viewed=True)
-    memory_utilization_percent: float | None = figure(
-        "share of time in which memory was read or written", viewed=True
+    utilization_percent: float | None = figure(
+        "share of time in which a CUDA kernel ran",
+        viewed=True,
+        label="busy",
+        gauge=1,
+        question="utilization",
+        smi=("utilization/gpu_util",),
     )
-    memory_used_bytes: int | None = figure("memory of the GPU that is in use", viewed=True)
-    memory_total_bytes: int | None = figure("memory of the GPU", of_board=True, viewed=True)
-    power_watts: float | None = figure("power that the GPU draws", viewed=True)
-    power_limit_watts: float | None = figure("the power limit in force", of_board=True)
-    temperature_celsius: float | None = figure("temperature of the GPU", viewed=True)
-    sm_clock_mhz: int | None = figure("clock of its SMs", viewed=True)
-    sm_clock_max_mhz: int | None = figure("the fastest clock of its SMs", of_board=True, viewed=True)
+    memory_utilization_percent: float | None = figure(
+        "share of time in which memory was read or written",
+        viewed=True,
+        label="memory busy",
+        gauge=3,
+        question="utilization",
+        smi=("utilization/memory_util",),
+    )
+    memory_used_bytes: int | None = figure(
+        "memory of the GPU that is in use",
+        viewed=True,
+        label="memory",
+        most="memory_total_bytes",
+        gauge=2,
+        smi=("fb_memory_usage/used",),
+    )
+    memory_total_bytes: int | None = figure(
+        "memory of the GPU", of_board=True, viewed=True, question="memory", smi=("fb_memory_usage/total",)
+    )
+    power_watts: float | None = figure(
+        "power that the GPU draws",
+        viewed=True,
+        label="power",
+        most="power_limit_watts",
+        gauge=4,
+        smi=(
+            "gpu_power_readings/power_draw",
+            "gpu_power_readings/average_power_draw",
+            "gpu_power_readings/instant_power_draw",
+            "power_readings/power_draw",
+        ),
+    )
+    power_limit_watts: float | None = figure(
+        "the power limit in force",
+        of_board=True,
+        question="power limit",
+        smi=("gpu_power_readings/current_power_limit", "power_readings/enforced_power_limit"),
+    )
+    temperature_celsius: float | None = figure(
+        "temperature of the GPU",
+        viewed=True,
+        label="temperature",
+        most=100.0,
+        gauge=5,
+        smi=("temperature/gpu_temp",),
+    )
+    sm_clock_mhz: int | None = figure(
+        "clock of its SMs",
+        viewed=True,
+        label="SM clock",
+        most="sm_clock_max_mhz",
+        gauge=6,
+        smi=("clocks/sm_clock",),
+    )
+    sm_clock_max_mhz: int | None = figure(
+        "the fastest clock of its SMs",
+        of_board=True,
+        viewed=True,
+        question="highest SM clock",
+        smi=("max_clocks/sm_clock",),
+    )
     throttle_reasons: tuple[str, ...] = ()
     """Names of the reasons that limit the clocks now. Idleness and clocks set by the administrator are left
     out."""
     processes: tuple[DeviceProcess, ...] = ()
-    pcie_generation: int | None = figure("PCIe generation in use")
-    pcie_generation_max: int | None = figure(
-        "PCIe generation that card and slot can do together", of_board=True
+    pcie_generation: int | None = figure(
+        "PCIe generation in use", smi=("pci/pci_gpu_link_info/pcie_gen/current_link_gen",)
     )
-    pcie_width: int | None = figure("PCIe lanes in use")
-    pcie_width_max: int | None = figure("PCIe lanes that card and slot have", of_board=True)
-    remap_pending: bool | None = figure("1: rows of memory will be replaced at the next reset")
+    pcie_generation_max: int | None = figure(
+        "PCIe generation that card and slot can do together",
+        of_board=True,
+        smi=("pci/pci_gpu_link_info/pcie_gen/max_link_gen",),
+    )
+    pcie_width: int | None = figure(
+        "PCIe lanes in use", smi=("pci/pci_gpu_link_info/link_widths/current_link_width",)
+    )
+    pcie_width_max: int | None = figure(
+        "PCIe lanes that card and slot have",
+        of_board=True,
+        smi=("pci/pci_gpu_link_info/link_widths/max_link_width",),
+    )
+    remap_pending: bool | None = figure(
+        "1: rows of memory will be replaced at the next reset", smi=("remapped_rows/remapped_row_pending",)
+    )
     pcie_replays: int | None = figure("PCIe packets sent again", counts=True, viewed=True)
     ecc_corrected: int | None = figure("memory errors that were corrected", counts=True)
     ecc_uncorrected: int | None = figure("memory errors that were not corrected", counts=True, viewed=True)
@@ -139,9 +267,13 @@ class Device:
 
     pci_bus_id: str = ""
     """PCI address: ``00000000:1B:00.0``."""
-    minor: int | None = figure("N in the name of the device file `/dev/nvidiaN`", of_board=True)
+    minor: int | None = figure(
+        "N in the name of the device file `/dev/nvidiaN`", of_board=True, smi=("minor_number",)
+    )
     persistence: bool | None = figure(
-        "1: the driver keeps the GPU initialized while no process uses it", of_board=True
+        "1: the driver keeps the GPU initialized while no process uses it",
+        of_board=True,
+        smi=("persistence_mode",),
     )
     compute_mode: str = ""
     """Compute mode of the driver: ``default``, ``exclusive process``, ``exclusive thread``,
@@ -149,43 +281,112 @@ class Device:
     virtualization: str = ""
     """Virtualization mode of the driver: ``none``, ``passthrough``, ``vGPU``, ``vGPU host``, ``vSGA
     host``."""
-    performance_state: int | None = figure("performance state: 0 is the fastest, 15 the slowest")
+    performance_state: int | None = figure(
+        "performance state: 0 is the fastest, 15 the slowest", smi=("performance_state",)
+    )
 
     mig: bool | None = figure(
         "1: MIG divides the GPU; the driver then reports no utilization or process samples of the whole GPU",
         of_board=True,
         viewed=True,
+        smi=("mig_mode/current_mig",),
     )
     instances: tuple[MigInstance, ...] = ()
 
-    encoder_percent: float | None = figure("use of its encoders", viewed=True)
-    decoder_percent: float | None = figure("use of its decoders", viewed=True)
-    jpeg_percent: float | None = figure("use of its JPEG decoders", viewed=True)
+    encoder_percent: float | None = figure(
+        "use of its encoders", viewed=True, label="encoder", phrase="busy", smi=("utilization/encoder_util",)
+    )
+    decoder_percent: float | None = figure(
+        "use of its decoders", viewed=True, label="decoder", phrase="busy", smi=("utilization/decoder_util",)
+    )
+    jpeg_percent: float | None = figure(
+        "use of its JPEG decoders",
+        viewed=True,
+        label="JPEG decoder",
+        phrase="busy",
+        smi=("utilization/jpeg_util",),
+    )
     sm_active_percent: float | None = figure(
-        "SMs that had work, on average (GPM, from Hopper on)", viewed=True
+        "SMs that had work, on average (GPM, from Hopper on)", viewed=True, label="SMs active"
     )
     sm_occupancy_percent: float | None = figure(
         "warps resident on the SMs, as a share of the maximum", viewed=True
     )
-    tensor_percent: float | None = figure("share of time in which the tensor cores worked", viewed=True)
-    dram_percent: float | None = figure("share of the bandwidth of device memory in use", viewed=True)
+    tensor_percent: float | None = figure(
+        "share of time in which the tensor cores worked",
+        viewed=True,
+        label="tensor cores",
+        phrase="of the time",
+    )
+    dram_percent: float | None = figure(
+        "share of the bandwidth of device memory in use",
+        viewed=True,
+        label="DRAM busy",
+        phrase="of its bandwidth",
+    )
 
-    memory_clock_mhz: int | None = figure("clock of its memory")
-    memory_clock_max_mhz: int | None = figure("the fastest clock of its memory", of_board=True)
-    video_clock_mhz: int | None = figure("clock of its encoders and decoders")
-    video_clock_max_mhz: int | None = figure("the fastest clock of its encoders and decoders", of_board=True)
-    power_limit_default_watts: float | None = figure("the default power limit of the board", of_board=True)
+    memory_clock_mhz: int | None = figure(
+        "clock of its memory", label="memory clock", most="memory_clock_max_mhz", smi=("clocks/mem_clock",)
+    )
+    memory_clock_max_mhz: int | None = figure(
+        "the fastest clock of its memory", of_board=True, smi=("max_clocks/mem_clock",)
+    )
+    video_clock_mhz: int | None = figure(
+        "clock of its encoders and decoders",
+        label="video clock",
+        most="video_clock_max_mhz",
+        smi=("clocks/video_clock",),
+    )
+    video_clock_max_mhz: int | None = figure(
+        "the fastest clock of its encoders and decoders", of_board=True, smi=("max_clocks/video_clock",)
+    )
+    power_limit_default_watts: float | None = figure(
+        "the default power limit of the board",
+        of_board=True,
+        smi=("gpu_power_readings/default_power_limit", "power_readings/default_power_limit"),
+    )
     energy_millijoules: int | None = figure("energy that the GPU consumed", counts=True, viewed=True)
-    memory_temperature_celsius: float | None = figure("temperature of its memory", viewed=True)
+    memory_temperature_celsius: float | None = figure(
+        "temperature of its memory",
+        viewed=True,
+        label="memory heat",
+        most=100.0,
+        smi=("temperature/memory_temp",),
+    )
     slowdown_celsius: float | None = figure(
-        "temperature at which the hardware begins to slow down", of_board=True
+        "temperature at which the hardware begins to slow down",
+        of_board=True,
+        smi=("temperature/gpu_temp_slow_threshold",),
     )
-    shutdown_celsius: float | None = figure("temperature at which the GPU switches itself off", of_board=True)
+    shutdown_celsius: float | None = figure(
+        "temperature at which the GPU switches itself off",
+        of_board=True,
+        smi=("temperature/gpu_temp_max_threshold",),
+    )
+    thermal_margin_celsius: float | None = figure(
+        "how much hotter the GPU may become before it slows down (T.Limit)",
+        viewed=True,
+        label="heat margin",
+        phrase="until it slows down",
+        smi=("temperature/gpu_temp_tlimit",),
+    )
     fan_percent: float | None = figure(
-        "speed of the fastest fan, in percent of its intended maximum", viewed=True
+        "speed of the fastest fan, in percent of its intended maximum",
+        viewed=True,
+        label="fan",
+        phrase="of its speed",
+        smi=("fan_speed",),
     )
-    bar1_used_bytes: int | None = figure("memory of the GPU that the host maps")
-    bar1_total_bytes: int | None = figure("memory of the GPU that the host can map", of_board=True)
+    bar1_used_bytes: int | None = figure(
+        "memory of the GPU that the host maps",
+        label="BAR1",
+        most="bar1_total_bytes",
+        phrase="mapped by the host",
+        smi=("bar1_memory_usage/used",),
+    )
+    bar1_total_bytes: int | None = figure(
+        "memory of the GPU that the host can map", of_board=True, smi=("bar1_memory_usage/total",)
+    )
 
     sync_boost_held_ns: int | None = figure(
         "how long clocks were held down to match a slower GPU of the sync boost group", counts=True
@@ -206,15 +407,21 @@ class Device:
         "how long clocks were held down because the power supply asked for it", counts=True
     )
 
-    pcie_rx_bytes_per_second: int | None = figure("bytes from the host over PCIe", viewed=True)
-    pcie_tx_bytes_per_second: int | None = figure("bytes to the host over PCIe", viewed=True)
+    pcie_rx_bytes_per_second: int | None = figure(
+        "bytes from the host over PCIe", viewed=True, label="PCIe received", smi=("pci/rx_util",)
+    )
+    pcie_tx_bytes_per_second: int | None = figure(
+        "bytes to the host over PCIe", viewed=True, label="PCIe sent", smi=("pci/tx_util",)
+    )
     nvlinks: int | None = figure("number of NVLinks of the GPU", of_board=True)
     nvlinks_active: int | None = figure("NVLinks that are up")
     nvlink_rx_bytes: int | None = figure("bytes received over all NVLinks", counts=True, viewed=True)
     nvlink_tx_bytes: int | None = figure("bytes sent over all NVLinks", counts=True, viewed=True)
     nvlink_errors: int | None = figure("CRC errors, replays and recoveries of all NVLinks", counts=True)
 
-    ecc: bool | None = figure("1: error correction of the memory is on", of_board=True)
+    ecc: bool | None = figure(
+        "1: error correction of the memory is on", of_board=True, smi=("ecc_mode/current_ecc",)
+    )
     ecc_corrected_lifetime: int | None = figure("memory errors that were corrected since the board was made")
     ecc_uncorrected_lifetime: int | None = figure(
         "memory errors that were not corrected since the board was made"
@@ -224,13 +431,16 @@ class Device:
     )
     retirement_pending: bool | None = figure("1: pages wait for a reset to be taken out of use")
     remapped_corrected: int | None = figure(
-        "rows of memory replaced since the board was made, after corrected errors"
+        "rows of memory replaced since the board was made, after corrected errors",
+        smi=("remapped_rows/remapped_row_corr",),
     )
     remapped_uncorrected: int | None = figure(
-        "rows of memory replaced since the board was made, after other errors"
+        "rows of memory replaced since the board was made, after other errors",
+        smi=("remapped_rows/remapped_row_unc",),
     )
     remap_failed: bool | None = figure(
-        "1: a row of memory could not be replaced; the board needs to be exchanged"
+        "1: a row of memory could not be replaced; the board needs to be exchanged",
+        smi=("remapped_rows/remapped_row_failure",),
     )
 
     host: str = ""
@@ -257,6 +467,10 @@ DEVICE_FIGURES: Final = tuple(
 )
 """All figures of a GPU. Tables of files, SQL views and the documentation of both are derived from these
 descriptions."""
+DEVICE_FIGURE: Final = {one.name: one for one in DEVICE_FIGURES}
+"""The same by name."""
+DEVICE_GAUGES: Final = tuple(sorted((one for one in DEVICE_FIGURES if one.gauge), key=lambda one: one.gauge))
+"""Figures on the page of each GPU, in the order of the page."""
 DEVICE_COUNTERS: Final = tuple(one.name for one in DEVICE_FIGURES if one.counts)
 """Names of the fields of ``Device`` that add up when windows are added. The field ``xids`` is not among them:
 the union of its values is taken."""

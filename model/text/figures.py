@@ -136,6 +136,18 @@ def memory(number_bytes: float | None, glyphs: Glyphs = UNICODE) -> str:
     return ">999ZiB".rjust(MEMORY_WIDTH)
 
 
+def with_unit(value: float | None, unit: str, glyphs: Glyphs = UNICODE) -> str:
+    """Formats a figure of a GPU, without padding: ``70W``, ``20.0GiB``, ``1.00MB/s``. ``unit`` is the one of
+    its ``DeviceFigure``."""
+    if value is None:
+        return missing(1, glyphs)
+    if unit == "B":
+        return memory(value, glyphs).strip()
+    if unit == "B/s":
+        return f"{size(value, glyphs).strip()}/s"
+    return f"{value:.0f}{unit}" if unit else f"{value:,.0f}"
+
+
 def percent(value: float | None, glyphs: Glyphs = UNICODE) -> str:
     """Formats a share in percent (0 to 100): ``   0%``, ``12.3%``, `` 100%``; `` <.1%`` if it is above 0 and
     below 0.05."""

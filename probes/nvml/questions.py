@@ -49,6 +49,12 @@ def memory(ask: Asking, gpu: Any) -> Answer:
     return told.used, told.total
 
 
+def thermal_margin(ask: Asking, gpu: Any) -> Answer:
+    """Returns by how many degrees Celsius the GPU is cooler than the temperature at which it slows down; 0 if
+    it is not cooler. Older drivers lack the call."""
+    return (max(int(ask("nvmlDeviceGetMarginTemperature", gpu)), 0),)
+
+
 def reasons(ask: Asking, gpu: Any) -> Answer:
     """Returns the bits of the present throttle reasons."""
     try:

@@ -226,6 +226,12 @@ READINGS: Final = (
         questions.fields("memory temperature"),
         SOON,
     ),
+    Reading(
+        "thermal margin",
+        (NvmlFigure("thermal_margin_celsius", _CELSIUS, float),),
+        questions.thermal_margin,
+        SOON,
+    ),
     Reading("fans", (_percent("fan_percent"),), questions.fans, SELDOM),
     Reading(
         "remapped rows",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from stalltop.model.devices.device import Device
+from stalltop.model.devices.device import DEVICE_FIGURES, Device, DeviceFigure
 
-_KIB, _MIB = 1 << 10, 1 << 20
+_MIB: Final = 1 << 20
 
 
 def number(text: str) -> float | None:
@@ -55,71 +55,33 @@ class SmiFigure:
     """Allowed difference as a share of the largest value, if that is more than ``apart``."""
 
 
-def _moving(field: str, *paths: str, scale: float = 1.0, apart: float = 0.0, share: float = 0.0) -> SmiFigure:
-    return SmiFigure(field, paths, number, scale, apart, share)
+_SCALES: Final = {"B": _MIB, "B/s": 1000}
+"""What 1 is in nvidia-smi, by the unit of ``DeviceFigure``."""
+_STEADY: Final[dict[str, float]] = {"B": _MIB, "W": 1}
+"""Allowed difference of figures of the board, which nvidia-smi rounds, by unit."""
+_MOVING: Final = {"%": 15, "B": 64 * _MIB, "C": 6, "B/s": 1e9}
+"""Allowed difference of other figures, by unit."""
+_SHARES: Final = {"W": 0.1, "MHz": 0.1}
+"""The same as a share of the larger value."""
+_APART: Final[dict[str, float]] = {"performance_state": 8, "pcie_generation": 4, "fan_percent": 20}
+"""Allowed difference, by figure."""
+
+
+def _figure(figure: DeviceFigure) -> SmiFigure:
+    if figure.kind == "bool":
+        return SmiFigure(figure.name, figure.smi, _flag)
+    by_unit, share = (_STEADY, 0.0) if figure.of_board else (_MOVING, _SHARES.get(figure.unit, 0.0))
+    apart = _APART.get(figure.name, by_unit.get(figure.unit, 0.0))
+    return SmiFigure(figure.name, figure.smi, number, _SCALES.get(figure.unit, 1.0), apart, share)
 
 
 FIGURES: Final = (
     SmiFigure("uuid", ("uuid",), str),
     SmiFigure("name", ("product_name",), str),
     SmiFigure("pci_bus_id", ("pci/pci_bus_id",), str),
-    SmiFigure("minor", ("minor_number",)),
-    SmiFigure("persistence", ("persistence_mode",), _flag),
     SmiFigure("compute_mode", ("compute_mode",), _mode),
     SmiFigure("virtualization", ("gpu_virtualization_mode/virtualization_mode",), _VIRTUAL.get),
-    SmiFigure("mig", ("mig_mode/current_mig",), _flag),
-    SmiFigure("ecc", ("ecc_mode/current_ecc",), _flag),
-    _moving("performance_state", "performance_state", apart=8),
-    _moving("utilization_percent", "utilization/gpu_util", apart=15),
-    _moving("memory_utilization_percent", "utilization/memory_util", apart=15),
-    _moving("encoder_percent", "utilization/encoder_util", apart=15),
-    _moving("decoder_percent", "utilization/decoder_util", apart=15),
-    _moving("jpeg_percent", "utilization/jpeg_util", apart=15),
-    _moving("memory_used_bytes", "fb_memory_usage/used", scale=_MIB, apart=64 * _MIB),
-    _moving("memory_total_bytes", "fb_memory_usage/total", scale=_MIB, apart=_MIB),
-    _moving("bar1_used_bytes", "bar1_memory_usage/used", scale=_MIB, apart=16 * _MIB),
-    _moving("bar1_total_bytes", "bar1_memory_usage/total", scale=_MIB, apart=_MIB),
-    _moving(
-        "power_watts",
-        "gpu_power_readings/power_draw",
-        "gpu_power_readings/average_power_draw",
-        "gpu_power_readings/instant_power_draw",
-        "power_readings/power_draw",
-        share=0.1,
-    ),
-    _moving(
-        "power_limit_watts",
-        "gpu_power_readings/current_power_limit",
-        "power_readings/enforced_power_limit",
-        apart=1,
-    ),
-    _moving(
-        "power_limit_default_watts",
-        "gpu_power_readings/default_power_limit",
-        "power_readings/default_power_limit",
-        apart=1,
-    ),
-    _moving("temperature_celsius", "temperature/gpu_temp", apart=6),
-    _moving("memory_temperature_celsius", "temperature/memory_temp", apart=6),
-    _moving("slowdown_celsius", "temperature/gpu_temp_slow_threshold"),
-    _moving("shutdown_celsius", "temperature/gpu_temp_max_threshold"),
-    _moving("fan_percent", "fan_speed", apart=20),
-    _moving("sm_clock_mhz", "clocks/sm_clock", share=0.1),
-    _moving("memory_clock_mhz", "clocks/mem_clock", share=0.1),
-    _moving("video_clock_mhz", "clocks/video_clock", share=0.1),
-    _moving("sm_clock_max_mhz", "max_clocks/sm_clock"),
-    _moving("memory_clock_max_mhz", "max_clocks/mem_clock"),
-    _moving("video_clock_max_mhz", "max_clocks/video_clock"),
-    _moving("pcie_generation", "pci/pci_gpu_link_info/pcie_gen/current_link_gen", apart=4),
-    _moving("pcie_generation_max", "pci/pci_gpu_link_info/pcie_gen/max_link_gen"),
-    _moving("pcie_width", "pci/pci_gpu_link_info/link_widths/current_link_width"),
-    _moving("pcie_width_max", "pci/pci_gpu_link_info/link_widths/max_link_width"),
-    _moving("pcie_rx_bytes_per_second", "pci/rx_util", scale=1000, apart=1e9),
-    _moving("pcie_tx_bytes_per_second", "pci/tx_util", scale=1000, apart=1e9),
-    _moving("remapped_corrected", "remapped_rows/remapped_row_corr"),
-    _moving("remapped_uncorrected", "remapped_rows/remapped_row_unc"),
-    SmiFigure("remap_pending", ("remapped_rows/remapped_row_pending",), _flag),
-    SmiFigure("remap_failed", ("remapped_rows/remapped_row_failure",), _flag),
+    *(_figure(one) for one in DEVICE_FIGURES if one.smi),
 )
 """All figures that can be compared. Counters (violations, energy, NVLink, ECC) are left out: nvidia-smi does
 not report them, or counts in another way."""

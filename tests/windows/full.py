@@ -292,6 +292,7 @@ def full_window() -> Window:
                     memory_temperature_celsius=78.0,
                     slowdown_celsius=87.0,
                     shutdown_celsius=92.0,
+                    thermal_margin_celsius=21.0,
                     fan_percent=30.0,
                     bar1_used_bytes=4 << 20,
                     bar1_total_bytes=128 << 30,

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stalltop.formats.text.chains import name_of
-from stalltop.model.devices.device import Device, DeviceProcess
+from stalltop.model.devices.device import DEVICE_GAUGES, Device, DeviceProcess
 from stalltop.model.devices.ways import is_mps
 from stalltop.model.text import figures
 from stalltop.model.window import Window
-from stalltop.tui.device.gauges import GAUGES, hundred, share
 from stalltop.tui.device.parts import aged, facts, held
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note, pair
 from stalltop.widgets.devices import is_hot
@@ -46,21 +45,23 @@ def title(device: Device) -> Section:
 def now(device: Device, window: Window, frame: Frame) -> Section:
     """Return all figures at the end of the window, and the counts within it."""
     lines = [heading("Now")]
-    for gauge in GAUGES:
-        value, most = gauge.value(device), gauge.most(device)
+    for gauge in DEVICE_GAUGES:
+        value = gauge.value(device)
         if value is None:
-            lines.append(pair(gauge.name, _why(device, frame, *gauge.asked), "dim"))
+            lines.append(pair(gauge.label, _why(device, frame, *gauge.questions), "dim"))
             continue
-        said = gauge.text(value, frame)
-        if gauge.most is not hundred:
-            part = share(value, most)
-            said += f" of {gauge.text(most, frame)}" + (f" ({part:.0f}%)" if part is not None else "")
-        heat = gauge.name == "temperature"
-        line = pair(gauge.name, said, "warn" if heat and is_hot(device) else "text")
-        about = _limits(device) if heat else gauge.about
+        said = figures.with_unit(value, gauge.unit, frame.glyphs)
+        limited = isinstance(gauge.most, str)
+        if limited:
+            limit = gauge.limit(device)
+            said += f" of {figures.with_unit(limit, gauge.unit, frame.glyphs)}"
+            said += f" ({100 * value / limit:.0f}%)" if limit else ""
+        heat = gauge.name == "temperature_celsius"
+        line = pair(gauge.label, said, "warn" if heat and is_hot(device) else "text")
+        about = _limits(device) if heat else "" if limited else gauge.about
         if about:
             line = PageLine((*line.parts, ("  " + about, "dim")), line.indent)
-        lines.append(aged(line, device, *gauge.fields))
+        lines.append(aged(line, device, gauge.name))
     lines += [*_held(device, window, frame), *_link(device, frame), *_errors(device, frame)]
     driver = pair("driver", window.devices.driver or f"{frame.missing()}  not told")
     return Section("now", (*_together(lines), driver))

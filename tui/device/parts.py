@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from stalltop.model.devices.device import DEVICE_COUNTERS, Device
+from stalltop.model.devices.device import DEVICE_COUNTERS, DEVICE_FIGURE, DEVICE_FIGURES, Device, DeviceFigure
 from stalltop.model.text import figures
 from stalltop.model.window import Window
 from stalltop.tui.pages.sections import Frame, Section, duration_text, heading, pair
@@ -49,7 +49,7 @@ def aged(line: PageLine, device: Device, *fields: str) -> PageLine:
 def parts(device: Device, window: Window, frame: Frame) -> Section:
     """Return one line for each part of the device that reports figures."""
     lines = []
-    for name, fields, told in _LINES:
+    for name, fields, told in (*_LINES, *_OTHERS):
         said = told(device, window, frame)
         if said is None and any(field in DEVICE_COUNTERS for field, _ in device.ages if field in fields):
             # The driver takes so long for this reading that stalltop does not ask for it in each window.
@@ -59,24 +59,6 @@ def parts(device: Device, window: Window, frame: Frame) -> Section:
     return Section("parts", (heading("Its parts"), *lines) if lines else ())
 
 
-def _percent(field: str, about: str) -> Callable[[Device, Window, Frame], Said | None]:
-    def told(device: Device, window: Window, frame: Frame) -> Said | None:
-        value = getattr(device, field)
-        return None if value is None else (f"{value:.0f}% {about}".rstrip(), "text")
-
-    return told
-
-
-def _clock(name: str) -> Callable[[Device, Window, Frame], Said | None]:
-    def told(device: Device, window: Window, frame: Frame) -> Said | None:
-        now, most = getattr(device, f"{name}_clock_mhz"), getattr(device, f"{name}_clock_max_mhz")
-        if now is None:
-            return None
-        return f"{now}MHz" + (f" of {most}MHz" if most else ""), "text"
-
-    return told
-
-
 def _sms(device: Device, window: Window, frame: Frame) -> Said | None:
     if device.sm_active_percent is None:
         return None
@@ -84,21 +66,6 @@ def _sms(device: Device, window: Window, frame: Frame) -> Said | None:
     if device.sm_occupancy_percent is not None:
         said += f", {device.sm_occupancy_percent:.0f}% of their warps resident"
     return said, "text"
-
-
-def _memory_heat(device: Device, window: Window, frame: Frame) -> Said | None:
-    value = device.memory_temperature_celsius
-    return None if value is None else (f"{value:.0f}C", "text")
-
-
-def _bar1(device: Device, window: Window, frame: Frame) -> Said | None:
-    if device.bar1_used_bytes is None:
-        return None
-    used, total = (
-        figures.memory(value, frame.glyphs).strip()
-        for value in (device.bar1_used_bytes, device.bar1_total_bytes)
-    )
-    return f"{used} of {total} mapped by the host", "text"
 
 
 def _energy(device: Device, window: Window, frame: Frame) -> Said | None:
@@ -167,18 +134,41 @@ def _rows(device: Device, window: Window, frame: Frame) -> Said | None:
     return said, "warn" if lost else "text"
 
 
-_LINES: Final = (
+Part = tuple[str, tuple[str, ...], Callable[[Device, Window, Frame], Said | None]]
+"""A line: its name, the fields of ``Device`` whose age it shows, and the function that returns its text."""
+
+
+def _part(figure: DeviceFigure) -> Part:
+    """Return the line that shows one figure, and the end of its scale if the device reports it."""
+
+    def told(device: Device, window: Window, frame: Frame) -> Said | None:
+        value, limit = figure.value(device), figure.limit(device)
+        if value is None:
+            return None
+        said = figures.with_unit(value, figure.unit, frame.glyphs)
+        said += f" of {figures.with_unit(limit, figure.unit, frame.glyphs)}" if limit else ""
+        return f"{said} {'in this window' if figure.counts else figure.phrase}".rstrip(), "text"
+
+    return figure.label, (figure.name,), told
+
+
+_LINES: Final[tuple[Part, ...]] = (
     ("SMs", ("sm_active_percent", "sm_occupancy_percent"), _sms),
-    ("tensor cores", ("tensor_percent",), _percent("tensor_percent", "of the time")),
-    ("DRAM", ("dram_percent",), _percent("dram_percent", "of its bandwidth")),
-    ("encoder", ("encoder_percent",), _percent("encoder_percent", "busy")),
-    ("decoder", ("decoder_percent",), _percent("decoder_percent", "busy")),
-    ("JPEG decoder", ("jpeg_percent",), _percent("jpeg_percent", "busy")),
-    ("memory clock", ("memory_clock_mhz",), _clock("memory")),
-    ("video clock", ("video_clock_mhz",), _clock("video")),
-    ("memory heat", ("memory_temperature_celsius",), _memory_heat),
-    ("fan", ("fan_percent",), _percent("fan_percent", "of its speed")),
-    ("BAR1", ("bar1_used_bytes",), _bar1),
+    *(
+        _part(DEVICE_FIGURE[name])
+        for name in (
+            "tensor_percent",
+            "dram_percent",
+            "encoder_percent",
+            "decoder_percent",
+            "jpeg_percent",
+            "memory_clock_mhz",
+            "video_clock_mhz",
+            "memory_temperature_celsius",
+            "fan_percent",
+            "bar1_used_bytes",
+        )
+    ),
     ("energy", ("energy_millijoules",), _energy),
     ("PCIe traffic", ("pcie_rx_bytes_per_second", "pcie_tx_bytes_per_second"), _pcie),
     ("NVLink", ("nvlinks_active",), _links),
@@ -188,7 +178,12 @@ _LINES: Final = (
     ("pages retired", ("retired_pages",), _retired),
     ("rows replaced", ("remapped_corrected", "remapped_uncorrected"), _rows),
 )
-"""(name, fields of ``Device`` whose age is shown, function that returns the text) for each line."""
+"""The first lines, in the order of the page."""
+_SHOWN: Final = {field for _, fields, _ in _LINES for field in fields}
+_OTHERS: Final = tuple(
+    _part(one) for one in DEVICE_FIGURES if one.label and not one.gauge and one.name not in _SHOWN
+)
+"""A line for each other figure that has a label."""
 
 
 def held(device: Device, frame: Frame) -> Iterator[tuple[str, int]]:

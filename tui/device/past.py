@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from stalltop.model.devices.device import Device
+from stalltop.model.devices.device import DEVICE_GAUGES, Device, DeviceFigure
 from stalltop.model.merge.packing import Packed
-from stalltop.tui.device.gauges import GAUGES, Gauge
+from stalltop.model.text.figures import with_unit
 from stalltop.tui.pages.sections import LABEL, Frame, Section, duration_text, heading, note
 from stalltop.widgets.charts import Chart, Charts, area, edges
 from stalltop.widgets.page import PageLine
@@ -26,7 +26,7 @@ _OTHER_LINES: Final = 36
 """Approximate number of lines of the page's other sections. The areas may use the lines that are left."""
 WIDE: Final = 160
 """Width in cells from which all charts of a device stand side by side."""
-_CHARTED: Final = ("busy", "memory", "power", "SM clock")
+_CHARTED: Final = ("utilization_percent", "memory_used_bytes", "power_watts", "sm_clock_mhz")
 """The gauges of the charts below the list."""
 
 
@@ -46,7 +46,7 @@ class FigureCourse:
     room: int
     """The number of columns."""
 
-    def means(self, gauge: Gauge) -> list[float | None]:
+    def means(self, gauge: DeviceFigure) -> list[float | None]:
         """Return the mean of a gauge in each column, the newest last; None if it is not known."""
         sums = [[0.0, 0] for _ in range(self.room)]
         for column, device in self.seen:
@@ -57,7 +57,7 @@ class FigureCourse:
                 sums[self.room - 1 - back][1] += 1
         return [total / number if number else None for total, number in sums]
 
-    def known(self, gauge: Gauge) -> list[float]:
+    def known(self, gauge: DeviceFigure) -> list[float]:
         """Return the values of a gauge in the samples that have one."""
         values = (gauge.value(device) for column, device in self.seen if self.last - column < self.room)
         return [value for value in values if value is not None]
@@ -103,19 +103,20 @@ def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
     about = f"the last {duration_text(found.span)}, a column {duration_text(found.step)}; "
     about += "at the right: the latest, the least, the most"
     lines = [heading("Over time", about)]
-    high = min(max((frame.height - _OTHER_LINES) // len(GAUGES), 1), _MOST_LINES)
-    for gauge in GAUGES:
+    high = min(max((frame.height - _OTHER_LINES) // len(DEVICE_GAUGES), 1), _MOST_LINES)
+    for gauge in DEVICE_GAUGES:
         plain = found.known(gauge)
         if not plain:
             continue
-        top = gauge.most(device) or max(plain)
+        top = gauge.end(device) or max(plain)
         drawn = area(found.means(gauge), high, top, frame.glyphs)
         figures = " ".join(
-            gauge.text(value, frame).rjust(8) for value in (gauge.value(device), min(plain), max(plain))
+            with_unit(value, gauge.unit, frame.glyphs).rjust(8)
+            for value in (gauge.value(device), min(plain), max(plain))
         )
         for number, text in enumerate(drawn):
             first, bottom = number == 0, number == high - 1
-            name = gauge.name if first else ""
+            name = gauge.label if first else ""
             lines.append(
                 PageLine(
                     (
@@ -142,7 +143,7 @@ def charts(devices: Sequence[Device], parts: Sequence[Packed], frame: Frame) -> 
         found = course(device, parts, cells, CHARTED_SECONDS)
         if found is None:
             continue
-        drawn = [_chart(gauge, device, found, frame) for gauge in GAUGES if gauge.name in _CHARTED]
+        drawn = [_chart(gauge, device, found, frame) for gauge in DEVICE_GAUGES if gauge.name in _CHARTED]
         rows += [drawn[first : first + number] for first in range(0, len(drawn), number)]
     return rows
 
@@ -152,16 +153,16 @@ def _beside(frame: Frame) -> int:
     return len(_CHARTED) if frame.width >= WIDE else len(_CHARTED) // 2
 
 
-def _chart(gauge: Gauge, device: Device, found: FigureCourse, frame: Frame) -> Chart:
+def _chart(gauge: DeviceFigure, device: Device, found: FigureCourse, frame: Frame) -> Chart:
     means = found.means(gauge)
-    top = gauge.most(device) or max(found.known(gauge), default=1.0)
+    top = gauge.end(device) or max(found.known(gauge), default=1.0)
     return Chart(
-        title=f"GPU {device.index} {gauge.name}",
-        now=gauge.text(gauge.value(device), frame),
+        title=f"GPU {device.index} {gauge.label}",
+        now=with_unit(gauge.value(device), gauge.unit, frame.glyphs),
         values=means,
         high=top,
-        top=gauge.text(top, frame),
-        marked=found.held() if gauge.name == "SM clock" else (),
+        top=with_unit(top, gauge.unit, frame.glyphs),
+        marked=found.held() if gauge.name == "sm_clock_mhz" else (),
     )
 
 

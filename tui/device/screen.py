@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 
 from stalltop.formats.text import sharing_text
-from stalltop.model.devices.device import Device
+from stalltop.model.devices.device import DEVICE_FIGURE, Device
 from stalltop.model.merge.packing import Packed
 from stalltop.model.text import figures
 from stalltop.model.window import Window
@@ -194,12 +194,12 @@ def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRo
 
     ages = dict(device.ages)
 
-    def whole(field: str, unit: str, role: Role = "") -> Cell:
+    def whole(field: str, role: Role = "") -> Cell:
         value = getattr(device, field)
         if value is None:
             return Cell(frame.missing(), "dim")
         old = field in ages
-        return Cell(f"{value:.0f}{unit}{'*' * old}", role or ("dim" if old else ""))
+        return Cell(f"{value:.0f}{DEVICE_FIGURE[field].unit}{'*' * old}", role or ("dim" if old else ""))
 
     wrong = (device.ecc_uncorrected or 0) + len(device.xids)
     reasons = ", ".join(device.throttle_reasons)
@@ -209,13 +209,13 @@ def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRo
         held = Cell(frame.missing(), "dim")
     cells = (
         Cell(f"{device.index} {device.name.removeprefix('NVIDIA ')}", "bad" if device.lost else ""),
-        whole("utilization_percent", "%"),
+        whole("utilization_percent"),
         *busy,
         Cell(figures.memory(device.memory_used_bytes, glyphs)),
         Cell(figures.memory(device.memory_total_bytes, glyphs), "dim"),
-        whole("power_watts", "W"),
-        whole("temperature_celsius", "C", "warn" if is_hot(device) else ""),
-        whole("sm_clock_mhz", "MHz"),
+        whole("power_watts"),
+        whole("temperature_celsius", "warn" if is_hot(device) else ""),
+        whole("sm_clock_mhz"),
         held,
         Cell(sharing_text.short(device) or frame.missing()),
         Cell(figures.count(wrong, glyphs), "bad" if wrong else "dim"),

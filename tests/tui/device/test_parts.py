@@ -39,6 +39,7 @@ FULL = Device(
     memory_clock_max_mhz=2619,
     video_clock_mhz=1000,
     memory_temperature_celsius=71.0,
+    thermal_margin_celsius=16.0,
     fan_percent=61.0,
     bar1_used_bytes=4 << 30,
     bar1_total_bytes=128 << 30,
@@ -62,7 +63,7 @@ FULL = Device(
 LINES = (
     ("SMs", "61% had work, 20% of their warps resident", "text"),
     ("tensor cores", "40% of the time", "text"),
-    ("DRAM", "77% of its bandwidth", "text"),
+    ("DRAM busy", "77% of its bandwidth", "text"),
     ("encoder", "12% busy", "text"),
     ("decoder", "0% busy", "text"),
     ("JPEG decoder", "97% busy", "text"),
@@ -79,6 +80,7 @@ LINES = (
     ("ECC", "12 fixed and 0 not, since it was made", "text"),
     ("pages retired", "4 pages, more wait for a reset of the device", "warn"),
     ("rows replaced", "2 after errors that were fixed, 0 after others", "text"),
+    ("heat margin", "16C until it slows down", "text"),
 )
 
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 from textual.app import App, ComposeResult
 
-from stalltop.model.devices.device import Device, Devices
+from stalltop.model.devices.device import DEVICE_GAUGES, Device, Devices
 from stalltop.model.merge.packing import Packed, pack
 from stalltop.model.text.glyphs import ASCII
-from stalltop.tui.device.gauges import GAUGES
 from stalltop.tui.device.past import charts, course
 from stalltop.tui.pages.sections import Frame
 from stalltop.widgets.charts import Chart, Charts, area
@@ -66,7 +65,7 @@ def test_a_course_covers_at_most_the_seconds_asked_for() -> None:
     found = course(device, parts, 40, seconds=5.0)
     assert found is not None
     assert found.span == pytest.approx(5.0)
-    assert len([value for value in found.means(GAUGES[0]) if value is not None]) == 6
+    assert len([value for value in found.means(DEVICE_GAUGES[0]) if value is not None]) == 6
 
 
 async def test_charts_share_the_height_and_those_that_do_not_fit_are_left_out() -> None:

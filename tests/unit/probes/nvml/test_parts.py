@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stalltop.model.devices.device import DEVICE_FIGURES, DEVICE_GAUGES
 from stalltop.probes.nvml.asking import RHYTHMS, slowed
 from stalltop.probes.nvml.gpu import AGED_SECONDS
 from stalltop.probes.nvml.readings import READINGS, SELDOM, SOON
@@ -399,3 +400,9 @@ def test_every_reading_has_its_own_fields() -> None:
     assert len(fields) == len(set(fields))
     assert len({reading.name for reading in READINGS}) == len(READINGS)
     assert AGED_SECONDS > SOON  # figures read every ``SOON`` seconds are shown without an age
+
+
+def test_what_a_figure_refers_to_exists() -> None:
+    fields = {one.name for one in DEVICE_FIGURES}
+    assert {one.most for one in DEVICE_FIGURES if isinstance(one.most, str)} <= fields
+    assert {asked for one in DEVICE_GAUGES for asked in one.questions} <= {one.name for one in READINGS}

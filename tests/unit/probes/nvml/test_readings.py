@@ -116,6 +116,7 @@ FIRST = Device(
     energy_millijoules=0,
     memory_temperature_celsius=71.0,
     slowdown_celsius=87.0,
+    thermal_margin_celsius=4.0,
     shutdown_celsius=92.0,
     fan_percent=61.0,
     bar1_used_bytes=4 * GIB,
@@ -167,7 +168,7 @@ def test_every_figure_of_a_gpu_is_read() -> None:
 def test_an_old_driver_gives_most_figures() -> None:
     first = read(IN_FULL, library(old=True))["devices"][0]
     without = (
-        "jpeg_percent",
+        *("jpeg_percent", "thermal_margin_celsius"),
         *("memory_temperature_celsius", "software_thermal_held_ns", "hardware_thermal_held_ns"),
         *("power_brake_held_ns", "nvlinks", "nvlinks_active", "nvlink_rx_bytes", "nvlink_tx_bytes"),
         *("nvlink_errors", "retired_pages", "retirement_pending"),
@@ -188,6 +189,7 @@ FAILING: dict[str, tuple[str, ...]] = {
     "nvmlDeviceGetTotalEnergyConsumption": ("energy_millijoules",),
     "nvmlDeviceGetTemperature": ("temperature_celsius",),
     "nvmlDeviceGetTemperatureThreshold": ("slowdown_celsius", "shutdown_celsius"),
+    "nvmlDeviceGetMarginTemperature": ("thermal_margin_celsius",),
     "nvmlDeviceGetClockInfo": ("sm_clock_mhz", "memory_clock_mhz", "video_clock_mhz"),
     "nvmlDeviceGetMaxClockInfo": ("sm_clock_max_mhz", "memory_clock_max_mhz", "video_clock_max_mhz"),
     "nvmlDeviceGetCurrentClocksEventReasons": ("throttle_reasons",),
