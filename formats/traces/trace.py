@@ -179,7 +179,7 @@ class _Trace:
         if window.lost:
             found[track, "calls missed", "each window"] = float(window.lost)
         if window.calls.passed_over:
-            found[track, "slow calls not kept", "each window"] = float(window.calls.passed_over)
+            found[track, "slow calls not captured", "each window"] = float(window.calls.passed_over)
         return found
 
     def _container(self, window: Window, tenant: str) -> int:

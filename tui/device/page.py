@@ -62,7 +62,7 @@ def now(device: Device, window: Window, frame: Frame) -> Section:
             line = PageLine((*line.parts, ("  " + about, "dim")), line.indent)
         lines.append(aged(line, device, *gauge.fields))
     lines += [*_held(device, window, frame), *_link(device, frame), *_errors(device, frame)]
-    driver = pair("driver", window.devices.driver or f"{frame.missing()}  not told")
+    driver = pair("driver", window.devices.driver or f"{frame.missing()}  not reported")
     return Section("now", (*_together(lines), driver))
 
 
@@ -90,7 +90,7 @@ def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
     """
     age = dict(device.ages).get(field)
     if age is not None:
-        return f"{frame.missing()}  not asked for {age:.0f}s: the driver is slow to tell it"
+        return f"{frame.missing()}  not asked for {age:.0f}s: the driver answers slowly"
     for said in device.notes:
         whats, _, reason = said.partition(": ")
         if reason and any(what in whats.split(", ") for what in asked):
@@ -175,7 +175,9 @@ def _counted(name: str, field: str, device: Device, frame: Frame, asked: str, ro
 
 def processes(device: Device, window: Window, frame: Frame) -> Section:
     """Return the processes that hold a context on the device, with their memory."""
-    lines = [heading(f"Processes: {len(device.processes)}", "with a context on it; time is not told apart")]
+    lines = [
+        heading(f"Processes: {len(device.processes)}", "with a context on it; time per process is unknown")
+    ]
     names = {(use.tenant, use.pid): use.process for use in window.evidence.processes}
     names.update({(key.tenant, key.pid): key.process for key in window.rows.keys})
     unread = any("processes" in said.partition(": ")[0] for said in device.notes)

@@ -33,7 +33,7 @@ def kept_calls(facts: RowFacts, frame: Frame) -> Section:
     processes = {(call.tenant, call.pid) for call in shown}
     lines += [_line(call, facts, frame, len(operations) > 1, len(processes) > 1) for call in shown]
     if not calls:
-        lines.append(note("none of this window was kept one by one"))
+        lines.append(note("none of its calls in this window was captured"))
     rest = len(calls) - len(shown)
     if rest > 0:
         lines += more(rest)

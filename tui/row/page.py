@@ -230,7 +230,7 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
         if whole / seconds < 1e6:
             return [note("nobody: it hardly waited, less than 1 ms a second")]
         cost = rate(whole / seconds, frame.glyphs).strip()
-        return [note(f"not known: {cost} of such waits are charged to nobody")]
+        return [note(f"not known: {cost} of such waits are unattributed")]
     order = sorted(sums, key=lambda key: (-loss_step(sums[key] / seconds / 1e6), key))
     lines = []
     for key in order[:MOST_LISTED]:
@@ -245,7 +245,7 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
     rest = whole - sum(sums.values())
     if whole and rest / whole > 0.05:
         front = f"  {_share(rest, whole, frame)} {rate(rest / seconds, frame.glyphs)}  "
-        lines.append(PageLine(((front, "label"), ("charged to nobody", "dim")), indent=len(front)))
+        lines.append(PageLine(((front, "label"), ("unattributed", "dim")), indent=len(front)))
     return lines
 
 

@@ -55,11 +55,11 @@ def test_unknown_figures_are_dashes_with_the_reason() -> None:
         ({"power_held_ns": 9 * 10**9}, "by power", "9.00s of this window and those before", "warn"),
         (
             {"ages": (("power_held_ns", 4.0),)},
-            *("by power", "–  not asked for 4s: the driver is slow to tell it", "dim"),
+            *("by power", "–  not asked for 4s: the driver answers slowly", "dim"),
         ),
         (
             {"ages": (("pcie_replays", 7.0),)},
-            *("replays", "–  not asked for 7s: the driver is slow to tell it", "dim"),
+            *("replays", "–  not asked for 7s: the driver answers slowly", "dim"),
         ),
         ({"pcie_width": 8, "pcie_width_max": 16}, "PCIe", "generation –, 8 of 16 lanes", "warn"),
         ({"pcie_generation": 1, "pcie_generation_max": 5}, "PCIe", "generation 1 of 5, – lanes", "text"),

@@ -175,7 +175,7 @@ def test_processes_that_had_the_cpu_and_that_ended_waits_are_listed() -> None:
     takers = text(row_page.takers(found, FRAME))
     assert takers[1].split() == ["60.0%", "60.0ms/s", "serve:", "dd", "201"]
     assert takers[2].split()[:3] == ["20.0%", "20.0ms/s", "the"]
-    assert takers[3].split() == ["20.0%", "20.0ms/s", "charged", "to", "nobody"]
+    assert takers[3].split() == ["20.0%", "20.0ms/s", "unattributed"]
     wakers = text(row_page.wakers(found, FRAME))
     assert wakers[1].split() == ["90.0%", "90.0ms/s", "lock", "itself,", "another", "of", "its", "threads"]
     assert wakers[2].split() == ["5.0%", "5.00ms/s", "disk", "serve:", "others"]
@@ -185,7 +185,7 @@ def test_processes_that_had_the_cpu_and_that_ended_waits_are_listed() -> None:
     ("one", "path", "said"),
     [
         (waiting((), running=5_000), TRAIN, "nobody: it hardly waited"),
-        (waiting((), runqueue=50_000_000), TRAIN, "not known: 50.0ms/s of such waits are charged to nobody"),
+        (waiting((), runqueue=50_000_000), TRAIN, "not known: 50.0ms/s of such waits are unattributed"),
         (window([Calls(key(), [5])]), TRAIN, "not known: no split of its time was measured"),
         (full_window(), (PathStep("operation", "cuLaunchKernel", ""),), "charged to the call around it"),
     ],
@@ -235,7 +235,7 @@ def test_the_owner_section_shows_the_tenant_and_the_limits_of_its_cgroup() -> No
     assert "9 allocations met the limit" in lines
     assert "nvidia.com/gpu.shared: GPU-5f2c::2" in lines
     both = text(row_owner.owner(facts(full_window(), ()), FRAME))
-    assert both[0].startswith("Whose it is: 2 tenants")
+    assert both[0].startswith("Owner: 2 tenants")
     assert {line.split()[0] for line in both[1:]} == {"serve", "train"}
 
 
@@ -360,7 +360,7 @@ def test_captured_calls_of_several_operations_are_named_and_sorted_by_duration()
 
 def test_a_row_without_captured_calls_says_so_and_host_gaps_have_none() -> None:
     one = replace(full_window(), calls=calls.Calls(KEPT[1:]))
-    assert "none of this window" in text(row_calls.kept_calls(facts(one, TRAIN), FRAME))[1]
+    assert "none of its calls in this window" in text(row_calls.kept_calls(facts(one, TRAIN), FRAME))[1]
     without = replace(full_window(), calls=calls.Calls())
     assert not row_calls.kept_calls(facts(without, TRAIN), FRAME).lines
     gap = replace(one, rows=rows([Calls(GAP, [5_000_000])], split=True))
