@@ -28,10 +28,10 @@ from stalltop.recordings.write.clock_watch import length_text
 from stalltop.recordings.write.hold import Hold, reserve
 from stalltop.recordings.write.thinning import (
     TIERS,
-    Kepts,
     KeptWindow,
     ThinningStep,
     Tier,
+    TieredWindows,
     put_together,
     with_events,
 )
@@ -85,7 +85,7 @@ class Recording:
         self._short = False
         """The device has no space for more, so that new windows replace old ones."""
         self._tiers = tiers
-        self._kept = Kepts(tiers)
+        self._kept = TieredWindows(tiers)
         self._new = False
         """This object created the file."""
         self._since_reserved = 0

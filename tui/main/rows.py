@@ -77,7 +77,7 @@ class RowKeys:
 
     def only(self) -> None:
         """Leave out the next sort of rows: idle ones; those without a problem or a long open call; none."""
-        left = self._main.tables.looks.next_only()
+        left = self._main.tables.views.next_only()
         self._main.tables.redraw()
         self._say(f"rows: {left}", "label")
 
@@ -95,11 +95,11 @@ class RowKeys:
         there = set() if window is None else available(window, past=past)
 
         def choose(ids: tuple[str, ...]) -> None:
-            tables.looks.choose_columns(view.by, ids)
+            tables.views.choose_columns(view.by, ids)
             tables.redraw()
 
         usual = defaults(view.by, tables.cells_of(widget), there)
-        self._main.stalltop.opens.columns(view.by, tables.looks.columns.get(view.by, ()), usual, choose)
+        self._main.stalltop.opens.columns(view.by, tables.views.columns.get(view.by, ()), usual, choose)
 
     def details(self) -> None:
         """Open the page of the row under the cursor."""

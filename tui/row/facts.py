@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stalltop.model.calls import KeptCall
+from stalltop.model.calls import CapturedCall
 from stalltop.model.chain import Chain
 from stalltop.model.devices.device import Device, DeviceProcess
 from stalltop.model.devices.labels import UNKNOWN
@@ -45,7 +45,7 @@ class RowFacts:
     """Its processes, the one with the most time first. A field is 0 if nothing is known."""
     devices: tuple[tuple[Device, tuple[DeviceProcess, ...]], ...]
     """The devices on which its processes hold a context, each with these processes."""
-    kept: tuple[KeptCall, ...]
+    kept: tuple[CapturedCall, ...]
     """Its captured calls, by time."""
     nested: bool
     """Whether all its calls are nested in other traced calls."""
@@ -96,7 +96,7 @@ def facts(window: Window, path: Path) -> RowFacts:
     )
 
 
-def _kept(window: Window, path: Path) -> tuple[KeptCall, ...]:
+def _kept(window: Window, path: Path) -> tuple[CapturedCall, ...]:
     """Return the captured calls that the row counts. Nested calls are among them only if the path contains an
     operation."""
     own, all_calls = below(path, window), decided(path)

@@ -9,7 +9,7 @@ from stalltop.model.rows.pivot import Dimension
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.keys import key
-from stalltop.tui.tables.columns.kind import Look
+from stalltop.tui.tables.columns.kind import ColumnStyle
 from stalltop.tui.tables.columns.pair import BY_ID, KINDS
 from stalltop.tui.tables.groups import PathStep, decided, grouped, outermost_ns, scope
 from stalltop.tui.tables.split import legend
@@ -81,7 +81,7 @@ def pair_table(
     return TableData(
         title=_title(pair, view, glyphs),
         columns=(name, *(Column(one.id, one.title, one.width, one.right) for one in kinds)),
-        rows=drawn(lines, view, kinds, Look(glyphs=glyphs, letters=letters), Filter(), {}),
+        rows=drawn(lines, view, kinds, ColumnStyle(glyphs=glyphs, letters=letters), Filter(), {}),
         sort=sort,
         descending=descending,
         empty=(

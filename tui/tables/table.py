@@ -16,7 +16,7 @@ from stalltop.model.rows.filter import Filter, parse
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.tables.columns.choice import BY_ID, columns
-from stalltop.tui.tables.columns.kind import Kind, Look, Need, Values, cell
+from stalltop.tui.tables.columns.kind import ColumnStyle, Kind, Need, Values, cell
 from stalltop.tui.tables.groups import (
     LONG_OPEN_NS,
     Grouped,
@@ -88,7 +88,7 @@ def table(
     return TableData(
         title(view, glyphs),
         shown,
-        drawn(lines, view, kinds, Look(glyphs=glyphs, letters=letters), found, marks),
+        drawn(lines, view, kinds, ColumnStyle(glyphs=glyphs, letters=letters), found, marks),
         view.sort,
         view.descending,
         empty(window, view),
@@ -124,7 +124,7 @@ def drawn(
     lines: Sequence[TreeRow],
     view: View,
     kinds: Sequence[Kind],
-    look: Look,
+    style: ColumnStyle,
     found: Filter,
     marks: Mapping[Key, Cell],
 ) -> TableRows:
@@ -135,7 +135,7 @@ def drawn(
         line = lines[at]
         rows, i, level = line.rows, line.i, levels[line.level]
         name = _name(line, view, level, found)
-        cells = tuple(cell(kind, rows, i, look) for kind in kinds)
+        cells = tuple(cell(kind, rows, i, style) for kind in kinds)
         key = line.key
         mark = marks.get(key) or (INCOMPLETE if key in rows.incomplete else None)
         return TableRow(key, (name, *cells), rows.labels[i][level.own], mark)

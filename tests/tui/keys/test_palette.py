@@ -129,7 +129,7 @@ async def test_the_palette_resets_the_layout() -> None:
     async with running(numbered(0), size=(120, 42), options=options) as screen:
         await screen.named(["serve", "train"])
         tables = screen.app.main.tables
-        tables.looks.choose_columns("container", ("n",))
+        tables.views.choose_columns("container", ("n",))
         tables.redraw()
         await screen.press("ctrl+p")
         await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))

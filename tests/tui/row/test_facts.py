@@ -349,7 +349,7 @@ def test_captured_calls_of_several_operations_are_named_and_sorted_by_duration()
         )
         for n in range(10)
     ]
-    one = replace(full_window(), calls=calls.Calls(made))
+    one = replace(full_window(), calls=calls.CapturedCalls(made))
     section = text(row_calls.kept_calls(facts(one, TRAIN), FRAME))
     assert section[1].endswith(
         "op9, thread 101, python3 101  void scale<float>(float*, int)  " + KEPT[0].arguments
@@ -359,9 +359,9 @@ def test_captured_calls_of_several_operations_are_named_and_sorted_by_duration()
 
 
 def test_a_row_without_captured_calls_says_so_and_host_gaps_have_none() -> None:
-    one = replace(full_window(), calls=calls.Calls(KEPT[1:]))
+    one = replace(full_window(), calls=calls.CapturedCalls(KEPT[1:]))
     assert "none of its calls in this window" in text(row_calls.kept_calls(facts(one, TRAIN), FRAME))[1]
-    without = replace(full_window(), calls=calls.Calls())
+    without = replace(full_window(), calls=calls.CapturedCalls())
     assert not row_calls.kept_calls(facts(without, TRAIN), FRAME).lines
     gap = replace(one, rows=rows([Calls(GAP, [5_000_000])], split=True))
     path = (PathStep("operation", HOST_GAP, HOST_GAP), PathStep("layer", HOST_LAYER, HOST_LAYER))
@@ -370,7 +370,7 @@ def test_a_row_without_captured_calls_says_so_and_host_gaps_have_none() -> None:
 
 def test_nested_captured_calls_are_listed_only_for_a_chosen_operation() -> None:
     nested = KEPT[0]._replace(nested=True, layer="driver", operation="cuLaunchKernel")
-    one = replace(full_window(), calls=calls.Calls([nested]))
+    one = replace(full_window(), calls=calls.CapturedCalls([nested]))
     assert not facts(one, TRAIN).kept
     inside = (
         *TRAIN,

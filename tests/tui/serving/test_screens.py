@@ -44,7 +44,7 @@ class PageTerminal:
 
 
 @dataclass
-class Command:
+class ServeCommand:
     """The running command and a client with its cookie."""
 
     process: asyncio.subprocess.Process
@@ -64,13 +64,13 @@ class Command:
 
 
 @asynccontextmanager
-async def command(*arguments: str) -> AsyncIterator[Command]:
+async def command(*arguments: str) -> AsyncIterator[ServeCommand]:
     async with serving(*arguments) as (process, url):
         address = url.partition("/?")[0]
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as client:
             async with client.get(url) as answer:
                 assert answer.status == 200
-            yield Command(process, address, client)
+            yield ServeCommand(process, address, client)
 
 
 async def test_two_browsers_share_a_source_and_have_screens_of_their_own() -> None:

@@ -20,7 +20,7 @@ Need = Literal["", "split", "past", "baseline", "normals"]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ColumnStyle:
     """How cells are drawn."""
 
     glyphs: Glyphs = UNICODE
@@ -37,7 +37,7 @@ class Kind:
     """The head. Empty: the dimension of the table."""
     width: int
     help: str
-    cell: Callable[[Grouped, int, Look], Cell]
+    cell: Callable[[Grouped, int, ColumnStyle], Cell]
     """Returns the cell of a row. Called for visible rows only."""
     values: Callable[[Grouped], Values] | None = None
     """Returns a number for each row to sort by. NaN, an unknown value, comes last in both directions."""
@@ -56,8 +56,8 @@ BLANK = Cell("")
 """An empty cell."""
 
 
-def cell(kind: Kind, rows: Grouped, i: int, look: Look) -> Cell:
+def cell(kind: Kind, rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     """Return the cell of ``kind`` for row ``i``."""
     if rows.at[i] >= 0 or kind.always:
-        return kind.cell(rows, i, look)
-    return kind.uncounted or _DIM_DASH[look.glyphs]
+        return kind.cell(rows, i, style)
+    return kind.uncounted or _DIM_DASH[style.glyphs]
