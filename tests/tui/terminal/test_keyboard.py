@@ -305,8 +305,11 @@ def acts(terminal: PseudoTerminal, after: bytes = b"") -> None:
 
 
 def pressed(terminal: PseudoTerminal, key: bytes, condition: Callable[[], bool], what: str) -> None:
-    """Press ``key`` again and again until ``condition`` holds: a busy machine may read it together with
-    earlier bytes, as part of a sequence or a paste."""
+    """Press ``key`` until ``condition`` holds.
+
+    Terminals mark no end of an unfinished sequence: a key that is read with it, on a busy machine, belongs to
+    it. So one lost key is no error; a keyboard that stays deaf is, and fails at the deadline.
+    """
     end = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < end, f"{what}\n{terminal.text}\n{bytes(terminal.raw[-600:])!r}"
