@@ -36,7 +36,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "json.md"
 
 
 def text(one: Window, width: int = 100, *, glyphs: Glyphs = UNICODE) -> str:
-    return explain_text(one, one.chains, width=width, colour=False, glyphs=glyphs)
+    return explain_text(one, one.chains, Style(width, False, glyphs))
 
 
 def healthy() -> Window:
