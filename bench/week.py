@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.calls import CapturedCall, CapturedCalls
 from stalltop.model.chain import Chain, Fix, Link
 from stalltop.model.cuda_kernels import KernelCount, bucket_of
 from stalltop.model.devices.device import Device, DeviceProcess, Devices, System
@@ -181,10 +181,10 @@ class InventedHost:
             )
         return tuple(found)
 
-    def _calls(self, rows: Rows, start: float, seconds: float, random: np.random.Generator) -> Calls:
+    def _calls(self, rows: Rows, start: float, seconds: float, random: np.random.Generator) -> CapturedCalls:
         each = min(int(_CALLS_A_SECOND * seconds), MOST_CALLS)
         kept = [
-            KeptCall(
+            CapturedCall(
                 *self.keys[number % len(self.keys)][1:7],
                 tid=2_000 + number,
                 start_ns=int((start + seconds * number / each / 2) * 1e9),
@@ -198,7 +198,7 @@ class InventedHost:
             )
             for number in range(2 * each)
         ]
-        return Calls(kept, int(seconds))
+        return CapturedCalls(kept, int(seconds))
 
     def _chains(self, start: float, seconds: float) -> tuple[Chain, ...]:
         """Returns a chain if ``start`` lies in the first five minutes of an hour, else nothing: one problem

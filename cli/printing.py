@@ -5,21 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import NamedTuple
 
-from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
-
-
-class PrintStyle(NamedTuple):
-    """Abilities of stdout."""
-
-    width: int
-    """Number of columns."""
-    colour: bool
-    glyphs: Glyphs
+from stalltop.model.text.glyphs import ASCII, UNICODE
+from stalltop.model.text.style import Style
 
 
-def style() -> PrintStyle:
+def style() -> Style:
     """Determines the abilities of stdout. A ``NO_COLOR`` that is not empty turns colours off
     (no-color.org)."""
     from stalltop.tui.terminal.abilities import speaks_unicode
@@ -30,4 +21,4 @@ def style() -> PrintStyle:
         and os.environ.get("TERM", "") not in ("", "dumb")
     )
     unicode = speaks_unicode() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return PrintStyle(shutil.get_terminal_size((100, 24)).columns, colour, UNICODE if unicode else ASCII)
+    return Style(shutil.get_terminal_size((100, 24)).columns, colour, UNICODE if unicode else ASCII)

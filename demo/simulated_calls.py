@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.calls import CapturedCall, CapturedCalls
 from stalltop.model.cuda_kernels import BUCKETS, KernelCount, bucket_highest_ns, bucket_lowest_ns
 from stalltop.model.evidence import HOST_LAYER
 from stalltop.model.histograms.hdr import COUNTERS, lowest_ns
@@ -38,7 +38,7 @@ KERNELS: Final = {"python3 train.py": _TRAINER, "python3 serve.py": _INFERENCE, 
 launches are of unnamed CUDA kernels."""
 
 
-def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Calls:
+def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> CapturedCalls:
     """Returns captured calls of ``rows``, at most one slow call and one random call of each row.
 
     Half of the slow calls are the longest calls of all; the other half are the longest calls of randomly
@@ -62,7 +62,7 @@ def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Call
         key = rows.keys[row]
         begin_ns = int(start * 1e6) * 1000 + random.randrange(max(int(seconds * 1e9) - duration_ns, 1))
         kept.append(
-            KeptCall(
+            CapturedCall(
                 *(key.tenant, key.pid, key.process, key.layer, key.operation, key.nested),
                 tid=key.pid + random.randrange(3),
                 start_ns=begin_ns,
@@ -76,7 +76,7 @@ def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Call
                 device=key.device,
             )
         )
-    return Calls(sorted(kept, key=lambda call: (call.start_ns, call.tid)))
+    return CapturedCalls(sorted(kept, key=lambda call: (call.start_ns, call.tid)))
 
 
 def _split(rows: Rows, row: int, duration_ns: int) -> tuple[int, ...]:

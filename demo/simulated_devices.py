@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from stalltop.demo.simulated_host import Plot
-from stalltop.model.devices.activity import ToldActivity, told_activity
+from stalltop.model.devices.activity import ReportedActivity, reported_activity
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.evidence import HOST_LAYER
@@ -121,7 +121,7 @@ def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]
     )
 
 
-def activity(rows: Rows, seconds: float, random: np.random.Generator) -> ToldActivity:
+def activity(rows: Rows, seconds: float, random: np.random.Generator) -> ReportedActivity:
     """Returns when tenants were active on devices. In each of its steps, a process is active for the share of
     time that its calls took in ``rows``. Steps of different processes differ in length, so that their active
     times overlap now and then."""
@@ -136,4 +136,4 @@ def activity(rows: Rows, seconds: float, random: np.random.Generator) -> ToldAct
         place = (np.arange(ticks) + random.integers(step)) % step
         bits = np.packbits(place < ns / (ticks * _TICK_NS) * step, bitorder="little")
         active[device, tenant] = active.get((device, tenant), 0) | int.from_bytes(bits.tobytes(), "little")
-    return told_activity(active, _TICK_NS)
+    return reported_activity(active, _TICK_NS)

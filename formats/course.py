@@ -8,7 +8,7 @@ from typing import Final
 
 from stalltop.formats.episodes import Episode, Episodes
 from stalltop.formats.stretches import stretches
-from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.calls import CapturedCall, CapturedCalls
 from stalltop.model.devices.device import Device, System
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.rows.dimensions import Dimension
@@ -54,7 +54,7 @@ class Course:
     host: str
     stretches: list[Stretch] = field(default_factory=list)
     whole: Sliding = field(default_factory=lambda: Sliding(None))
-    slow: list[KeptCall] = field(default_factory=list)
+    slow: list[CapturedCall] = field(default_factory=list)
     windows: int = 0
     covered_s: float = 0.0
     """Sum of the lengths of the windows, in seconds."""
@@ -63,7 +63,7 @@ class Course:
         """Return all windows merged, with every tenant and the last state of every chain."""
         tenants = {name: tenant for (host, name), tenant in episodes.tenants.items() if host == self.host}
         whole = self.whole.window
-        calls = Calls(
+        calls = CapturedCalls(
             sorted(self.slow, key=lambda call: -call.duration_ns)[:MOST_SLOW], whole.calls.passed_over
         )
         chains = tuple(one.chain for one in latest(episodes.all(), self.host))
@@ -93,7 +93,7 @@ def courses(windows: Iterable[Window], seconds: float) -> tuple[list[Course], Ep
             course.slow += [call for call in window.calls.kept if call.why == "slow"]
             if len(course.slow) > 4 * MOST_SLOW:
                 course.slow = sorted(course.slow, key=lambda call: -call.duration_ns)[:MOST_SLOW]
-            yield replace(window, calls=Calls(passed_over=window.calls.passed_over))
+            yield replace(window, calls=CapturedCalls(passed_over=window.calls.passed_over))
 
     for window in stretches(seen(), seconds):
         course = found[window.host]

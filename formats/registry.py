@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from stalltop.files.places import SUFFIX
-from stalltop.model.calls import Calls
+from stalltop.model.calls import CapturedCalls
 from stalltop.model.chain import Chain
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.filter import Filter
@@ -340,7 +340,7 @@ def narrowed(window: Window, by: Filter) -> Window:
     return replace(
         window,
         kernels=tuple(count for count in window.kernels if passes(RowKey(window.host, *count.row))),
-        calls=Calls(kept, window.calls.passed_over),
+        calls=CapturedCalls(kept, window.calls.passed_over),
         chains=tuple(
             chain
             for chain in window.chains

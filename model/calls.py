@@ -18,7 +18,7 @@ MOST_KEPT: Final = 1024
 Why = Literal["slow", "sample"]
 
 
-class KeptCall(NamedTuple):
+class CapturedCall(NamedTuple):
     """One captured call. The row with the same ``tenant`` to ``nested`` and ``device`` counts the call as
     well."""
 
@@ -61,25 +61,25 @@ class KeptCall(NamedTuple):
         return self.start_ns + self.duration_ns
 
 
-class Calls:
+class CapturedCalls:
     """The captured calls of a window. Immutable."""
 
     __slots__ = ("_kept", "_parts", "_passed_over")
 
-    def __init__(self, kept: Iterable[KeptCall] = (), passed_over: int = 0) -> None:
+    def __init__(self, kept: Iterable[CapturedCall] = (), passed_over: int = 0) -> None:
         self._kept = tuple(kept)
         self._passed_over = passed_over
-        self._parts: Callable[[], Iterable[Calls]] | None = None
+        self._parts: Callable[[], Iterable[CapturedCalls]] | None = None
 
     @staticmethod
-    def later(parts: Callable[[], Iterable[Calls]]) -> Calls:
+    def later(parts: Callable[[], Iterable[CapturedCalls]]) -> CapturedCalls:
         """Returns ``added_calls(parts())``, which is computed when the result is first read."""
-        calls = Calls()
+        calls = CapturedCalls()
         calls._parts = parts
         return calls
 
     @property
-    def kept(self) -> tuple[KeptCall, ...]:
+    def kept(self) -> tuple[CapturedCall, ...]:
         """Captured calls in order of time: at most ``MOST_KEPT`` slow ones and ``MOST_KEPT`` sampled ones."""
         self._work_out()
         return self._kept
@@ -99,7 +99,7 @@ class Calls:
         return bool(self.kept) or self.passed_over > 0
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Calls):
+        if not isinstance(other, CapturedCalls):
             return NotImplemented
         return (self.kept, self.passed_over) == (other.kept, other.passed_over)
 
@@ -107,13 +107,13 @@ class Calls:
         return hash((self.kept, self.passed_over))
 
     def __repr__(self) -> str:
-        return f"Calls({self.kept!r}, {self.passed_over!r})"
+        return f"CapturedCalls({self.kept!r}, {self.passed_over!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Calls, (self.kept, self.passed_over)
+        return CapturedCalls, (self.kept, self.passed_over)
 
 
-def added_calls(parts: Iterable[Calls]) -> Calls:
+def added_calls(parts: Iterable[CapturedCalls]) -> CapturedCalls:
     """Merges the captured calls of several windows.
 
     If there are too many slow calls, the slowest call of each row is kept first, then the second slowest of
@@ -127,30 +127,30 @@ def added_calls(parts: Iterable[Calls]) -> Calls:
     return bounded((call for part in some for call in part.kept), sum(part.passed_over for part in some))
 
 
-def bounded(kept: Iterable[KeptCall], passed_over: int = 0, most: int | None = None) -> Calls:
+def bounded(kept: Iterable[CapturedCall], passed_over: int = 0, most: int | None = None) -> CapturedCalls:
     """Keeps at most ``most`` slow and ``most`` sampled calls (default: ``MOST_KEPT``), sorted by time.
 
     ``passed_over`` is the number of slow calls dropped earlier. The result's ``passed_over`` also counts the
     slow calls that this function drops.
     """
     most = MOST_KEPT if most is None else most
-    slow: list[KeptCall] = []
-    taken: list[KeptCall] = []
+    slow: list[CapturedCall] = []
+    taken: list[CapturedCall] = []
     for call in kept:
         (slow if call.why == "slow" else taken).append(call)
     stay = [*_first(slow, _slowness, most), *_first(taken, _chance, most)]
     stay.sort(key=_by_time)
-    return Calls(stay, passed_over + max(len(slow) - most, 0))
+    return CapturedCalls(stay, passed_over + max(len(slow) - most, 0))
 
 
 def _first(
-    calls: list[KeptCall], weight: Callable[[KeptCall], tuple[int, ...]], most: int
-) -> Sequence[KeptCall]:
+    calls: list[CapturedCall], weight: Callable[[CapturedCall], tuple[int, ...]], most: int
+) -> Sequence[CapturedCall]:
     """Selects at most ``most`` of ``calls``: first the call of greatest ``weight`` in each row, then the
     second of each row, and so on. Returns ``calls`` if there are no more than ``most``."""
     if len(calls) <= most:
         return calls
-    rows: dict[tuple[Any, ...], list[KeptCall]] = {}
+    rows: dict[tuple[Any, ...], list[CapturedCall]] = {}
     for call in calls:
         rows.setdefault(call.row, []).append(call)
     ranked = []
@@ -161,26 +161,28 @@ def _first(
     return [call for _, call in ranked[:most]]
 
 
-def _slowness(call: KeptCall) -> tuple[int, ...]:
+def _slowness(call: CapturedCall) -> tuple[int, ...]:
     return call.duration_ns, call.start_ns, call.tid
 
 
-def _chance(call: KeptCall) -> tuple[int, ...]:
+def _chance(call: CapturedCall) -> tuple[int, ...]:
     # Multiplicative hash (Knuth, The Art of Computer Programming 3, 6.4) of start and TID: random but
     # repeatable.
     return (call.start_ns + call.tid) * 0x9E3779B97F4A7C15 >> 32 & 0xFFFFFFFF, call.start_ns, call.tid
 
 
-def _by_time(call: KeptCall) -> tuple[int, ...]:
+def _by_time(call: CapturedCall) -> tuple[int, ...]:
     return call.start_ns, call.tid, call.duration_ns
 
 
-def with_call_tenants(calls: Calls, renamed: Callable[[str], str]) -> Calls:
+def with_call_tenants(calls: CapturedCalls, renamed: Callable[[str], str]) -> CapturedCalls:
     """Replaces each tenant id in ``calls`` by ``renamed(id)``."""
-    return Calls([call._replace(tenant=renamed(call.tenant)) for call in calls.kept], calls.passed_over)
+    return CapturedCalls(
+        [call._replace(tenant=renamed(call.tenant)) for call in calls.kept], calls.passed_over
+    )
 
 
-def pack_calls(calls: Calls) -> bytes:
+def pack_calls(calls: CapturedCalls) -> bytes:
     """Compresses ``calls`` for storage in memory; b"" if there are none."""
     if not calls:
         return b""
@@ -188,9 +190,9 @@ def pack_calls(calls: Calls) -> bytes:
     return zlib.compress(pickle.dumps((columns, calls.passed_over), pickle.HIGHEST_PROTOCOL), 1)
 
 
-def unpack_calls(packed: bytes) -> Calls:
+def unpack_calls(packed: bytes) -> CapturedCalls:
     """Reverses ``pack_calls``."""
     if not packed:
-        return Calls()
+        return CapturedCalls()
     columns, passed_over = pickle.loads(zlib.decompress(packed))
-    return Calls(map(KeptCall._make, zip(*columns, strict=True)), passed_over)
+    return CapturedCalls(map(CapturedCall._make, zip(*columns, strict=True)), passed_over)

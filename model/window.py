@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.calls import Calls
+from stalltop.model.calls import CapturedCalls
 from stalltop.model.chain import Chain
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.devices.allocation import Allocation
@@ -277,7 +277,7 @@ class Window:
     kernels: tuple[KernelCount, ...] = ()
     """Outermost launches by row and CUDA kernel. Launches that a row counts and ``kernels`` does not are
     launches of unknown CUDA kernels."""
-    calls: Calls = field(default_factory=Calls)
+    calls: CapturedCalls = field(default_factory=CapturedCalls)
     """Captured calls: the slowest, and a random sample."""
     normals: Mapping[RowKey, tuple[int, int]] = field(default_factory=dict)
     """Baseline p50 and p99 (ns) of rows, as learned by the end of the window. A merged window has the

@@ -15,7 +15,7 @@ from stalltop.probes.layout import TOLD
 from stalltop.probes.operations import FUNCTIONS, KINDS
 
 _Arguments = Sequence[int]
-_Told = Callable[[_Arguments], str]
+_Formatter = Callable[[_Arguments], str]
 """Formats one argument; returns '' if it is not informative."""
 
 _NCCL_TYPES: Final = (
@@ -29,12 +29,12 @@ _RANK_AT: Final = 2 if platform.machine() == "x86_64" else 3
 """Index of the rank argument that follows an ncclUniqueId passed by value."""
 
 
-def _handle(name: str, at: int) -> _Told:
+def _handle(name: str, at: int) -> _Formatter:
     """Formats a pointer, stream or other handle."""
     return lambda arguments: f"{name}={arguments[at]:#x}"
 
 
-def _number(name: str, at: int) -> _Told:
+def _number(name: str, at: int) -> _Formatter:
     """Formats an ``int``."""
 
     def told(arguments: _Arguments) -> str:
@@ -44,12 +44,12 @@ def _number(name: str, at: int) -> _Told:
     return told
 
 
-def _count(name: str, at: int) -> _Told:
+def _count(name: str, at: int) -> _Formatter:
     """Formats a ``size_t``."""
     return lambda arguments: f"{name}={arguments[at]}"
 
 
-def _named(name: str, at: int, names: Sequence[str]) -> _Told:
+def _named(name: str, at: int, names: Sequence[str]) -> _Formatter:
     """Formats a value of an enum by its name."""
 
     def told(arguments: _Arguments) -> str:
@@ -59,7 +59,7 @@ def _named(name: str, at: int, names: Sequence[str]) -> _Told:
     return told
 
 
-def _dim3(name: str, at: int) -> _Told:
+def _dim3(name: str, at: int) -> _Formatter:
     """Formats a ``dim3`` passed by value, which takes two registers."""
 
     def told(arguments: _Arguments) -> str:
@@ -69,7 +69,7 @@ def _dim3(name: str, at: int) -> _Told:
     return told
 
 
-def _three(name: str, at: int) -> _Told:
+def _three(name: str, at: int) -> _Formatter:
     """Formats three ``unsigned int``; those that are not in captured registers are shown as ``?``."""
 
     def told(arguments: _Arguments) -> str:
@@ -86,7 +86,7 @@ _REDUCED: Final = (_count("count", 2), _named("type", 3, _NCCL_TYPES), _named("o
 _MOVED: Final = (_count("count", 2), _named("type", 3, _NCCL_TYPES))
 _BUFFER: Final = (_count("count", 1), _named("type", 2, _NCCL_TYPES))
 
-_TABLE: Final[tuple[tuple[Sequence[_Told], str], ...]] = (
+_TABLE: Final[tuple[tuple[Sequence[_Formatter], str], ...]] = (
     (_RUNTIME_LAUNCH, "cudaLaunchKernel cudaLaunchCooperativeKernel"),
     (_DRIVER_LAUNCH, "cuLaunchKernel cuLaunchCooperativeKernel"),
     ((_handle("graph", 0), _handle("stream", 1)), "cuGraphLaunch cudaGraphLaunch"),
@@ -159,7 +159,7 @@ _TABLE: Final[tuple[tuple[Sequence[_Told], str], ...]] = (
 _IDS: Final[dict[str, list[int]]] = {}
 for _function in FUNCTIONS:
     _IDS.setdefault(_function.symbol, []).append(_function.id)
-_OF_FUNCTION: Final[Mapping[int, Sequence[_Told]]] = {
+_OF_FUNCTION: Final[Mapping[int, Sequence[_Formatter]]] = {
     number: told for told, symbols in _TABLE for symbol in symbols.split() for number in _IDS[symbol]
 }
 

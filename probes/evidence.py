@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any, Final, Protocol
 
-from stalltop.model.devices.activity import MOST_TENANTS, ToldActivity, told_activity
+from stalltop.model.devices.activity import MOST_TENANTS, ReportedActivity, reported_activity
 from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
 from stalltop.model.tenant import Tenant
@@ -273,12 +273,12 @@ class EvidenceReader:
             for (victim, number, part, culprit, device), (ns, times) in found.items()
         )
 
-    def _activity(self, raw: RawActivities) -> ToldActivity:
+    def _activity(self, raw: RawActivities) -> ReportedActivity:
         active: defaultdict[tuple[str, str], int] = defaultdict(int)
         for each in raw.active:
             tenant = self._owners.of(each.tgid, each.cgroup_id).tenant
             active[self._label(each.tgid, each.device), tenant] |= each.ticks
-        return told_activity(active, TICK_NS)
+        return reported_activity(active, TICK_NS)
 
     def _pressed(self, owners: Iterable[Owner]) -> dict[str, Pressed]:
         pids: defaultdict[str, list[int]] = defaultdict(list)
@@ -369,7 +369,7 @@ def _children_of_sleepers(waits: Iterable[RawWait]) -> set[int]:
     return {child for pid in parents for child in children(pid)}
 
 
-def _unknown_activity(raw: RawActivities, told: ToldActivity) -> tuple[str, ...]:
+def _unknown_activity(raw: RawActivities, told: ReportedActivity) -> tuple[str, ...]:
     lines = [
         f"overlaps of {tenants} tenants of GPU {device}: only the {MOST_TENANTS} most active are listed"
         for device, tenants in told.left_out.items()

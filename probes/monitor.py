@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stalltop.model.calls import Calls
+from stalltop.model.calls import CapturedCalls
 from stalltop.model.cuda_kernels import KernelCount, added_kernels
 from stalltop.model.devices.device import Devices
 from stalltop.model.devices.labels import UNKNOWN
@@ -26,6 +26,7 @@ from stalltop.model.tenant import Tenant
 from stalltop.model.text.clean import clean
 from stalltop.model.window import U64, Coverage, Missing, OpenCall, Rows, Window
 from stalltop.probes import operations
+from stalltop.probes.captured_calls import captured_calls
 from stalltop.probes.cuda_devices.owners import (
     OTHER_NUMBERS,
     holders,
@@ -49,7 +50,6 @@ from stalltop.probes.options import MonitorOptions
 from stalltop.probes.symbols.cuda_kernel_names import KernelNames
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants, process_name
-from stalltop.probes.told_calls import told_calls
 from stalltop.probes.tracer.kernel_side import Counts, KernelSide, SlotKey
 
 NAMES_AFTER_LOOKS = 3
@@ -130,7 +130,7 @@ class Monitor:
         open_calls: tuple[OpenCall, ...] = ()
         evidence = Evidence()
         kernels: tuple[KernelCount, ...] = ()
-        calls = Calls()
+        calls = CapturedCalls()
         if self._kernel is not None:
             # A process that has ended by now makes no calls after this read, so it can be forgotten after the
             # read.
@@ -152,7 +152,7 @@ class Monitor:
             rows = self._rows(counts)
             self._kernel_names.begin()
             kernels = self._launches(self._kernel.launches())
-            calls = told_calls(
+            calls = captured_calls(
                 self._kernel.kept_calls(int(clock * 1e9)),
                 counts.passed_over,
                 row_of=self._row_of,

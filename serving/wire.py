@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from stalltop.files.plain import integer, text, to_plain, value
-from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.calls import CapturedCall, CapturedCalls
 from stalltop.model.chain import Chain
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.devices.allocation import Allocation
@@ -89,8 +89,8 @@ def _window(plain: Mapping[str, Any]) -> Window:
             rows.keys[at]: (integer(p50_ns, "normals"), integer(p99_ns, "normals"))
             for at, p50_ns, p99_ns in plain["normals"]
         },
-        calls=Calls(
-            value(tuple[KeptCall, ...], plain["calls"]["kept"], "calls.kept"),
+        calls=CapturedCalls(
+            value(tuple[CapturedCall, ...], plain["calls"]["kept"], "calls.kept"),
             integer(plain["calls"]["passed_over"], "calls.passed_over"),
         ),
     )

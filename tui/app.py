@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +16,7 @@ from textual.screen import Screen
 
 from stalltop.model.errors import StalltopError, described
 from stalltop.model.source import Source
+from stalltop.model.text.style import Style
 from stalltop.tui.collector import Failed, Tick
 from stalltop.tui.keys import bindings, choose, keymap
 from stalltop.tui.main.screen import MainScreen
@@ -155,7 +158,8 @@ def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> 
             drop_output()
             return INTERRUPTED
     if options.print_last:
-        print_last(app.main.shown, colour=not app.no_color, glyphs=app.glyphs)
+        colour = not app.no_color and sys.stdout.isatty()
+        print_last(app.main.shown, Style(shutil.get_terminal_size().columns, colour, app.glyphs))
     print_saved(app.saving.paths)
     if app.failure is not None:
         return explain("the screen" if app.failed_itself else "reading", app.failure)

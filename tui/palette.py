@@ -52,12 +52,14 @@ class Doable:
 
 
 def _minutes(length: float | None) -> str:
-    return f"A window of {length / 60:g} min" if length and length >= 60 else "A window of this length"
+    return (
+        f"Use a window of {length / 60:g} min" if length and length >= 60 else "Use a window of this length"
+    )
 
 
 WITHOUT_KEYS = (
-    ("Reset layout", "Panels, sizes, columns and order as they were at first", "do('panels.reset')"),
-    *((f"Theme {name}", "These colours", f"do('program.choose_theme', {name!r})") for name in THEME_NAMES),
+    ("Reset layout", "Reset panels, sizes, columns and sort order", "do('panels.reset')"),
+    *((f"Theme {name}", "Use this theme", f"do('program.choose_theme', {name!r})") for name in THEME_NAMES),
     *((f"Window {length_text(one)}", _minutes(one), f"do('time.choose_window', {one})") for one in LENGTHS),
 )
 """Actions without a key: names, help, and methods of the main screen."""

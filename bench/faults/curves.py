@@ -9,7 +9,7 @@ from html import escape
 from itertools import groupby
 from typing import Final
 
-from bench.faults.strength import AIM, Point
+from bench.faults.strength import AIM, CurvePoint
 
 _ACROSS: Final = 4
 """Panels in a row."""
@@ -50,7 +50,7 @@ text { fill: #e6edf3 } .axis { fill: #9198a1 } .page { fill: #0d1117 }
 width, for readers who do not see the colours."""
 
 
-def drawing(points: Sequence[Point]) -> str:
+def drawing(points: Sequence[CurvePoint]) -> str:
     """Returns the SVG of all ``points``, which are sorted by cause and strength."""
     panels = [list(own) for _, own in groupby(points, key=lambda point: point.cause)]
     width = _ACROSS * _WIDTH
@@ -79,7 +79,7 @@ def _legend() -> Iterator[str]:
     yield _text("false alarm", x + 16, 21)
 
 
-def _panel(points: Sequence[Point], left: float, top: float) -> Iterator[str]:
+def _panel(points: Sequence[CurvePoint], left: float, top: float) -> Iterator[str]:
     """Yields the SVG elements of the panel of one cause."""
     yield f'<g transform="translate({left} {top})">'
     yield _text(points[0].cause, _LEFT, _TOP - 10, "title")
@@ -98,7 +98,7 @@ def _panel(points: Sequence[Point], left: float, top: float) -> Iterator[str]:
     yield "</g>"
 
 
-def _curve(points: Sequence[Point], name: str) -> Iterator[str]:
+def _curve(points: Sequence[CurvePoint], name: str) -> Iterator[str]:
     ordered = sorted(points, key=lambda point: point.typical_lost)
     places = [(_x(one.typical_lost), _y(getattr(one, name) / one.trials)) for one in ordered]
     yield f'<polyline class="{name}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>'

@@ -17,7 +17,7 @@ AIM: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """Summary of the trials of one cause at one strength, without those that do not count."""
 
     cause: str
@@ -43,7 +43,7 @@ class Point:
         return statistics.median(self.lost) if self.lost else self.strength
 
 
-def points(outcomes: Sequence[Outcome]) -> list[Point]:
+def points(outcomes: Sequence[Outcome]) -> list[CurvePoint]:
     """Returns the points of all curves. They are sorted by cause, in the order in which the trials have them,
     and then by strength."""
     causes = dict.fromkeys(outcome.cause for outcome in outcomes)
@@ -56,11 +56,11 @@ def points(outcomes: Sequence[Outcome]) -> list[Point]:
     return [point for point in found if point is not None]
 
 
-def _point(outcomes: Sequence[Outcome]) -> Point | None:
+def _point(outcomes: Sequence[Outcome]) -> CurvePoint | None:
     scored = [outcome for outcome in outcomes if outcome.scored]
     if not scored:
         return None
-    return Point(
+    return CurvePoint(
         cause=scored[0].cause,
         strength=scored[0].strength,
         lost=tuple(outcome.lost_share for outcome in scored if outcome.lost_share is not None),

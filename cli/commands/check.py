@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write("\n")
     else:
         shape = style()
-        sys.stdout.write(text(findings, **shape._asdict()))
+        sys.stdout.write(text(findings, shape))
         if options.verbose:
             sys.stdout.write(call_costs.text(costs, width=shape.width, glyphs=shape.glyphs))
     return 0 if can_trace(findings) else TracingError.exit_code

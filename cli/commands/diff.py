@@ -76,11 +76,11 @@ def run(options: argparse.Namespace) -> int:
     else:
         from stalltop.cli.printing import style
         from stalltop.formats.text.diff import diff_text
+        from stalltop.model.text.style import ENDLESS
 
-        shown = style()
-        width = shown.width if sys.stdout.isatty() or "COLUMNS" in os.environ else None
-        text = diff_text(diff, width=width, colour=shown.colour, glyphs=shown.glyphs, all_rows=options.all)
-        sys.stdout.write(text)
+        folded = sys.stdout.isatty() or "COLUMNS" in os.environ
+        shown = style() if folded else style().at_least(ENDLESS)
+        sys.stdout.write(diff_text(diff, shown, all_rows=options.all))
     failed = any(met.rows or met.faults or (options.unsure and met.unsure) for _, met in diff.conditions)
     for path, (window, _) in zip((options.then, options.now), files, strict=True):
         if options.fail_if and any(gap.what == str(path) for gap in window.coverage.missing):

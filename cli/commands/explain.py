@@ -59,4 +59,4 @@ def _print(window: Window, chains: Sequence[Chain], *, as_json: bool) -> None:
         json.dump(explain_document(window, chains), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        sys.stdout.write(explain_text(window, chains, **style()._asdict()))
+        sys.stdout.write(explain_text(window, chains, style()))

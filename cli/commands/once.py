@@ -100,4 +100,4 @@ def print_window(window: Window, *, as_json: bool) -> None:
     from stalltop.cli.printing import style
     from stalltop.formats.text.window import table
 
-    sys.stdout.write(table(window, **style()._asdict()))
+    sys.stdout.write(table(window, style()))

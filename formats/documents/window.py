@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from stalltop.formats.documents.sharing import sharing_document, unplaced_document
-from stalltop.model.calls import Calls
+from stalltop.model.calls import CapturedCalls
 from stalltop.model.chain import Chain, worst_first
 from stalltop.model.cuda_kernels import KernelCount, bucket_highest_ns, bucket_lowest_ns
 from stalltop.model.devices.device import Device
@@ -149,7 +149,7 @@ def _kernels(kernels: Iterable[KernelCount]) -> list[dict[str, Any]]:
     )
 
 
-def _calls(calls: Calls) -> dict[str, Any]:
+def _calls(calls: CapturedCalls) -> dict[str, Any]:
     return {
         "passed_over": calls.passed_over,
         "kept": [

@@ -13,7 +13,7 @@ from stalltop.formats.html.axes import Axis, duration_axis, linear_axis
 from stalltop.formats.html.charts import ChartLine, ChartPoint, distribution, over_time
 from stalltop.formats.html.page import section
 from stalltop.formats.html.tags import Html, tag
-from stalltop.model.calls import KeptCall
+from stalltop.model.calls import CapturedCall
 from stalltop.model.devices.device import DEVICE_FIGURE
 from stalltop.model.rows.pivot import PERCENTS, Groups, bounded, pivot
 from stalltop.model.text import figures
@@ -110,7 +110,7 @@ def _dots(whole: Window, name: Name) -> list[tuple[float, float, str]]:
     return [(call.start_ns / 1e9, call.duration_ns, _call_told(call)) for call in calls]
 
 
-def _call_told(call: KeptCall) -> str:
+def _call_told(call: CapturedCall) -> str:
     who = f"{call.process} {call.pid}, thread {call.tid}"
     return f"{figures.clock(call.start_ns / 1e9)}  {figures.duration(call.duration_ns).strip()}  {who}"
 

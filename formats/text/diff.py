@@ -14,16 +14,14 @@ from stalltop.formats.text.window import LEAST_WIDTH
 from stalltop.model.comparing.chain_difference import ChainChange, State, shares
 from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.text import figures
-from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.model.text.glyphs import Glyphs
+from stalltop.model.text.style import BOLD, DIM, ENDLESS, RED, YELLOW, Style
 from stalltop.model.window import Window
 
 MOST_ROWS: Final = 20
 """Largest number of rows, and of faults, that are listed without ``--all``."""
 _LABEL: Final = (16, 40)
 """Least and largest width of each name of a row, in cells."""
-_ENDLESS: Final = 1 << 16
-"""Width in cells that stands for lines of unlimited width."""
 _STATES: Final[dict[State, tuple[str, str]]] = {
     "new": ("NEW", RED),
     "worse": ("WORSE", YELLOW),
@@ -95,15 +93,13 @@ _COLUMNS: Final = (
 )
 
 
-def diff_text(
-    diff: Diff, *, width: int | None, colour: bool, glyphs: Glyphs = UNICODE, all_rows: bool = False
-) -> str:
-    """Return ``diff`` as text of at most ``width`` cells (40 or more), which ends in a newline.
+def diff_text(diff: Diff, style: Style, *, all_rows: bool = False) -> str:
+    """Return ``diff`` as text that fits ``style`` (40 cells or more), and ends in a newline.
 
-    With ``width`` None, names are whole and no line is folded. ``all_rows`` lists all rows and chains, also
-    those without a change.
+    With the width ``ENDLESS``, names are whole and no line is folded. ``all_rows`` lists all rows and chains,
+    also those without a change.
     """
-    style = Style(_ENDLESS if width is None else max(width, LEAST_WIDTH), colour, glyphs)
+    style = style.at_least(LEAST_WIDTH)
     parts = [_head(diff, style), _table(diff, style, all_rows), _faults(diff, style, all_rows)]
     parts.append(_judged(diff, style))
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
@@ -174,7 +170,7 @@ def _layout(names: Sequence[Sequence[str]], style: Style) -> tuple[Sequence[_Dif
     least, most = _LABEL
     columns = list(_COLUMNS)
     longest = [max(cell_len(part) for part in parts) for parts in zip(*names, strict=True)]
-    if style.width != _ENDLESS:
+    if style.width < ENDLESS:
         longest = [min(length, most) for length in longest]
 
     def room() -> int:

@@ -11,7 +11,6 @@ from stalltop.formats.text.sharing_lines import sharing_lines
 from stalltop.formats.text.window import LEAST_WIDTH
 from stalltop.model.chain import Chain, worst_first
 from stalltop.model.text import figures
-from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.style import BOLD, DIM, YELLOW, Style
 from stalltop.model.window import Window
 
@@ -51,12 +50,10 @@ def explain_document(window: Window, chains: Sequence[Chain]) -> dict[str, Any]:
     }
 
 
-def explain_text(
-    window: Window, chains: Sequence[Chain], *, width: int, colour: bool, glyphs: Glyphs = UNICODE
-) -> str:
-    """Return ``chains`` of ``window`` as text of at most ``width`` cells (40 or more), which ends in a
-    newline. Commands to type are never broken."""
-    style = Style(max(width, LEAST_WIDTH), colour, glyphs)
+def explain_text(window: Window, chains: Sequence[Chain], style: Style) -> str:
+    """Return ``chains`` of ``window`` as text that fits ``style`` (40 cells or more), and ends in a newline.
+    Commands to type are never broken."""
+    style = style.at_least(LEAST_WIDTH)
     parts = [_head(window, style)]
     ordered = sorted(chains, key=worst_first)
     parts += [chain_text.explained(chain, window, style) for chain in ordered]
@@ -118,9 +115,9 @@ def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[s
         return style.folded("", text)
     faults = [chain for chain in chains if chain.severity != "info"]
     if healthy:
-        return style.folded("", f"Nothing is wrong. Looked at: {rests}.")
+        return style.folded("", f"Nothing is wrong. Examined: {rests}.")
     going_on = sum(chain.open for chain in faults)
     ended = len(faults) - going_on
     found = [f"{going_on} going on"] * bool(going_on) + [f"{ended} ended"] * bool(ended)
-    text = f"Found: {', '.join(found)}. Looked at: {rests}."
+    text = f"Found: {', '.join(found)}. Examined: {rests}."
     return [style.paint(line, DIM) for line in style.folded("", text)]

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from stalltop.model.finding import Finding, Verdict, can_trace
-from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.text.style import Style
 
 SCHEMA = "stalltop.readiness/1"
 
 _COLOURS: dict[Verdict, str] = {"ok": "\x1b[32m", "warn": "\x1b[33m", "fail": "\x1b[31m"}
-_RESET = "\x1b[0m"
 _NARROWEST = 40
 
 
@@ -34,11 +33,9 @@ def document(findings: Sequence[Finding]) -> dict[str, object]:
     }
 
 
-def text(
-    findings: Sequence[Finding], *, width: int = 80, colour: bool = False, glyphs: Glyphs = UNICODE
-) -> str:
+def text(findings: Sequence[Finding], style: Style) -> str:
     """Return each finding with its remedy below it, and a conclusion as the last line."""
-    width = max(width, _NARROWEST)
+    glyphs, width = style.glyphs, max(style.width, _NARROWEST)
     names = max((cell_len(finding.name) for finding in findings), default=0)
     lines: list[str] = []
     for finding in findings:
@@ -47,8 +44,7 @@ def text(
         first = f"{mark} {finding.name.ljust(names)}  "
         shown = _wrapped(finding.seen, indent, width)
         shown[0] = first + shown[0][len(indent) :]
-        if colour:
-            shown[0] = _COLOURS[finding.verdict] + mark + _RESET + shown[0][len(mark) :]
+        shown[0] = style.paint(mark, _COLOURS[finding.verdict]) + shown[0][len(mark) :]
         lines += shown
         if finding.remedy:
             lines += _wrapped(glyphs.remedy + finding.remedy, indent, width, hanging=len(glyphs.remedy))

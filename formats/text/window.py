@@ -16,7 +16,7 @@ from stalltop.model.devices.device import DEVICE_FIGURE, Device
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.text import figures
-from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
 from stalltop.model.window import LOSSES, PARTS, SPLITS, Missing, OpenCall, Window
 
@@ -74,13 +74,12 @@ def split(groups: Groups, row: int) -> str:
     return " ".join(parts)
 
 
-def table(window: Window, *, width: int, colour: bool, glyphs: Glyphs = UNICODE) -> str:
-    """Return ``window`` as text of at most ``width`` cells (40 or more), which ends in a newline.
+def table(window: Window, style: Style) -> str:
+    """Return ``window`` as text that fits ``style`` (40 cells or more), and ends in a newline.
 
-    ``colour`` adds ANSI colours; with ``ASCII`` glyphs the text is ASCII. Tables are by container and by
-    operation; ``once --json`` has every row.
+    Tables are by container and by operation; ``once --json`` has every row.
     """
-    style = Style(max(width, LEAST_WIDTH), colour, glyphs)
+    style = style.at_least(LEAST_WIDTH)
     parts = [facts(window, style)]
     if len(window.rows):
         parts.append(_table(window, "container", style))

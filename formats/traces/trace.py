@@ -17,7 +17,7 @@ from typing import Any, Final
 from stalltop.formats.episodes import Episode, Episodes
 from stalltop.formats.text.window import OPEN_CALL_NS
 from stalltop.formats.traces.tracks import Event, Tracks
-from stalltop.model.calls import KeptCall
+from stalltop.model.calls import CapturedCall
 from stalltop.model.chain import Chain, Link
 from stalltop.model.devices.device import DEVICE_FIGURE, Device
 from stalltop.model.errors import StalltopError
@@ -196,7 +196,7 @@ class _Trace:
         if window.lost:
             found[track, "calls missed", "each window"] = float(window.lost)
         if window.calls.passed_over:
-            found[track, "slow calls not kept", "each window"] = float(window.calls.passed_over)
+            found[track, "slow calls not captured", "each window"] = float(window.calls.passed_over)
         return found
 
     def _container(self, window: Window, tenant: str) -> int:
@@ -248,7 +248,7 @@ class _Trace:
     def _line(self, track: int, tid: int, start: int, end: int) -> int:
         return self._tracks.line(track, tid, f"thread {tid}", start, end, within=True)
 
-    def _kept(self, window: Window, call: KeptCall) -> Event:
+    def _kept(self, window: Window, call: CapturedCall) -> Event:
         start, end = call.start_ns, call.start_ns + call.duration_ns
         track = self._process(window, call.tenant, call.pid, call.process)
         split = None

@@ -48,7 +48,7 @@ def overlap(device: str, one: str, two: str, ns: int) -> DeviceOverlap:
     return DeviceOverlap(device, min(one, two), max(one, two), ns)
 
 
-class ToldActivity(NamedTuple):
+class ReportedActivity(NamedTuple):
     """Activity and overlaps of all tenants in one window."""
 
     activity: tuple[DeviceActivity, ...]
@@ -57,7 +57,7 @@ class ToldActivity(NamedTuple):
     """By device: the number of tenants whose overlaps are left out (see ``MOST_TENANTS``)."""
 
 
-def told_activity(active: Mapping[tuple[str, str], int], tick_ns: int) -> ToldActivity:
+def reported_activity(active: Mapping[tuple[str, str], int], tick_ns: int) -> ReportedActivity:
     """Computes activity and overlaps from ``active``, which has the active ticks by (device, tenant).
 
     The ticks are given as an integer: bit n is set if the tenant was active in tick n, which lasts
@@ -79,4 +79,4 @@ def told_activity(active: Mapping[tuple[str, str], int], tick_ns: int) -> ToldAc
         for (_, one, ticks), (_, two, others) in combinations(tenants[:MOST_TENANTS], 2):
             if both := (ticks & others).bit_count():
                 overlaps.append(overlap(device, one, two, both * tick_ns))
-    return ToldActivity(tuple(activity), tuple(overlaps), left_out)
+    return ReportedActivity(tuple(activity), tuple(overlaps), left_out)

@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.calls import Calls
+from stalltop.model.calls import CapturedCalls
 from stalltop.model.window import Window
 
 LEAST_POINTS: Final = 5
@@ -180,7 +180,9 @@ def shifted(window: Window, seconds: float) -> Window:
             evidence,
             events=tuple(replace(event, time=event.time + seconds) for event in evidence.events),
         ),
-        calls=Calls((call._replace(start_ns=call.start_ns + ns) for call in calls.kept), calls.passed_over),
+        calls=CapturedCalls(
+            (call._replace(start_ns=call.start_ns + ns) for call in calls.kept), calls.passed_over
+        ),
         chains=tuple(
             replace(chain, since=chain.since + seconds, seen=chain.seen + seconds) for chain in window.chains
         ),

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.calls import Calls, added_calls, with_call_tenants
+from stalltop.model.calls import CapturedCalls, added_calls, with_call_tenants
 from stalltop.model.chain import worst_first
 from stalltop.model.cuda_kernels import added_kernels, with_kernel_tenants
 from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
@@ -109,7 +109,7 @@ def with_labels(window: Window, called: Mapping[str, str]) -> Window:
         open_calls=other(window.open_calls),
         evidence=added((evidence, Evidence(unknown=evidence.unknown))),
         kernels=added_kernels((kernels[:1], kernels[1:])),
-        calls=Calls(calls, window.calls.passed_over),
+        calls=CapturedCalls(calls, window.calls.passed_over),
     )
 
 

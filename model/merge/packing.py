@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.calls import Calls, pack_calls, unpack_calls
+from stalltop.model.calls import CapturedCalls, pack_calls, unpack_calls
 from stalltop.model.chain import SEVERITIES, Chain
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.evidence import Evidence
@@ -128,7 +128,7 @@ class Packed:
             return _NOTHING
         return PackedParts._make(pickle.loads(zlib.decompress(self._told)))
 
-    def calls(self) -> Calls:
+    def calls(self) -> CapturedCalls:
         """Unpacks ``Window.calls`` only."""
         return unpack_calls(self._calls)
 
@@ -173,7 +173,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
         + len(window.allocations)
     )
     return Packed(
-        window=replace(window, rows=Rows.empty(), calls=Calls(), normals={}, **_NOTHING._asdict()),
+        window=replace(window, rows=Rows.empty(), calls=CapturedCalls(), normals={}, **_NOTHING._asdict()),
         keys=rows.keys if keys is None else keys,
         _columns=columns,
         _index=histograms.index,

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.calls import MOST_KEPT, Calls, added_calls
+from stalltop.model.calls import MOST_KEPT, CapturedCalls, added_calls
 from stalltop.model.cuda_kernels import MovingKernels
 from stalltop.model.evidence import tenants_of
 from stalltop.model.histograms.hdr import COUNTERS
@@ -50,7 +50,7 @@ class Sliding:
         self._evidence = MovingEvidence()
         self._devices = MovingDevices()
         self._kernels = MovingKernels()
-        self._calls: list[Calls] = []
+        self._calls: list[CapturedCalls] = []
         """Captured calls of a sum since the start: first those of all earlier windows, merged into one
         element; then one element for each of the latest windows."""
         self._sum: Window | None = None
@@ -124,15 +124,15 @@ class Sliding:
             calls=self._later_calls(),
         )
 
-    def _later_calls(self) -> Calls:
+    def _later_calls(self) -> CapturedCalls:
         """Returns the captured calls of the sum. They are merged when they are first read."""
         if self.seconds is None:
             lately = tuple(self._calls)
-            return Calls.later(lambda: lately)
+            return CapturedCalls.later(lambda: lately)
         parts = [packed for packed, _ in self._parts]
-        return Calls.later(lambda: [part.calls() for part in parts])
+        return CapturedCalls.later(lambda: [part.calls() for part in parts])
 
-    def _add_calls(self, calls: Calls) -> None:
+    def _add_calls(self, calls: CapturedCalls) -> None:
         if calls:
             self._calls.append(calls)
         if sum(len(part.kept) for part in self._calls) > 4 * MOST_KEPT or len(self._calls) > _AT_ONCE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 
@@ -12,6 +12,8 @@ from stalltop.model.text.glyphs import Glyphs
 
 BOLD, DIM, RED, YELLOW = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m"
 _RESET = "\x1b[0m"
+ENDLESS = 1 << 16
+"""Width of lines that are not limited, in columns."""
 _LEAST_TEXT = 8
 """Minimum number of columns for folded text, even if a long indent leaves fewer columns."""
 
@@ -25,6 +27,10 @@ class Style:
     colour: bool
     """True if ANSI colours are used."""
     glyphs: Glyphs
+
+    def at_least(self, width: int) -> Style:
+        """Returns this style with a width of at least ``width`` columns."""
+        return replace(self, width=max(self.width, width))
 
     def paint(self, text: str, code: str) -> str:
         """Wraps ``text`` in the escape sequence ``code``, if colours are used."""

@@ -126,19 +126,19 @@ class Libraries:
             if self._closed:
                 return  # Nothing may be probed now, because nobody would remove the probes.
             now = time.monotonic()
-            looks = self._processes.looks()
+            to_read = self._processes.to_read()
             changed = False
-            for pid in looks.gone:
+            for pid in to_read.gone:
                 changed |= self._forget(pid)
             if now - self._rechecked >= RECHECK_SECONDS:
                 self._rechecked = now
-                looks.libraries |= self._users.keys() | self._unopened.keys()
+                to_read.libraries |= self._users.keys() | self._unopened.keys()
             # A traced process that executes another program has lost its libraries.
-            looks.libraries |= looks.programs & self._users.keys()
-            self._watched -= looks.programs
-            for pid in looks.libraries:
+            to_read.libraries |= to_read.programs & self._users.keys()
+            self._watched -= to_read.programs
+            for pid in to_read.libraries:
                 self._waiting[pid] = _TRIES
-            self._unseen_programs |= looks.programs - looks.gone
+            self._unseen_programs |= to_read.programs - to_read.gone
             changed |= self._let_go(now)
             changed |= self._look(now + budget_seconds)
             if changed:

@@ -17,7 +17,7 @@ parent's libraries and maps none."""
 
 
 @dataclass(slots=True)
-class Looks:
+class ProcessesToRead:
     """The processes to read."""
 
     libraries: set[int] = field(default_factory=set)
@@ -51,17 +51,17 @@ class Processes:
         """Returns whether the Linux kernel reports mappings."""
         return self._watch is not None
 
-    def looks(self) -> Looks:
+    def to_read(self) -> ProcessesToRead:
         """Returns what changed since the previous call; the first call names every process."""
-        looks = Looks()
+        to_read = ProcessesToRead()
         changes = self._watch.read() if self._watch is not None else Changes()
         for mapped in changes.mapped:
             name = mapped.name.rpartition(b"/")[2]
             if library_layers(name):
-                looks.libraries.add(mapped.pid)
+                to_read.libraries.add(mapped.pid)
             elif name and b".so" not in name:
-                looks.programs.add(mapped.pid)
-        self._named |= looks.libraries | looks.programs
+                to_read.programs.add(mapped.pid)
+        self._named |= to_read.libraries | to_read.programs
         now = time.monotonic()
         self._lost |= changes.lost
         if now - self._listed_at >= LIST_SECONDS:
@@ -69,12 +69,12 @@ class Processes:
             present = pids()
             new = present if self._lost or self._watch is None else present - self._listed
             self._lost = False
-            looks.libraries |= new
-            looks.programs |= new
-            looks.gone = (self._listed | self._named) - present
+            to_read.libraries |= new
+            to_read.programs |= new
+            to_read.gone = (self._listed | self._named) - present
             self._listed = present
             self._named = set()
-        return looks
+        return to_read
 
     def close(self) -> None:
         """Stops watching. May be called twice."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stalltop.model.histograms.hdr import COUNTERS, lowest_ns
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, KEPT_CALL, NESTED, Why
-from stalltop.probes.maps.raw import RawKeptCall
+from stalltop.probes.maps.raw import RawCapturedCall
 from stalltop.probes.maps.slots import split_up
 from stalltop.probes.programs.loading import Programs
 
@@ -74,7 +74,7 @@ class KeptCalls:
         """Stops reporting splits. Called if the BPF programs cannot measure them after all."""
         self._splits = False
 
-    def read(self, end_ns: int) -> list[RawKeptCall]:
+    def read(self, end_ns: int) -> list[RawCapturedCall]:
         """Returns calls that ended by ``end_ns`` (CLOCK_MONOTONIC) and were not returned yet."""
         found = self._ring.take()
         if len(self._early):
@@ -128,7 +128,7 @@ class KeptCalls:
         self._updated[slots] = now
         return np.asarray(calls)
 
-    def _told(self, found: NDArray[np.void]) -> list[RawKeptCall]:
+    def _told(self, found: NDArray[np.void]) -> list[RawCapturedCall]:
         if not len(found):
             return []
         splits: list[list[int]] | None = None
@@ -136,7 +136,7 @@ class KeptCalls:
             splits = split_up(found["duration_ns"], found["split_ns"][:, 1:]).tolist()
         operations = found["operation"].tolist()
         return [
-            RawKeptCall(
+            RawCapturedCall(
                 tgid,
                 tid,
                 cgroup_id,

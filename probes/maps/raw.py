@@ -76,7 +76,7 @@ class RawPlaced(NamedTuple):
     times: int
 
 
-class RawKeptCall(NamedTuple):
+class RawCapturedCall(NamedTuple):
     """One captured call."""
 
     tgid: int

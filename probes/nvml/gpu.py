@@ -46,7 +46,7 @@ Question = Callable[[], dict[str, Any] | None]
 
 
 @dataclass(slots=True)
-class _Kept:
+class _LastAnswer:
     """The last answer to a question."""
 
     answer: dict[str, Any] = field(default_factory=dict)
@@ -82,12 +82,12 @@ class Gpu:
         self.name: str = known.name if known else f"GPU {index}"
         self._ask = ask
         self._clock = clock
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _LastAnswer] = {}
         self._samples = Samples(clock=wall_clock)
         self._gpm: Gpm | None = None
         self._named = False
         self._mig: bool | None = None
-        self._asked: list[tuple[str, _Kept]] = []
+        self._asked: list[tuple[str, _LastAnswer]] = []
         """Questions that make up the latest sample."""
         self._spent_ns = 0
         """Time spent in calls when the latest sample began."""
@@ -146,7 +146,7 @@ class Gpu:
         """Returns the answer to a question. The question is asked now if it is due and the sample has time
         left; otherwise the last answer is returned."""
         ask = self._ask
-        kept = self._kept.setdefault(name, _Kept())
+        kept = self._kept.setdefault(name, _LastAnswer())
         kept.every_seconds, kept.asked_now = every, False
         self._asked.append((name, kept))
         now = self._clock()

@@ -29,9 +29,9 @@ from stalltop.probes.maps.launches import Kernels, RawKernel, inherited_name, ru
 from stalltop.probes.maps.open_calls import OpenCalls, RawOpenCall
 from stalltop.probes.maps.raw import (
     RawActivities,
+    RawCapturedCall,
     RawCharge,
     RawHeld,
-    RawKeptCall,
     RawPlaced,
     RawRank,
     RawWait,
@@ -221,7 +221,7 @@ class KernelSide:
         with self._reading:
             return not self._closed and runs_program(self._programs, tgid, born_ns)
 
-    def kept_calls(self, end_ns: int) -> list[RawKeptCall]:
+    def kept_calls(self, end_ns: int) -> list[RawCapturedCall]:
         """Returns captured calls that ended by ``end_ns`` (CLOCK_MONOTONIC) and were not returned before.
 
         Slow calls that were not captured are counted in ``Counts.passed_over`` of ``read``.

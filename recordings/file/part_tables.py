@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stalltop.model.calls import KeptCall
+from stalltop.model.calls import CapturedCall
 from stalltop.model.chain import Chain
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
@@ -218,7 +218,7 @@ RECORDS: Final = (
         _c("arguments", TEXT, "such as `copy=HtoD stream=0x55d0`"),
         _KERNEL,
         _c("why", TEXT, "slow or sample"),
-        kind=KeptCall,
+        kind=CapturedCall,
     ),
     part(
         "open_calls",

@@ -13,7 +13,7 @@ _SHORT: Final = 12
 
 
 @dataclass(slots=True)
-class _Told:
+class _TenantRow:
     """A tenant, as the last row of ``tenants`` describes it."""
 
     number: int
@@ -40,7 +40,7 @@ class _Told:
 def make(connection: sqlite3.Connection) -> None:
     """Fill the temporary tables ``containers`` and ``~tenants``, which maps rows of ``tenants`` to numbers of
     containers."""
-    found: dict[tuple[str, str], _Told] = {}
+    found: dict[tuple[str, str], _TenantRow] = {}
     key_of: dict[int, tuple[str, str]] = {}
     rows = connection.execute(
         "SELECT t.tenant_id, t.described, t.id, h.name, t.name, t.kind, t.runtime, t.container_id, t.pod,"
@@ -51,9 +51,9 @@ def make(connection: sqlite3.Connection) -> None:
     for number, _described, identity, host, *rest in rows:
         key = host, identity
         key_of[number] = key
-        found[key] = _Told(number, identity, host, *rest)
-    told = list(found.values())
-    numbers = dict(zip(found, _numbers(told), strict=True))
+        found[key] = _TenantRow(number, identity, host, *rest)
+    tenants = list(found.values())
+    numbers = dict(zip(found, _numbers(tenants), strict=True))
     connection.executemany(
         "INSERT INTO temp.containers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
@@ -62,7 +62,7 @@ def make(connection: sqlite3.Connection) -> None:
                 *(one.namespace, one.host, one.id, one.cgroup_path, one.cgroup_id),
                 *(one.container, one.pod_uid, one.user, one.labels),
             )
-            for number, label, one in zip(numbers.values(), _labels(told), told, strict=True)
+            for number, label, one in zip(numbers.values(), _labels(tenants), tenants, strict=True)
         ],
     )
     connection.executemany(
@@ -70,21 +70,23 @@ def make(connection: sqlite3.Connection) -> None:
     )
 
 
-def _numbers(told: Sequence[_Told]) -> list[int]:
+def _numbers(tenants: Sequence[_TenantRow]) -> list[int]:
     """Return the number of each tenant: its cgroup id if this id is known and unique, else a negative
     number."""
-    often = Counter(one.cgroup_id for one in told)
-    return [one.cgroup_id if one.cgroup_id > 0 and often[one.cgroup_id] == 1 else -one.number for one in told]
+    often = Counter(one.cgroup_id for one in tenants)
+    return [
+        one.cgroup_id if one.cgroup_id > 0 and often[one.cgroup_id] == 1 else -one.number for one in tenants
+    ]
 
 
-def _labels(told: Sequence[_Told]) -> list[str]:
+def _labels(tenants: Sequence[_TenantRow]) -> list[str]:
     """Return unique names. Names that several tenants have get a suffix: the short id, then the host, then
     the number, until they differ."""
-    labels = [one.name or (one.short_id if one.id else one.host) for one in told]
+    labels = [one.name or (one.short_id if one.id else one.host) for one in tenants]
     for additions in (
-        [one.short_id for one in told],
-        [one.host for one in told],
-        [str(one.number) for one in told],
+        [one.short_id for one in tenants],
+        [one.host for one in tenants],
+        [str(one.number) for one in tenants],
     ):
         often = Counter(labels)
         labels = [

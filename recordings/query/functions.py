@@ -25,7 +25,7 @@ def add(connection: sqlite3.Connection) -> list[str]:
     error, because SQLite does not pass the reason on."""
     refused: list[str] = []
 
-    class Merged(_Merged):
+    class ReportingSum(_HistogramSum):
         def step(self, payload: object) -> None:
             with _told(refused):
                 super().step(payload)
@@ -40,7 +40,7 @@ def add(connection: sqlite3.Connection) -> list[str]:
 
     for arguments in (2, 3):
         connection.create_function("p", arguments, percentile, deterministic=True)
-    connection.create_aggregate("hmerge", 1, Merged)  # type: ignore[arg-type]  # of bytes too
+    connection.create_aggregate("hmerge", 1, ReportingSum)  # type: ignore[arg-type]  # of bytes too
     return refused
 
 
@@ -73,7 +73,7 @@ def _percentile(payload: object, percent: object, longest: object = None) -> int
     return found if longest is None else min(found, int(longest))
 
 
-class _Merged:
+class _HistogramSum:
     """The aggregate ``hmerge``: adds up the histograms of a group."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, cast, get_type_hints
 import numpy as np
 
 from stalltop.files import plain
-from stalltop.model.calls import Calls
+from stalltop.model.calls import CapturedCalls
 from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import Evidence
 from stalltop.model.histograms import payload as hdr_payload
@@ -209,7 +209,7 @@ class Decoder:
             evidence=evidence,
             chains=lists["chains"],
             kernels=lists["kernel_counts"],
-            calls=Calls(lists["calls"], read_integer(head["calls_passed_over"], "calls_passed_over")),
+            calls=CapturedCalls(lists["calls"], read_integer(head["calls_passed_over"], "calls_passed_over")),
             normals=self._normals(parts["counts"]),
             allocations=lists["allocations"],
         )

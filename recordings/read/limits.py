@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from stalltop.model.calls import KeptCall
+from stalltop.model.calls import CapturedCall
 from stalltop.model.chain import Chain
 from stalltop.model.cuda_kernels import BUCKETS, KernelCount
 from stalltop.model.evidence import Evidence
@@ -46,7 +46,7 @@ def check_kernels(kernels: Iterable[KernelCount]) -> None:
         raise ValueError("kernels: the number of a bucket is too large")
 
 
-def check_calls(kept: Iterable[KeptCall]) -> None:
+def check_calls(kept: Iterable[CapturedCall]) -> None:
     """Check the times and the splits of captured calls."""
     for call in kept:
         if not 0 <= call.start_ns <= LATEST * 1e9:

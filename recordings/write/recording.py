@@ -28,10 +28,10 @@ from stalltop.recordings.write.clock_watch import length_text
 from stalltop.recordings.write.hold import Hold, reserve
 from stalltop.recordings.write.thinning import (
     TIERS,
-    Kepts,
     KeptWindow,
     ThinningStep,
     Tier,
+    TieredWindows,
     put_together,
     with_events,
 )
@@ -86,7 +86,7 @@ class Recording:
         self._short = False
         """Whether the device has no space for more windows, so that new windows replace old ones."""
         self._tiers = tiers
-        self._kept = Kepts(tiers)
+        self._kept = TieredWindows(tiers)
         self._new = False
         """Whether this object created the file."""
         self._since_reserved = 0

@@ -75,7 +75,7 @@ class ThinningStep:
     to: int | None
 
 
-class Kepts:
+class TieredWindows:
     """The list of a recording's windows by tier, oldest first. Does not access the file."""
 
     def __init__(self, tiers: Sequence[Tier] = TIERS) -> None:

@@ -164,7 +164,7 @@ def random_kernels(seed: int) -> tuple[KernelCount, ...]:
     return tuple(found)
 
 
-def random_calls(seed: int) -> one_by_one.Calls:
+def random_calls(seed: int) -> one_by_one.CapturedCalls:
     random = Random(seed)
     kept = [
         random.choice(KEPT)._replace(
@@ -175,7 +175,7 @@ def random_calls(seed: int) -> one_by_one.Calls:
         )
         for _ in range(random.randrange(4))
     ]
-    return one_by_one.Calls(sorted(kept, key=lambda call: call.start_ns), random.choice((0, 7)))
+    return one_by_one.CapturedCalls(sorted(kept, key=lambda call: call.start_ns), random.choice((0, 7)))
 
 
 @st.composite

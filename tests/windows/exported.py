@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.calls import CapturedCall, CapturedCalls
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, OpenCall, Window
 from tests.windows.full import full_window
@@ -35,7 +35,7 @@ def several(count: int = 5, gap: float = 20.0) -> list[Window]:
                 one,
                 start=start,
                 chains=tuple(replace(chain, seen=chain.seen + shift) for chain in one.chains),
-                calls=Calls(calls, one.calls.passed_over),
+                calls=CapturedCalls(calls, one.calls.passed_over),
                 open_calls=tuple(
                     call if call.ended else replace(call, age_ns=call.age_ns + round(shift * 1e9))
                     for call in one.open_calls
@@ -56,7 +56,7 @@ def hostile() -> Window:
         for at, key in enumerate(one.rows.keys)
     ]
     kept = tuple(
-        KeptCall(
+        CapturedCall(
             *(
                 "docker:x",
                 at + 1,
@@ -79,7 +79,7 @@ def hostile() -> Window:
         one,
         rows=replace(one.rows, keys=tuple(keys)),
         tenants=tenants,
-        calls=Calls(kept),
+        calls=CapturedCalls(kept),
         open_calls=hanging,
         kernels=tuple(count._replace(tenant="docker:x", kernel=BAD_TEXT[3]) for count in one.kernels),
     )

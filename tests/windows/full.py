@@ -172,14 +172,14 @@ CHAINS = (
 
 
 KEPT = (
-    calls.KeptCall(
+    calls.CapturedCall(
         *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, 101),
         *(1_700_000_000_700_000_123, 900_000, (100_000, 750_000, 0, 0, 50_000, 0, 0, 0, 0, 0), 0, 0),
         *("stream=0x7f2c10 blocks=128x1x1", "void scale<float>(float*, int)"),
         why="slow",
         device="0",
     ),
-    calls.KeptCall(
+    calls.CapturedCall(
         *("cri:bb", 200, "tritonserver", "runtime", "cudaStreamSynchronize", False, 203),
         *(1_700_000_001_200_000_456, 15_000_000, None, 4_096, 719, "", ""),
         why="sample",
@@ -372,6 +372,6 @@ def full_window() -> Window:
                 device="0",
             ),
         ),
-        calls=calls.Calls(KEPT, 41),
+        calls=calls.CapturedCalls(KEPT, 41),
         allocations=ALLOCATIONS,
     )

@@ -10,8 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from stalltop.model.calls import Calls as Kept
-from stalltop.model.calls import KeptCall
+from stalltop.model.calls import CapturedCall, CapturedCalls
 from stalltop.model.cuda_kernels import KernelCount, bucket_of
 from stalltop.model.histograms.hdr import HIGHEST_NS
 from stalltop.model.row_key import RowKey
@@ -116,7 +115,7 @@ def _window(calls: Sequence[Call], start: float) -> Window:
         for key, found in by_row.items()
     ]
     kept = (
-        KeptCall(
+        CapturedCall(
             *(*_row(call)[1:7], 7, int(start * 1e9) + 1_000, call.duration_ns, None, call.bytes),
             *(int(call.error), "", call.kernel or "", "slow", call.device),
         )
@@ -125,7 +124,7 @@ def _window(calls: Sequence[Call], start: float) -> Window:
     )
     kernels = tuple(count for key, found in by_row.items() for count in _kernels(key, found))
     made = window(rows, start=start, host=HOST)
-    return replace(made, tenants=dict(TENANTS), kernels=kernels, calls=Kept(kept))
+    return replace(made, tenants=dict(TENANTS), kernels=kernels, calls=CapturedCalls(kept))
 
 
 def _row(call: Call) -> RowKey:

@@ -63,7 +63,7 @@ def now(device: Device, window: Window, frame: Frame) -> Section:
             line = PageLine((*line.parts, ("  " + about, "dim")), line.indent)
         lines.append(aged(line, device, gauge.name))
     lines += [*_held(device, window, frame), *_link(device, frame), *_errors(device, frame)]
-    driver = pair("driver", window.devices.driver or f"{frame.missing()}  not told")
+    driver = pair("driver", window.devices.driver or f"{frame.missing()}  not reported")
     return Section("now", (*_together(lines), driver))
 
 

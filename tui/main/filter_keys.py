@@ -17,7 +17,7 @@ class FilterKeys:
     def open(self) -> None:
         """Show the line with the current filter in it."""
         entry = self._main.query_one("#filter", FilterEntry)
-        entry.value = self._main.tables.looks.first.filter
+        entry.value = self._main.tables.views.first.filter
         self._main.arrangement.show_filter(True)
         # Set the focus now, not in the next message: keys that follow at once, as in a paste, belong to the
         # filter.
@@ -41,5 +41,5 @@ class FilterKeys:
 
     def _put(self, text: str) -> None:
         tables = self._main.tables
-        tables.looks.first = replace(tables.looks.first, filter=text)
+        tables.views.first = replace(tables.views.first, filter=text)
         tables.redraw()

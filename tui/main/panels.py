@@ -48,7 +48,7 @@ class PanelKeys:
         usual, arrangement, tables = Settings(), self._arrangement, self._main.tables
         arrangement.panels, arrangement.share = frozenset(usual.panels), usual.share
         arrangement.enlarged = ""
-        tables.looks.chosen_columns = usual.columns
+        tables.views.chosen_columns = usual.columns
         tables.put_order(usual.sort, usual.descending)
         self._rearranged()
         self._say("layout, columns and order are reset", "label")

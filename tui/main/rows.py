@@ -78,7 +78,7 @@ class RowKeys:
     def only(self) -> None:
         """Change which rows are left out: first idle rows, then rows without a problem or a long open call,
         then none."""
-        left = self._main.tables.looks.next_only()
+        left = self._main.tables.views.next_only()
         self._main.tables.redraw()
         self._say(f"rows: {left}", "label")
 
@@ -96,11 +96,11 @@ class RowKeys:
         there = set() if window is None else available(window, past=past)
 
         def choose(ids: tuple[str, ...]) -> None:
-            tables.looks.choose_columns(view.by, ids)
+            tables.views.choose_columns(view.by, ids)
             tables.redraw()
 
         usual = defaults(view.by, tables.cells_of(widget), there)
-        self._main.stalltop.opens.columns(view.by, tables.looks.columns.get(view.by, ()), usual, choose)
+        self._main.stalltop.opens.columns(view.by, tables.views.columns.get(view.by, ()), usual, choose)
 
     def details(self) -> None:
         """Open the page of the row under the cursor."""

@@ -95,7 +95,7 @@ class MainView(AppScreen):
         self._starting = self.set_interval(STARTING_SECONDS, self._while_starting)
         options = self.stalltop.options
         self.arrangement.panels, self.arrangement.share = frozenset(options.panels), options.share
-        self.tables.looks.chosen_columns = options.columns
+        self.tables.views.chosen_columns = options.columns
         self.tables.put_order(options.sort, options.descending)
         self.arrangement.fit()
         self.drawing.everything()
@@ -162,7 +162,7 @@ class MainView(AppScreen):
         """Return the current values of the settings that keys can change."""
         if not self.is_mounted or not self.query("#tables"):
             return {}  # the screen is being built or removed
-        sort, descending = self.tables.looks.order
+        sort, descending = self.tables.views.order
         return {
             "window": self.moments.length,
             "theme": self.stalltop.colours.choice,
@@ -170,7 +170,7 @@ class MainView(AppScreen):
             "share": self.arrangement.share,
             "sort": sort,
             "descending": descending,
-            "columns": self.tables.looks.chosen_columns,
+            "columns": self.tables.views.chosen_columns,
             "tour": self.stalltop.options.tour and (self.file or not self.tour.shown),
         }
 

@@ -26,7 +26,7 @@ class PageKeys:
         return [(" ".join(printed(key) for key in keys), help_) for keys, help_ in self.keys]
 
 
-_CLOSE = "Close the page; so does the key that opened it"
+_CLOSE = "Close the page, as does the key that opened it"
 
 # fmt: off
 PAGES = (
@@ -34,24 +34,24 @@ PAGES = (
         (("escape", "q"), _CLOSE),
     )),
     PageKeys("Page of a chain", ("ChainScreen",), (
-        (("left", "right"), "The chain before, the next one"),
+        (("left", "right"), "Go to the previous or next chain"),
     )),
     PageKeys("Page of a row", ("RowScreen",), (
-        (("enter",), "To the chain that names the row"),
+        (("enter",), "Go to the chain about the row"),
     )),
     PageKeys("Devices", ("DeviceScreen", "DevicesScreen"), (
-        (("left", "right"), "The device before, the next one"),
+        (("left", "right"), "Go to the previous or next device"),
     )),
     PageKeys("Columns", ("ColumnScreen",), (
         (("space",), "Show or hide the column"),
-        (("less_than_sign", "K"), "Further to the left"),
-        (("greater_than_sign", "J"), "Further to the right"),
-        (("u",), "The usual columns"),
+        (("less_than_sign", "K"), "Move the column to the left"),
+        (("greater_than_sign", "J"), "Move the column to the right"),
+        (("u",), "Reset to the usual columns"),
     )),
     PageKeys("Save", ("SaveScreen",), (
         (("enter",), "Save"),
-        (("up", "down"), "The format (also k, j and 1 to 7)"),
-        (("tab",), "To the path, to type another one, and back"),
+        (("up", "down"), "Choose the format (also k, j and 1 to 7)"),
+        (("tab",), "Go to the path to type another one, and back"),
     )),
 )
 # fmt: on

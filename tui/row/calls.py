@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stalltop.formats.text.chains import name_of
-from stalltop.model.calls import KeptCall
+from stalltop.model.calls import CapturedCall
 from stalltop.model.text import figures
 from stalltop.model.window import SPLITS
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note
@@ -33,14 +33,14 @@ def kept_calls(facts: RowFacts, frame: Frame) -> Section:
     processes = {(call.tenant, call.pid) for call in shown}
     lines += [_line(call, facts, frame, len(operations) > 1, len(processes) > 1) for call in shown]
     if not calls:
-        lines.append(note("no call of this window was captured"))
+        lines.append(note("none of its calls in this window was captured"))
     rest = len(calls) - len(shown)
     if rest > 0:
         lines += more(rest)
     return Section("calls", tuple(lines))
 
 
-def _line(call: KeptCall, facts: RowFacts, frame: Frame, operation: bool, process: bool) -> PageLine:
+def _line(call: CapturedCall, facts: RowFacts, frame: Frame, operation: bool, process: bool) -> PageLine:
     """Return the line of one call. It names the operation and the process if the row has several."""
     began = f"  {figures.clock(call.start_ns // 10**9)}.{call.start_ns // 10**6 % 1000:03}"
     took = f"{figures.duration(call.duration_ns, frame.glyphs)}  "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stalltop.model.calls import KeptCall
+from stalltop.model.calls import CapturedCall
 from stalltop.model.chain import Chain
 from stalltop.model.devices.device import Device, DeviceProcess
 from stalltop.model.devices.labels import UNKNOWN
@@ -46,7 +46,7 @@ class RowFacts:
     known."""
     devices: tuple[tuple[Device, tuple[DeviceProcess, ...]], ...]
     """The devices on which the row's processes hold a context, each with these processes."""
-    kept: tuple[KeptCall, ...]
+    kept: tuple[CapturedCall, ...]
     """The captured calls of the row, in order of time."""
     nested: bool
     """Whether all calls of the row are nested in other traced calls."""
@@ -98,7 +98,7 @@ def facts(window: Window, path: Path) -> RowFacts:
     )
 
 
-def _kept(window: Window, path: Path) -> tuple[KeptCall, ...]:
+def _kept(window: Window, path: Path) -> tuple[CapturedCall, ...]:
     """Return the captured calls of the row. Nested calls are among them only if the path contains an
     operation or a layer."""
     own, all_calls = below(path, window), decided(path)

@@ -25,7 +25,7 @@ def owner(facts: RowFacts, frame: Frame) -> Section:
     """Return the section about the tenant of the row, or the list of its tenants if there are several."""
     window = facts.window
     if len(facts.tenants) != 1:
-        lines = [heading(f"Whose it is: {len(facts.tenants)} tenants", "the one with the most time first")]
+        lines = [heading(f"Owner: {len(facts.tenants)} tenants", "the one with the most time first")]
         for tenant_id in facts.tenants[:MOST_LISTED]:
             found = window.tenants.get(tenant_id)
             known = (found.kind, found.runtime, found.namespace, found.pod) if found is not None else ()
@@ -36,7 +36,7 @@ def owner(facts: RowFacts, frame: Frame) -> Section:
     tenant = window.tenants.get(tenant_id) or Tenant(tenant_id, tenant_id)
     use = next((use for use in window.evidence.tenants if use.tenant == tenant_id), None)
     kind = ", ".join(dict.fromkeys(part for part in (tenant.kind, tenant.runtime) if part))
-    lines = [heading("Whose it is"), pair("name", f"{tenant.name or tenant.id} ({kind})")]
+    lines = [heading("Owner"), pair("name", f"{tenant.name or tenant.id} ({kind})")]
     told = (
         ("user", tenant.user),
         ("container", tenant.container if tenant.pod else ""),

@@ -10,7 +10,7 @@ from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.keys import key
 from stalltop.tui.tables.columns.catalogue import PAIR_COLUMNS
-from stalltop.tui.tables.columns.cells import Look
+from stalltop.tui.tables.columns.cells import ColumnStyle
 from stalltop.tui.tables.columns.pair import CELLS
 from stalltop.tui.tables.groups import PathStep, decided, grouped, outermost_ns, scope
 from stalltop.tui.tables.split import legend
@@ -82,7 +82,7 @@ def pair_table(
     return TableData(
         title=_title(pair, view, glyphs),
         columns=(name, *(Column(one.id, one.heading, one.width, one.right) for one in shown)),
-        rows=drawn(lines, view, cells, Look(glyphs=glyphs, letters=letters), Filter(), {}),
+        rows=drawn(lines, view, cells, ColumnStyle(glyphs=glyphs, letters=letters), Filter(), {}),
         sort=sort,
         descending=descending,
         empty=(

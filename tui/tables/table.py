@@ -17,7 +17,7 @@ from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.tables.columns.against import CELLS as MARK_CELLS
 from stalltop.tui.tables.columns.catalogue import BY_ID, Need
-from stalltop.tui.tables.columns.cells import ColumnCells, Look, Values, cell
+from stalltop.tui.tables.columns.cells import ColumnCells, ColumnStyle, Values, cell
 from stalltop.tui.tables.columns.choice import columns
 from stalltop.tui.tables.columns.now import CELLS
 from stalltop.tui.tables.groups import (
@@ -89,7 +89,7 @@ def table(
     return TableData(
         title(view, glyphs),
         shown,
-        drawn(lines, view, cells, Look(glyphs=glyphs, letters=letters), found, marks),
+        drawn(lines, view, cells, ColumnStyle(glyphs=glyphs, letters=letters), found, marks),
         view.sort,
         view.descending,
         empty(window, view),
@@ -125,7 +125,7 @@ def drawn(
     lines: Sequence[TreeRow],
     view: View,
     cells: Sequence[ColumnCells],
-    look: Look,
+    style: ColumnStyle,
     found: Filter,
     marks: Mapping[Key, Cell],
 ) -> TableRows:
@@ -135,7 +135,7 @@ def drawn(
     def made(at: int) -> TableRow:
         line = lines[at]
         rows, i, level = line.rows, line.i, levels[line.level]
-        texts = (_name(line, view, level, found), *(cell(one, rows, i, look) for one in cells))
+        texts = (_name(line, view, level, found), *(cell(one, rows, i, style) for one in cells))
         key = line.key
         mark = marks.get(key) or (INCOMPLETE if key in rows.incomplete else None)
         return TableRow(key, texts, rows.labels[i][level.own], mark)

@@ -21,10 +21,10 @@ from stalltop.tui.past.moments import Picture
 from stalltop.tui.tables.columns.choice import sort_of
 from stalltop.tui.tables.compare import Pair
 from stalltop.tui.tables.groups import PathStep
-from stalltop.tui.tables.looks import TableViews
 from stalltop.tui.tables.picking import Picking
 from stalltop.tui.tables.room import GroupTable, TableRoom
 from stalltop.tui.tables.table import steps_to, table
+from stalltop.tui.tables.table_views import TableViews
 from stalltop.tui.tables.trends import NO_TRENDS, RowTrends
 from stalltop.tui.tables.view import View
 from stalltop.tui.tables.way_back import TablesBefore, WayBack
@@ -52,7 +52,7 @@ class Tables(TableRoom):
         super().__init__(widget_id)
         self.keys_elsewhere = False
         """Whether the user types into a line of text, which keeps the focus."""
-        self.looks = TableViews()
+        self.views = TableViews()
         self.picking = Picking()
         self._way_back = WayBack()
         self._window: Window | None = None
@@ -89,7 +89,7 @@ class Tables(TableRoom):
         if window is not None and not window.normals:
             window = replace(window, normals=normals)
         self._window, self._chains, self.against = window, tuple(chains), against
-        self.looks.comparing = against is not None
+        self.views.comparing = against is not None
         self._looks_back = bool(past)
         if window is not None:
             self._past.follow(past, window.end)
@@ -107,11 +107,11 @@ class Tables(TableRoom):
         at = next((at for at, widget in enumerate(self.others) if widget.has_focus), None)
         if not two and at is not None:
             if at < len(besides) and layout.enlarged == "tables":
-                self._behind = (self.looks.first, self.main.chosen_key, at)
-                self.looks.first = self.looks.of_other(at, besides[at])
+                self._behind = (self.views.first, self.main.chosen_key, at)
+                self.views.first = self.views.of_other(at, besides[at])
                 self.main.put_cursor(self.others[at].chosen_key)
             self.main.focus()
-        self._layout, self._share, self._gives = layout, share, self.looks.first.by != "operation"
+        self._layout, self._share, self._gives = layout, share, self.views.first.by != "operation"
         self.second.display = two
         self._stand_tables()
         if back is not None and self.others[back].display:
@@ -125,11 +125,11 @@ class Tables(TableRoom):
         if self._behind is None:
             return None
         (view, cursor, at), self._behind = self._behind, None
-        if self.looks.first.path != view.path or self.looks.first.by not in self._besides(view)[at : at + 1]:
+        if self.views.first.path != view.path or self.views.first.by not in self._besides(view)[at : at + 1]:
             return None
-        self.looks.others[at] = self.looks.first
+        self.views.others[at] = self.views.first
         self.others[at].put_cursor(self.main.chosen_key)
-        self.looks.first = replace(view, filter=self.looks.first.filter, only=self.looks.first.only)
+        self.views.first = replace(view, filter=self.views.first.filter, only=self.views.first.only)
         self.main.put_cursor(cursor)
         return at
 
@@ -137,7 +137,7 @@ class Tables(TableRoom):
         """Return the dimensions of the tables next to the first one."""
         devices = self._window.devices.devices if self._window is not None else ()
         known = any(device.processes for device in devices)
-        return (view or self.looks.first).besides(devices=known)
+        return (view or self.views.first).besides(devices=known)
 
     def _stand_tables(self) -> None:
         """Give each table its room. The third table is shown if there is room for it."""
@@ -145,7 +145,7 @@ class Tables(TableRoom):
         was = third.display
         self.share_room(third=len(besides) > 1)
         if third.display and not was and self._window is not None:
-            third.show(self._data(third, self.looks.of_other(1, besides[1])))
+            third.show(self._data(third, self.views.of_other(1, besides[1])))
         elif not third.display and third.has_focus:
             self.main.focus()
 
@@ -160,7 +160,7 @@ class Tables(TableRoom):
 
     def _data(self, widget: GroupTable, view: View) -> TableData:
         assert self._window is not None
-        against, view = self.against, self.looks.in_order(view)
+        against, view = self.against, self.views.in_order(view)
         data = table(
             self._window,
             view,
@@ -172,7 +172,7 @@ class Tables(TableRoom):
             marks=marks(self._chains, self._window, view) | self.picking.marks(view),
             legend_shown=widget is self.main and against is None,
             against=None if against is None else against.window,
-            chosen=self.looks.columns.get(view.by, ()),
+            chosen=self.views.columns.get(view.by, ()),
             past=self._past if self._looks_back else NO_TRENDS,
         )
         if against is None:
@@ -186,10 +186,10 @@ class Tables(TableRoom):
 
     def _views(self) -> list[tuple[GroupTable, View]]:
         """Return the visible tables with their views."""
-        pairs = [(self.main, self.looks.first)]
+        pairs = [(self.main, self.views.first)]
         for at, by in enumerate(self._besides()):
             if self.others[at].display:
-                pairs.append((self.others[at], self.looks.of_other(at, by)))
+                pairs.append((self.others[at], self.views.of_other(at, by)))
         return pairs
 
     # ---- what is looked at
@@ -197,11 +197,11 @@ class Tables(TableRoom):
     @property
     def way_out(self) -> str:
         """Return what ``out`` does, in a word; empty if it does nothing."""
-        return "Unpick" if self.picking.unpicks(self.looks.first) else self.looks.way_out
+        return "Unpick" if self.picking.unpicks(self.views.first) else self.views.way_out
 
     def put_order(self, sort: str, descending: bool) -> None:
         """Sort the first table by the column ``sort``."""
-        self.looks.first = replace(self.looks.first, sort=sort, descending=descending)
+        self.views.first = replace(self.views.first, sort=sort, descending=descending)
         self.redraw()
 
     def focus_main(self) -> None:
@@ -212,7 +212,7 @@ class Tables(TableRoom):
     def _look(self, view: View, *, cursor: object = None, top: bool = False) -> None:
         """Show ``view`` in the first table. Put the cursor on the row ``cursor``, or on the first row if
         ``top``."""
-        self.looks.first = view
+        self.views.first = view
         self.post_message(self.ViewChanged())
         self.lay_out(self._layout, share=self._share)
         self.forget_lines()
@@ -225,13 +225,13 @@ class Tables(TableRoom):
     def pivot(self, by: Dimension) -> None:
         """Group the rows by ``by``."""
         self.focus_main()
-        self.looks.fold_others()
-        self._look(self.looks.first.pivoted(by), top=self.looks.first.by != by)
+        self.views.fold_others()
+        self._look(self.views.first.pivoted(by), top=self.views.first.by != by)
 
     @on(Table.RowChosen)
     def _chosen(self, message: Table.RowChosen) -> None:
         """Go into the row that was chosen."""
-        view = next((view for widget, view in self._views() if widget is message.table), self.looks.first)
+        view = next((view for widget, view in self._views() if widget is message.table), self.views.first)
         data = message.table.data
         if data.find(message.key) is None or not isinstance(message.key, tuple):
             return
@@ -245,47 +245,47 @@ class Tables(TableRoom):
         self._remember(inside.path, message.table)
         self.focus_main()
         self._look(
-            replace(inside, sort=self.looks.first.sort, descending=self.looks.first.descending), top=True
+            replace(inside, sort=self.views.first.sort, descending=self.views.first.descending), top=True
         )
 
     def _remember(self, inside: tuple[PathStep, ...], focused: Widget | None) -> None:
         """Remember the tables before a step to the path ``inside``, with the widget that has the focus."""
         widgets = (self.main, *self.others)
         first, second, third = (widget.chosen_key for widget in widgets)
-        views = (self.looks.others[0], self.looks.others[1])
+        views = (self.views.others[0], self.views.others[1])
         focus = next((number for number, widget in enumerate(widgets) if widget is focused), 0)
-        self._way_back.remember(TablesBefore(inside, self.looks.first, views, (first, second, third), focus))
-        self.looks.fold_others()
+        self._way_back.remember(TablesBefore(inside, self.views.first, views, (first, second, third), focus))
+        self.views.fold_others()
 
     def out(self) -> None:
         """Go back to the tables before the last step; at the top unpick a row, or clear the filter."""
-        if self.picking.unpicks(self.looks.first):
+        if self.picking.unpicks(self.views.first):
             self.picking.let_go()
             self.post_message(self.ViewChanged())
             self.redraw()
             return
-        path = self.looks.first.path
+        path = self.views.first.path
         place = self._way_back.before(path)
         if place is not None:
-            self.looks.others = list(place.other_views)
-            view = replace(place.view, filter=self.looks.first.filter, only=self.looks.first.only)
+            self.views.others = list(place.other_views)
+            view = replace(place.view, filter=self.views.first.filter, only=self.views.first.only)
             self._look(view, cursor=place.cursors[0], top=True)
             for widget, cursor in zip(self.others, place.cursors[1:], strict=True):
                 widget.put_cursor(cursor)
             focused = (self.main, *self.others)[place.focus]
             (focused if focused.display else self.main).focus()
         elif path:
-            step = self.looks.first.path[-1]
-            view = self.looks.first.left()
+            step = self.views.first.path[-1]
+            view = self.views.first.left()
             found: object = None
             if self._window is not None:
                 keys = [row.key for row in self._data(self.main, view).rows]
                 found = next((key for key in keys if _part(key) == step.key), None)
             self._look(view, cursor=found, top=found is None)
-        elif self.looks.first.filter:
-            self._look(replace(self.looks.first, filter=""))
-        elif self.looks.first.only:
-            self._look(replace(self.looks.first, only=""))
+        elif self.views.first.filter:
+            self._look(replace(self.views.first, filter=""))
+        elif self.views.first.only:
+            self._look(replace(self.views.first, only=""))
 
     @on(Table.HeadClicked)
     def _head_clicked(self, message: Table.HeadClicked) -> None:
@@ -298,9 +298,9 @@ class Tables(TableRoom):
         wanted = widget or self.screen.focused
         views = enumerate(self._views())
         at, before = next(
-            ((at, view) for at, (shown, view) in views if shown is wanted), (0, self.looks.first)
+            ((at, view) for at, (shown, view) in views if shown is wanted), (0, self.views.first)
         )
-        self.looks.change(at, before, change)
+        self.views.change(at, before, change)
         self.redraw()
 
     def other(self) -> None:
@@ -331,7 +331,7 @@ class Tables(TableRoom):
         """Return the table that has the focus, or else the first one, with its view."""
         views = self._views()
         widget, view = next((pair for pair in views if pair[0].has_focus), views[0])
-        return widget, self.looks.in_order(view)
+        return widget, self.views.in_order(view)
 
     def pick(self) -> Pair | None:
         """Pick the row under the cursor for a comparison. Returns the pair if this is the second row picked
@@ -355,12 +355,12 @@ class Tables(TableRoom):
             return
         key = keys_of(chain, window)[0]
         find = window.tenants.get(key.tenant)
-        view = View(sort=self.looks.first.sort, descending=self.looks.first.descending)
+        view = View(sort=self.views.first.sort, descending=self.views.first.descending)
         cursor: Hashable = (key.tenant,)
         if key.operation and key.tenant:
             step = PathStep("container", key.tenant, find.name if find else key.tenant)
             view, cursor = replace(view, by="operation", path=(step,)), (key.operation, key.layer)
-        if view.path != self.looks.first.path:
+        if view.path != self.views.first.path:
             self._remember(view.path, self.here[0])
         self.focus_main()
         self._look(view, cursor=cursor)

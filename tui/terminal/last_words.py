@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from stalltop.model.errors import StalltopError, described
-from stalltop.model.text.glyphs import Glyphs
+from stalltop.model.text.style import Style
 from stalltop.model.window import Window
 from stalltop.tui.terminal.streams import drop_output
 from stalltop.widgets.strips import printable
 
 
-def print_last(window: Window | None, *, colour: bool, glyphs: Glyphs) -> None:
+def print_last(window: Window | None, style: Style) -> None:
     """Print the last table on stdout, below earlier output."""
     if window is None:
         return
     from stalltop.formats.text.window import table
 
-    colour = colour and sys.stdout.isatty()
-    text = table(window, width=shutil.get_terminal_size().columns, colour=colour, glyphs=glyphs)
+    text = table(window, style)
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()

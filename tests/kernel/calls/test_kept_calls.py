@@ -17,7 +17,7 @@ import pytest
 from stalltop.model.window import SPLITS
 from stalltop.probes.layout import KEPT_CALL, Size
 from stalltop.probes.maps import kept_calls
-from stalltop.probes.maps.raw import RawKeptCall
+from stalltop.probes.maps.raw import RawCapturedCall
 from stalltop.probes.operations import Function
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import NATIVE, TracedProgram, points, wait_until
@@ -49,7 +49,7 @@ class CaptureReader:
 
     kernel: KernelSide
     path: Path
-    kept: list[RawKeptCall] = field(default_factory=list)
+    kept: list[RawCapturedCall] = field(default_factory=list)
     calls: int = 0
     passed_over: int = 0
 
@@ -69,10 +69,10 @@ class CaptureReader:
         self.kept.clear()
         self.calls = self.passed_over = 0
 
-    def slow(self, operation: int = WORK) -> list[RawKeptCall]:
+    def slow(self, operation: int = WORK) -> list[RawCapturedCall]:
         return [call for call in self.kept if call.slow and call.operation == operation]
 
-    def samples(self) -> list[RawKeptCall]:
+    def samples(self) -> list[RawCapturedCall]:
         return [call for call in self.kept if not call.slow]
 
     def threshold(self, pid: int, operation: int) -> int:

@@ -49,6 +49,9 @@ def test_demo_tenants_are_explained_and_a_baseline_is_stored(tmp_path: Path) -> 
     tenants = started("demo", "--once", "--seconds", "600", state=tmp_path / "demo")
     deadline = time.monotonic() + 300
     try:
+        # The demo does not say when all its tenants call, and a baseline needs some quiet windows. So this
+        # waits for both. ``looks`` fails with the first wrong exit code or message; no answer is discarded
+        # for it.
         while True:
             explained, window = looks(tmp_path)
             gaps = [row for row in window["operations"] if row["operation"] == "host gap"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stalltop.demo.latencies import Latency
-from stalltop.model.calls import KeptCall
+from stalltop.model.calls import CapturedCall
 from stalltop.probes.monitor import Monitor
 from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.processes.watched import WatchedMonitor
@@ -29,7 +29,7 @@ def test_calls_of_two_tenants_are_captured_with_their_arguments(workplace: Workp
             )
             for _ in range(2)
         ]
-        kept: dict[int, list[KeptCall]] = {}
+        kept: dict[int, list[CapturedCall]] = {}
         rows = set[tuple[object, ...]]()
 
         def all_kept() -> bool:

@@ -42,7 +42,7 @@ linux/ptrace.h."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class StoppedCgroups:
     """The cgroups of the program that is stopped."""
 
     unified: Path
@@ -51,12 +51,12 @@ class Cell:
 
 
 @pytest.fixture
-def cell() -> Iterator[Cell]:
+def cell() -> Iterator[StoppedCgroups]:
     path = container_path("docker", container_id())
     with contextlib.ExitStack() as stack:
         unified = stack.enter_context(Cgroups()).make(path)
         legacy = stack.enter_context(Cgroups(FREEZER)).make(path) if FREEZER.is_dir() else None
-        yield Cell(unified, legacy)
+        yield StoppedCgroups(unified, legacy)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def shell(script: str) -> list[str]:
     return ["/bin/sh", "-c", script]
 
 
-def commands(how: str, pid: int, cell: Cell) -> list[str]:
+def commands(how: str, pid: int, cell: StoppedCgroups) -> list[str]:
     """Return a command that stops ``pid`` in the way ``how`` for `STOPPED_SECONDS` and then continues it."""
     match how:
         case "signal":
@@ -103,7 +103,13 @@ def join(pid: int, place: Path) -> None:
     ],
 )
 def test_a_stop_is_measured_with_who_did_it(
-    kernel: KernelSide, relay: Path, host: HostEvents, cell: Cell, how: str, told: How, signals: list[int]
+    kernel: KernelSide,
+    relay: Path,
+    host: HostEvents,
+    cell: StoppedCgroups,
+    how: str,
+    told: How,
+    signals: list[int],
 ) -> None:
     if how == "freezer v1" and cell.frozen is None:
         pytest.skip("this host has no freezer of cgroup v1")
@@ -132,7 +138,7 @@ def test_a_stop_is_measured_with_who_did_it(
 
 
 def test_a_child_that_goes_on_has_kept_its_parent_waiting(
-    kernel: KernelSide, relay: Path, cell: Cell
+    kernel: KernelSide, relay: Path, cell: StoppedCgroups
 ) -> None:
     """When the stopped child continues, SIGCHLD ends the parent's wait before the child has sent any data."""
     with Relay(relay, "relay", TIMES) as program:
@@ -154,7 +160,7 @@ def test_a_child_that_goes_on_has_kept_its_parent_waiting(
 
 @pytest.mark.parametrize(("how", "told"), [("signal", How.STOPPED), ("freezer v2", How.FROZEN)])
 def test_a_stop_is_told_while_it_lasts(
-    kernel: KernelSide, relay: Path, cell: Cell, how: str, told: How
+    kernel: KernelSide, relay: Path, cell: StoppedCgroups, how: str, told: How
 ) -> None:
     with Relay(relay, "relay", TIMES, cgroup=cell.unified) as program:
         program.send("")

@@ -112,7 +112,7 @@ async def test_chosen_keys_act_and_the_defaults_do_nothing() -> None:
         await screen.sees("f9 ")
         await screen.press("escape", "F", "s", "e", "r", "v", "n", "enter")
         await screen.named([])
-        assert main.tables.looks.first.filter == "servn", "letters typed into a filter are text, not keys"
+        assert main.tables.views.first.filter == "servn", "letters typed into a filter are text, not keys"
 
 
 def test_texts_name_the_chosen_keys() -> None:

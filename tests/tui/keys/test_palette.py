@@ -36,7 +36,10 @@ async def test_every_key_of_the_main_screen_is_in_the_table_and_the_palette() ->
 
 async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
     async with running(numbered(0), size=(100, 30)) as screen:
-        for typed, seen in (("by layer", "Layers: By layer"), ("freeze the", "Freeze: Freeze the screen")):
+        for typed, seen in (
+            ("by layer", "Layers: Group rows by layer"),
+            ("freeze the", "Freeze: Freeze the screen"),
+        ):
             await screen.press("ctrl+p")
             await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
             await screen.press(*(("space" if letter == " " else letter) for letter in typed))
@@ -126,7 +129,7 @@ async def test_the_palette_resets_the_layout() -> None:
     async with running(numbered(0), size=(120, 42), options=options) as screen:
         await screen.named(["serve", "train"])
         tables = screen.app.main.tables
-        tables.looks.choose_columns("container", ("n",))
+        tables.views.choose_columns("container", ("n",))
         tables.redraw()
         await screen.press("ctrl+p")
         await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))
@@ -156,7 +159,7 @@ async def test_the_palette_of_another_screen_lists_its_actions() -> None:
         await screen.press("down", "enter")
         await screen.until(lambda: bool(screen.app.main.panel.silenced))
         await screen.press("question_mark")
-        await screen.sees("The chain before, the next one")
+        await screen.sees("Go to the previous or next chain")
         await screen.press("question_mark")
         await screen.sees("What to do")
 

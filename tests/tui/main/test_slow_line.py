@@ -10,15 +10,8 @@ from bench.shown import PreparedSource
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.main.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
 from stalltop.tui.screen_app import RunOptions
+from tests.manual_clock import ManualClock
 from tests.tui.screen import running
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_low_bandwidth_is_offered_once_when_pictures_are_skipped_often() -> None:

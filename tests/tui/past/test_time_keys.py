@@ -217,9 +217,9 @@ async def test_new_and_gone_rows_are_labelled_and_tables_stay_usable() -> None:
         assert text.count(" new ") == 1
         # Keys that sort a table of changes do not change the order of rows that tables have without a
         # comparison.
-        before = screen.app.main.tables.looks.order
+        before = screen.app.main.tables.views.order
         await screen.press("s", "s", "r", "S")
-        assert screen.app.main.tables.looks.order == before
+        assert screen.app.main.tables.views.order == before
         await screen.press("c", "enter", "escape")
         await screen.until(lambda: "changes since" not in screen.text())
 

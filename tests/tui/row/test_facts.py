@@ -240,7 +240,7 @@ def test_the_owner_section_shows_the_tenant_and_the_limits_of_its_cgroup() -> No
     assert "9 allocations met the limit" in lines
     assert "nvidia.com/gpu.shared: GPU-5f2c::2" in lines
     both = text(row_owner.owner(facts(full_window(), ()), FRAME))
-    assert both[0].startswith("Whose it is: 2 tenants")
+    assert both[0].startswith("Owner: 2 tenants")
     assert {line.split()[0] for line in both[1:]} == {"serve", "train"}
 
 
@@ -354,7 +354,7 @@ def test_captured_calls_of_several_operations_are_named_and_sorted_by_duration()
         )
         for n in range(10)
     ]
-    one = replace(full_window(), calls=calls.Calls(made))
+    one = replace(full_window(), calls=calls.CapturedCalls(made))
     section = text(row_calls.kept_calls(facts(one, TRAIN), FRAME))
     assert section[1].endswith(
         "op9, thread 101, python3 101  void scale<float>(float*, int)  " + KEPT[0].arguments
@@ -364,9 +364,9 @@ def test_captured_calls_of_several_operations_are_named_and_sorted_by_duration()
 
 
 def test_a_row_without_captured_calls_says_so_and_host_gaps_have_none() -> None:
-    one = replace(full_window(), calls=calls.Calls(KEPT[1:]))
-    assert "no call of this window" in text(row_calls.kept_calls(facts(one, TRAIN), FRAME))[1]
-    without = replace(full_window(), calls=calls.Calls())
+    one = replace(full_window(), calls=calls.CapturedCalls(KEPT[1:]))
+    assert "none of its calls in this window" in text(row_calls.kept_calls(facts(one, TRAIN), FRAME))[1]
+    without = replace(full_window(), calls=calls.CapturedCalls())
     assert not row_calls.kept_calls(facts(without, TRAIN), FRAME).lines
     gap = replace(one, rows=rows([Calls(GAP, [5_000_000])], split=True))
     path = (PathStep("operation", HOST_GAP, HOST_GAP), PathStep("layer", HOST_LAYER, HOST_LAYER))
@@ -375,7 +375,7 @@ def test_a_row_without_captured_calls_says_so_and_host_gaps_have_none() -> None:
 
 def test_nested_captured_calls_are_listed_only_for_a_chosen_operation() -> None:
     nested = KEPT[0]._replace(nested=True, layer="driver", operation="cuLaunchKernel")
-    one = replace(full_window(), calls=calls.Calls([nested]))
+    one = replace(full_window(), calls=calls.CapturedCalls([nested]))
     assert not facts(one, TRAIN).kept
     inside = (
         *TRAIN,

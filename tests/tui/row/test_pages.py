@@ -53,7 +53,7 @@ async def test_a_key_opens_the_page_of_the_row_and_escape_leads_back_to_it() -> 
             "Open calls",
             "Processes",
             "Devices it uses",
-            "Whose it is",
+            "Owner",
         ):
             assert any(line.startswith(heading) for line in lines(screen)), heading
         assert any("/docker/aa (id 71)" in line for line in lines(screen))
@@ -147,7 +147,7 @@ async def test_the_page_is_copied_as_text(monkeypatch: pytest.MonkeyPatch) -> No
         await screen.until(lambda: len(copied) == 2)
     row, device = copied
     assert row.startswith("container serve\n  calls ")
-    assert "\nWhose it is\n" in row
+    assert "\nOwner\n" in row
     assert not any(line.endswith(" ") for line in row.splitlines())
     assert device.startswith("GPU 0 NVIDIA H100")
 

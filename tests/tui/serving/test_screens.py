@@ -44,7 +44,7 @@ class PageTerminal:
 
 
 @dataclass
-class Command:
+class ServeCommand:
     """A running ``stalltop serve``, and a client that has logged in."""
 
     process: asyncio.subprocess.Process
@@ -64,13 +64,13 @@ class Command:
 
 
 @asynccontextmanager
-async def command(*arguments: str) -> AsyncIterator[Command]:
+async def command(*arguments: str) -> AsyncIterator[ServeCommand]:
     async with serving(*arguments) as (process, url):
         address = url.partition("/?")[0]
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as client:
             async with client.get(url) as answer:
                 assert answer.status == 200
-            yield Command(process, address, client)
+            yield ServeCommand(process, address, client)
 
 
 async def test_two_browsers_share_a_source_and_have_screens_of_their_own() -> None:
@@ -79,7 +79,7 @@ async def test_two_browsers_share_a_source_and_have_screens_of_their_own() -> No
         await other.sees("SIMULATED")
         assert len(here.screens()) == 2
         await one.types("?")
-        await one.sees("By container")
+        await one.sees("Group rows by container")
         await other.types(" ")
         await other.sees("FROZEN")
         assert not any("FROZEN" in line for line in one.screen.display)

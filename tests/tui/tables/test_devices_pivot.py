@@ -70,7 +70,7 @@ async def test_a_column_shows_the_devices_of_a_row() -> None:
     async with running(two_devices(), size=(200, 50)) as screen:
         await screen.named(["train", "serve", "cgroup:9"])
         tables = screen.app.main.tables
-        tables.looks.choose_columns("container", ("calls", "device"))
+        tables.views.choose_columns("container", ("calls", "device"))
         tables.redraw()
         cells = [row.cells[-1].text for row in tables.main.data.rows]
         assert cells == ["0-1", "1", "–"]

@@ -183,7 +183,7 @@ async def test_columns_can_be_chosen_and_sorted_by() -> None:
         await screen.press("c", "C", "u", "escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)
         await screen.until(lambda: main(screen).data.columns[1].id == "calls")
-        assert screen.app.main.tables.looks.columns == {}
+        assert screen.app.main.tables.views.columns == {}
 
 
 async def test_chosen_columns_are_taken_from_and_returned_to_the_settings() -> None:
@@ -199,11 +199,11 @@ async def test_chosen_columns_are_taken_from_and_returned_to_the_settings() -> N
 async def test_the_last_column_cannot_be_hidden() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await start(screen)
-        screen.app.main.tables.looks.choose_columns("container", ("p99",))
+        screen.app.main.tables.views.choose_columns("container", ("p99",))
         screen.app.main.tables.redraw()
         await screen.press("C", "space", "escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)
-        assert screen.app.main.tables.looks.columns["container"] == ("p99",)
+        assert screen.app.main.tables.views.columns["container"] == ("p99",)
 
 
 async def test_rows_can_be_grouped_by_namespace_and_host_inside_a_row() -> None:
@@ -265,4 +265,4 @@ async def test_the_list_of_columns_explains_each_and_shows_hidden_ones_with_spac
         await screen.sees("Space shows it, as the last one)")
         await screen.press("space")
         await screen.until(lambda: "(hidden" not in screen.text())
-        await screen.until(lambda: screen.app.main.tables.looks.columns["container"][-1] == "gpu_memory")
+        await screen.until(lambda: screen.app.main.tables.views.columns["container"][-1] == "gpu_memory")

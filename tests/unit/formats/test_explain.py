@@ -36,7 +36,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "json.md"
 
 
 def text(one: Window, width: int = 100, *, glyphs: Glyphs = UNICODE) -> str:
-    return explain_text(one, one.chains, width=width, colour=False, glyphs=glyphs)
+    return explain_text(one, one.chains, Style(width, False, glyphs))
 
 
 def healthy() -> Window:
@@ -62,7 +62,7 @@ def test_a_chain_reads_from_the_effect_to_its_root() -> None:
     said = "\n".join(lines)
     assert "p99 60.0ms, normally 4.00ms" in said
     assert re.search(r"CRITICAL +the kernel killed worker of serve \(since \S+, ended \S+\)", said)
-    assert "Found: 1 going on, 1 ended. Looked at: 11 calls" in said
+    assert "Found: 1 going on, 1 ended. Examined: 11 calls" in said
     assert "not measured here\n  CFS throttling of cri:bb" in said
 
 
@@ -89,7 +89,7 @@ def test_links_that_differ_only_by_process_show_the_pid() -> None:
 
 def test_a_healthy_window_says_what_was_examined() -> None:
     said = text(healthy())
-    assert "Nothing is wrong. Looked at: 41 calls, 2 operations, 1 process, 1 tenant." in said
+    assert "Nothing is wrong. Examined: 41 calls, 2 operations, 1 process, 1 tenant." in said
     bound = replace(CHAINS[0], severity="info")
     assert "Nothing is wrong." in text(replace(healthy(), chains=(bound,)))
 

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from stalltop.formats.traces import trace
 from stalltop.formats.traces.tracks import LEAST_MADE_UP, SliceLine, Tracks
-from stalltop.model.calls import Calls
+from stalltop.model.calls import CapturedCalls
 from stalltop.model.chain import OTHERS, Chain, Link
 from stalltop.model.errors import StalltopError
 from stalltop.model.hosts.clocks import shifted
@@ -234,9 +234,9 @@ def test_an_open_call_that_returned_and_was_captured_has_one_slice() -> None:
     hanging = OpenCall(
         kept.tenant, kept.pid, kept.tid, kept.process, kept.layer, kept.operation, 1_500_000_000, kept.nested
     )
-    first = replace(one, calls=Calls(), open_calls=(hanging,))
+    first = replace(one, calls=CapturedCalls(), open_calls=(hanging,))
     whole = kept._replace(start_ns=end - 1_500_000_000, duration_ns=2_500_000_000, split_ns=None)
-    second = replace(one, start=one.end, calls=Calls([whole]), open_calls=())
+    second = replace(one, start=one.end, calls=CapturedCalls([whole]), open_calls=())
     slices = [
         event for event in of(trace_of([first, second])["traceEvents"], "X") if event["tid"] == kept.tid
     ]
@@ -246,7 +246,7 @@ def test_an_open_call_that_returned_and_was_captured_has_one_slice() -> None:
 def test_short_open_calls_are_left_out() -> None:
     one = full_window()
     call = OpenCall("docker:aa", 100, 101, "python3", "driver", "cuStreamSynchronize", 3_000_000)
-    made = trace_of([replace(one, open_calls=(call,), calls=Calls())])
+    made = trace_of([replace(one, open_calls=(call,), calls=CapturedCalls())])
     assert "cuStreamSynchronize" not in {event["name"] for event in of(made["traceEvents"], "X")}
 
 

@@ -13,6 +13,7 @@ from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import Charge, Evidence
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from stalltop.model.text.style import Style
 from stalltop.model.window import LOSSES, Coverage, Missing, OpenCall, Window
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.drawn import windows
@@ -22,7 +23,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def plain(one: Window, width: int = 80) -> str:
-    return table(one, width=width, colour=False)
+    return table(one, Style(width, False, UNICODE))
 
 
 def lines_with(text: str, word: str) -> list[str]:
@@ -232,7 +233,7 @@ def test_unknown_names_are_not_called_untraced() -> None:
 
 
 def test_colour_changes_only_the_colour() -> None:
-    coloured = table(full_window(), width=80, colour=True)
+    coloured = table(full_window(), Style(80, True, UNICODE))
     assert COLOUR.sub("", coloured) == plain(full_window())
     assert coloured != plain(full_window())
     assert coloured.count("\x1b[0m") * 2 == len(COLOUR.findall(coloured))
@@ -248,7 +249,7 @@ def test_no_line_is_wider_than_the_terminal(
     named = {ident: Tenant(ident, name) for ident in ("docker:aa", "cri:bb", "cgroup:9")}
     full = full_window()
     for each in (replace(one, tenants=named, host=host), replace(full, tenants=named, host=host)):
-        text = table(each, width=width, colour=False, glyphs=glyphs)
+        text = table(each, Style(width, False, glyphs))
         assert text.endswith("\n")
         assert max(cell_len(line) for line in text.splitlines()) <= max(width, 40)
         assert glyphs is UNICODE or text.isascii()

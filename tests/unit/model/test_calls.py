@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stalltop.model import calls as model
-from stalltop.model.calls import Calls, KeptCall, added_calls, bounded, pack_calls, unpack_calls
+from stalltop.model.calls import CapturedCall, CapturedCalls, added_calls, bounded, pack_calls, unpack_calls
 from tests.windows.full import KEPT
 
 
-def some(n: int, seed: int = 1, rows: int = 3) -> list[KeptCall]:
+def some(n: int, seed: int = 1, rows: int = 3) -> list[CapturedCall]:
     random = Random(seed)
     made = [
         KEPT[0]._replace(
@@ -69,31 +69,31 @@ def test_windows_may_be_added_in_any_grouping(sizes: Sequence[int], seed: int, c
 
 
 def test_packed_and_pickled_calls_are_equal() -> None:
-    calls = Calls(KEPT, 7)
+    calls = CapturedCalls(KEPT, 7)
     assert unpack_calls(pack_calls(calls)) == calls
     assert pickle.loads(pickle.dumps(calls)) == calls
-    assert hash(calls) == hash(Calls(KEPT, 7))
-    assert pack_calls(Calls()) == b""
-    assert unpack_calls(b"") == Calls()
-    assert unpack_calls(pack_calls(Calls((), 3))).passed_over == 3
-    assert calls != Calls(KEPT, 8)
+    assert hash(calls) == hash(CapturedCalls(KEPT, 7))
+    assert pack_calls(CapturedCalls()) == b""
+    assert unpack_calls(b"") == CapturedCalls()
+    assert unpack_calls(pack_calls(CapturedCalls((), 3))).passed_over == 3
+    assert calls != CapturedCalls(KEPT, 8)
     assert calls != 7
 
 
 def test_packed_calls_take_a_tenth_of_the_memory() -> None:
-    calls = Calls(some(200))
+    calls = CapturedCalls(some(200))
     assert len(pack_calls(calls)) < 200 * 40
 
 
 def test_deferred_calls_are_computed_once() -> None:
     asked = []
 
-    def parts() -> list[Calls]:
+    def parts() -> list[CapturedCalls]:
         asked.append(1)
-        return [Calls(KEPT[:1], 1), Calls(KEPT[1:], 2)]
+        return [CapturedCalls(KEPT[:1], 1), CapturedCalls(KEPT[1:], 2)]
 
-    calls = Calls.later(parts)
+    calls = CapturedCalls.later(parts)
     assert not asked
     assert (calls.kept, calls.passed_over) == (KEPT, 3)
-    assert calls == Calls(KEPT, 3)
+    assert calls == CapturedCalls(KEPT, 3)
     assert len(asked) == 1

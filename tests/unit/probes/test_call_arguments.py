@@ -6,10 +6,10 @@ import pytest
 
 from stalltop.model.row_key import RowKey
 from stalltop.probes.call_arguments import argument_text
-from stalltop.probes.maps.raw import RawKeptCall
+from stalltop.probes.captured_calls import captured_calls
+from stalltop.probes.maps.raw import RawCapturedCall
 from stalltop.probes.maps.slots import SlotKey
 from stalltop.probes.operations import FUNCTIONS
-from stalltop.probes.told_calls import told_calls
 
 ID = {function.symbol: function.id for function in FUNCTIONS}
 GARBAGE = 0xABCD << 32
@@ -59,7 +59,7 @@ def test_unknown_arguments_are_left_out() -> None:
 
 def test_captured_calls_get_names_and_wall_clock_times() -> None:
     split = (7, 3, 0, 0, 0, 0, 0, 0, 0, 0)
-    raw = RawKeptCall(
+    raw = RawCapturedCall(
         *(100, 101, 71, 5, False, ID["cudaLaunchKernel"], 1_000, 10, 0, 0),
         slow=True,
         split_ns=split,
@@ -72,7 +72,7 @@ def test_captured_calls_get_names_and_wall_clock_times() -> None:
         asked.append(key)
         return RowKey("gpu7", "docker:aa", 100, "python3", "runtime", "cudaLaunchKernel")
 
-    calls = told_calls(
+    calls = captured_calls(
         [raw, raw._replace(slow=False, function=ID["cudaFree"], start_ns=2_000, split_ns=None, returned=719)],
         4,
         row_of=row_of,

@@ -9,7 +9,7 @@ import numpy as np
 
 from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.text import figures
-from stalltop.tui.tables.columns.cells import ColumnCells, Look, Values
+from stalltop.tui.tables.columns.cells import ColumnCells, ColumnStyle, Values
 from stalltop.tui.tables.groups import Grouped
 from stalltop.tui.tables.split import bar
 from stalltop.widgets.table import Cell, Role
@@ -44,7 +44,7 @@ def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
     return values
 
 
-def _lost(rows: Grouped, i: int, look: Look) -> Cell:
+def _lost(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     """Return the cell with the signed time lost, or ``new`` or ``gone``. The cell is dim if chance can
     explain the difference."""
     found = _told(rows)
@@ -53,7 +53,7 @@ def _lost(rows: Grouped, i: int, look: Look) -> Cell:
     if found.gone[i]:
         return Cell("gone", "label")
     lost = float(found.lost_ns_per_s[i])
-    text = figures.duration(abs(lost), look.glyphs).strip()
+    text = figures.duration(abs(lost), style.glyphs).strip()
     if text != "0ns":
         text = ("+" if lost > 0 else "-") + text
     if not found.changed[i]:
@@ -63,38 +63,38 @@ def _lost(rows: Grouped, i: int, look: Look) -> Cell:
     return Cell(text, role)
 
 
-def _share(rows: Grouped, i: int, look: Look) -> Cell:
-    return Cell(figures.percent(100 * float(_told(rows).share[i]), look.glyphs), "dim")
+def _share(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.percent(100 * float(_told(rows).share[i]), style.glyphs), "dim")
 
 
-def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, Look], Cell]:
+def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, ColumnStyle], Cell]:
     """Return the function that draws a percentile in one window. The cell is dim for fewer calls than
     ``few``."""
 
-    def made(rows: Grouped, i: int, look: Look) -> Cell:
+    def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         one = side(_told(rows))
         at = one.at[i]
         calls = int(one.groups.calls[at]) if at >= 0 else 0
         if not calls:
-            return Cell(figures.missing(1, look.glyphs), "dim")
+            return Cell(figures.missing(1, style.glyphs), "dim")
         ns = int(getattr(one.groups, column)[at])
         dim = side is _then or calls < few
-        return Cell(figures.duration(ns, look.glyphs), "dim" if dim else "", unsure=calls < few)
+        return Cell(figures.duration(ns, style.glyphs), "dim" if dim else "", unsure=calls < few)
 
     return made
 
 
-def _ratio(name: str) -> Callable[[Grouped, int, Look], Cell]:
+def _ratio(name: str) -> Callable[[Grouped, int, ColumnStyle], Cell]:
     """Return the function that draws a percentile now divided by the same percentile in the other window. The
     cell is dim if chance can explain the ratio."""
 
-    def made(rows: Grouped, i: int, look: Look) -> Cell:
+    def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         found = _told(rows)
         ratio = float(getattr(found, f"{name}_ratio")[i])
         role: Role = "warn" if ratio >= 2 else ""
         sure = bool(getattr(found, f"{name}_sure")[i])
         return Cell(
-            figures.rate(ratio, look.glyphs),
+            figures.rate(ratio, style.glyphs),
             role if sure else "dim",
             unsure=not sure and ratio == ratio,
         )
@@ -102,22 +102,22 @@ def _ratio(name: str) -> Callable[[Grouped, int, Look], Cell]:
     return made
 
 
-def _calls(side: _Side) -> Callable[[Grouped, int, Look], Cell]:
-    def made(rows: Grouped, i: int, look: Look) -> Cell:
+def _calls(side: _Side) -> Callable[[Grouped, int, ColumnStyle], Cell]:
+    def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         rate = float(side(_told(rows)).calls_per_s[i])
-        return Cell(figures.rate(rate, look.glyphs), "dim" if side is _then else "")
+        return Cell(figures.rate(rate, style.glyphs), "dim" if side is _then else "")
 
     return made
 
 
-def _split(side: _Side) -> Callable[[Grouped, int, Look], Cell]:
+def _split(side: _Side) -> Callable[[Grouped, int, ColumnStyle], Cell]:
     """Return the function that draws where the time went in one window."""
 
-    def made(rows: Grouped, i: int, look: Look) -> Cell:
+    def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         one = side(_told(rows))
         at, split_ns = one.at[i], one.groups.split_ns
         parts = None if at < 0 or split_ns is None else split_ns[at]
-        return Cell("", parts=bar(parts, glyphs=look.glyphs, letters=look.letters))
+        return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters))
 
     return made
 
@@ -127,7 +127,7 @@ def _column(side: _Side, name: str) -> Callable[[Grouped], Values]:
 
 
 def _cells(
-    draw: Callable[[Grouped, int, Look], Cell], values: Callable[[Grouped], Values] | None = None
+    draw: Callable[[Grouped, int, ColumnStyle], Cell], values: Callable[[Grouped], Values] | None = None
 ) -> ColumnCells:
     return ColumnCells(draw, values, always=True)
 

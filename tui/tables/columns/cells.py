@@ -16,7 +16,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ColumnStyle:
     """How cells are drawn."""
 
     glyphs: Glyphs = UNICODE
@@ -28,7 +28,7 @@ class Look:
 class ColumnCells:
     """The cells of a column."""
 
-    draw: Callable[[Grouped, int, Look], Cell]
+    draw: Callable[[Grouped, int, ColumnStyle], Cell]
     """Returns the cell of a row. Called for visible rows only."""
     values: Callable[[Grouped], Values] | None = None
     """Returns a number for each row to sort by. NaN, an unknown value, comes last in both directions."""
@@ -43,8 +43,8 @@ BLANK = Cell("")
 """An empty cell."""
 
 
-def cell(column: ColumnCells, rows: Grouped, i: int, look: Look) -> Cell:
+def cell(column: ColumnCells, rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     """Return the cell of ``column`` for row ``i``."""
     if rows.at[i] >= 0 or column.always:
-        return column.draw(rows, i, look)
-    return column.uncounted or _DIM_DASH[look.glyphs]
+        return column.draw(rows, i, style)
+    return column.uncounted or _DIM_DASH[style.glyphs]

@@ -12,7 +12,7 @@ from stalltop.model.devices.labels import order_of, text_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.tui.tables.columns.catalogue import TREND_WINDOWS
-from stalltop.tui.tables.columns.cells import BLANK, ColumnCells, Look, Values
+from stalltop.tui.tables.columns.cells import BLANK, ColumnCells, ColumnStyle, Values
 from stalltop.tui.tables.groups import HUNG_NS, LONG_OPEN_NS, Grouped
 from stalltop.tui.tables.split import bar
 from stalltop.widgets.table import Cell, Role
@@ -29,42 +29,42 @@ def _nested(rows: Grouped, i: int) -> Role:
     return "dim" if rows.groups.nested[at] or rows.groups.between[at] else ""
 
 
-def _beside(rows: Grouped, i: int, look: Look) -> Cell:
+def _beside(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     labels = rows.labels[i]
     # Unfolded rows have longer keys; their parent shows the second dimension.
     return Cell(labels[1] if len(labels) == 2 else "", "dim")
 
 
-def _rate(rows: Grouped, i: int, look: Look) -> Cell:
-    return Cell(figures.rate(float(rows.groups.calls_per_s[rows.at[i]]), look.glyphs))
+def _rate(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.rate(float(rows.groups.calls_per_s[rows.at[i]]), style.glyphs))
 
 
-def _count(rows: Grouped, i: int, look: Look) -> Cell:
-    return Cell(figures.count(_calls(rows, i), look.glyphs), "dim")
+def _count(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.count(_calls(rows, i), style.glyphs), "dim")
 
 
-def _percentile(number: int, few: int) -> Callable[[Grouped, int, Look], Cell]:
+def _percentile(number: int, few: int) -> Callable[[Grouped, int, ColumnStyle], Cell]:
     """Return the function that draws percentile number ``number`` of ``percentiles_ns``.
 
     The cell is dim for fewer calls than ``few``, because then less than one call lies above the percentile.
     """
 
-    def made(rows: Grouped, i: int, look: Look) -> Cell:
+    def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         ns = int(rows.groups.percentiles_ns[rows.at[i], number])
         unsure = _calls(rows, i) < few
-        return Cell(figures.duration(ns, look.glyphs), "dim" if unsure else "", unsure=unsure)
+        return Cell(figures.duration(ns, style.glyphs), "dim" if unsure else "", unsure=unsure)
 
     return made
 
 
-def _max(rows: Grouped, i: int, look: Look) -> Cell:
-    return Cell(figures.duration(int(rows.groups.max_ns[rows.at[i]]), look.glyphs))
+def _max(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.duration(int(rows.groups.max_ns[rows.at[i]]), style.glyphs))
 
 
-def _mean(rows: Grouped, i: int, look: Look) -> Cell:
+def _mean(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     calls = _calls(rows, i)
     return Cell(
-        figures.duration(int(rows.groups.total_ns[rows.at[i]]) / calls if calls else None, look.glyphs)
+        figures.duration(int(rows.groups.total_ns[rows.at[i]]) / calls if calls else None, style.glyphs)
     )
 
 
@@ -73,9 +73,9 @@ def _mean_values(rows: Grouped) -> Values:
     return rows.of(rows.groups.total_ns) / np.where(calls > 0, calls, np.nan)
 
 
-def _total(rows: Grouped, i: int, look: Look) -> Cell:
+def _total(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     ns = int(rows.groups.total_ns[rows.at[i]])
-    return Cell(figures.duration(ns, look.glyphs), _nested(rows, i))
+    return Cell(figures.duration(ns, style.glyphs), _nested(rows, i))
 
 
 def _total_values(rows: Grouped) -> Values:
@@ -92,57 +92,57 @@ def _part(rows: Grouped, i: int) -> float:
     return int(groups.total_ns[at]) / rows.whole_ns if rows.whole_ns else 0.0
 
 
-def _share(rows: Grouped, i: int, look: Look) -> Cell:
-    return Cell(figures.percent(100 * _part(rows, i), look.glyphs), _nested(rows, i))
+def _share(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.percent(100 * _part(rows, i), style.glyphs), _nested(rows, i))
 
 
-def _bar(rows: Grouped, i: int, look: Look) -> Cell:
+def _bar(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     """Return the share as a bar of up to ten cells, with half cells if the glyphs have one."""
     share = _part(rows, i)
     share = min(max(share, 0.0), 1.0) if share == share else 0.0
     halves = round(share * 20)
-    text = look.glyphs.bar * (halves // 2) + look.glyphs.half_bar * (halves % 2)
-    if not look.glyphs.half_bar:
-        text = look.glyphs.bar * round(share * 10)
+    text = style.glyphs.bar * (halves // 2) + style.glyphs.half_bar * (halves % 2)
+    if not style.glyphs.half_bar:
+        text = style.glyphs.bar * round(share * 10)
     return Cell(text, _nested(rows, i) or "accent")
 
 
-def _split(rows: Grouped, i: int, look: Look) -> Cell:
+def _split(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     split_ns = rows.groups.split_ns
     parts = None if split_ns is None else split_ns[rows.at[i]]
-    return Cell("", parts=bar(parts, glyphs=look.glyphs, letters=look.letters))
+    return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters))
 
 
-def _errors(rows: Grouped, i: int, look: Look) -> Cell:
+def _errors(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     errors = int(rows.groups.errors[rows.at[i]])
-    return Cell(figures.count(errors, look.glyphs), "bad" if errors else "dim")
+    return Cell(figures.count(errors, style.glyphs), "bad" if errors else "dim")
 
 
-def _bytes(rows: Grouped, i: int, look: Look) -> Cell:
+def _bytes(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     moved = float(rows.groups.bytes_per_s[rows.at[i]])
-    return Cell(figures.size(moved, look.glyphs) if moved else "")
+    return Cell(figures.size(moved, style.glyphs) if moved else "")
 
 
-def _open(rows: Grouped, i: int, look: Look) -> Cell:
+def _open(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     age = int(rows.open_ns[i])
     role: Role = "bad" if age >= HUNG_NS else "warn" if age >= LONG_OPEN_NS else "dim"
-    return Cell(figures.duration(age, look.glyphs) if age else "", role)
+    return Cell(figures.duration(age, style.glyphs) if age else "", role)
 
 
 def _open_values(rows: Grouped) -> Values:
     return rows.open_ns.astype(np.float64)
 
 
-def _processes(rows: Grouped, i: int, look: Look) -> Cell:
-    return Cell(figures.count(int(rows.processes[i]), look.glyphs), "dim")
+def _processes(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.count(int(rows.processes[i]), style.glyphs), "dim")
 
 
 def _process_values(rows: Grouped) -> Values:
     return rows.processes.astype(np.float64)
 
 
-def _devices(rows: Grouped, i: int, look: Look) -> Cell:
-    return Cell(text_of(rows.devices[i]) or figures.missing(1, look.glyphs), "dim")
+def _devices(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(text_of(rows.devices[i]) or figures.missing(1, style.glyphs), "dim")
 
 
 def _device_values(rows: Grouped) -> Values:
@@ -151,8 +151,8 @@ def _device_values(rows: Grouped) -> Values:
     return np.array([gpu + (instance + 1) / 1000 for gpu, instance, _ in first], np.float64)
 
 
-def _device_bytes(rows: Grouped, i: int, look: Look) -> Cell:
-    return Cell(figures.memory(float(rows.device_bytes[i]), look.glyphs))
+def _device_bytes(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.memory(float(rows.device_bytes[i]), style.glyphs))
 
 
 def _device_bytes_values(rows: Grouped) -> Values:
@@ -180,10 +180,10 @@ def trend(past: NDArray[np.floating], *, glyphs: Glyphs = UNICODE, most: int = T
     return text.rjust(most)
 
 
-def _trend(rows: Grouped, i: int, look: Look) -> Cell:
+def _trend(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     if rows.p99_past_ns is None:
         return BLANK
-    return Cell(trend(rows.p99_past_ns[i], glyphs=look.glyphs), "label")
+    return Cell(trend(rows.p99_past_ns[i], glyphs=style.glyphs), "label")
 
 
 def ratio(value: float, glyphs: Glyphs = UNICODE) -> str:
@@ -199,14 +199,14 @@ def _normal_values(rows: Grouped) -> Values:
     return rows.against_normal
 
 
-def _against(values: Callable[[Grouped], Values]) -> Callable[[Grouped, int, Look], Cell]:
+def _against(values: Callable[[Grouped], Values]) -> Callable[[Grouped, int, ColumnStyle], Cell]:
     """Return the function that draws a p99 divided by another one. The cell is marked if the ratio is large
     and enough calls support it."""
 
-    def made(rows: Grouped, i: int, look: Look) -> Cell:
+    def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         value = float(values(rows)[i])
         role: Role = "warn" if value >= 2 and _calls(rows, i) >= 100 else "dim" if not value > 1.2 else ""
-        return Cell(ratio(value, look.glyphs), role)
+        return Cell(ratio(value, style.glyphs), role)
 
     return made
 

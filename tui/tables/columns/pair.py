@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stalltop.model.rows.pivot import Groups
 from stalltop.model.text import figures
-from stalltop.tui.tables.columns.cells import BLANK, ColumnCells, Look, Values
+from stalltop.tui.tables.columns.cells import BLANK, ColumnCells, ColumnStyle, Values
 from stalltop.tui.tables.groups import Grouped
 from stalltop.tui.tables.split import bar
 from stalltop.widgets.table import Cell, Role
@@ -44,16 +44,16 @@ def _place(rows: Grouped, i: int, side: Side) -> tuple[Groups, int] | None:
 
 def _figure(
     side: Side, column: _Column, text: Callable[..., str], few: int = 0
-) -> Callable[[Grouped, int, Look], Cell]:
+) -> Callable[[Grouped, int, ColumnStyle], Cell]:
     """Return the function that draws a figure of one side. The cell is dim for fewer calls than ``few``."""
 
-    def made(rows: Grouped, i: int, look: Look) -> Cell:
+    def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         place = _place(rows, i, side)
         if place is None:
-            return Cell(figures.missing(1, look.glyphs), "dim")
+            return Cell(figures.missing(1, style.glyphs), "dim")
         groups, at = place
         unsure = int(groups.calls[at]) < few
-        figure = text(float(column(groups)[at]), look.glyphs)
+        figure = text(float(column(groups)[at]), style.glyphs)
         return Cell(figure, "dim" if unsure else "", unsure=unsure)
 
     return made
@@ -72,14 +72,14 @@ def _ratio_values(rows: Grouped) -> Values:
     return _values("B", _p99)(rows) / np.where(a > 0, a, np.nan)
 
 
-def _ratio(rows: Grouped, i: int, look: Look) -> Cell:
+def _ratio(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     a, b = _place(rows, i, "A"), _place(rows, i, "B")
     if a is None or b is None or not _p99(a[0])[a[1]]:
-        return Cell(figures.missing(1, look.glyphs), "dim")
+        return Cell(figures.missing(1, style.glyphs), "dim")
     ratio = float(_p99(b[0])[b[1]]) / float(_p99(a[0])[a[1]])
     few = min(int(a[0].calls[a[1]]), int(b[0].calls[b[1]])) < FEW
     role: Role = "dim" if few else "warn" if ratio >= MUCH or ratio <= 1 / MUCH else ""
-    return Cell(figures.rate(ratio, look.glyphs), role, unsure=few)
+    return Cell(figures.rate(ratio, style.glyphs), role, unsure=few)
 
 
 def _more_ns(rows: Grouped) -> Values:
@@ -92,12 +92,12 @@ def _distance(rows: Grouped) -> Values:
     return np.abs(_more_ns(rows))
 
 
-def _more(rows: Grouped, i: int, look: Look) -> Cell:
+def _more(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     a, b = _place(rows, i, "A"), _place(rows, i, "B")
     ns = (int(_total(b[0])[b[1]]) if b else 0) - (int(_total(a[0])[a[1]]) if a else 0)
     if not ns:
         return BLANK
-    return Cell(("+" if ns > 0 else "-") + figures.duration(abs(ns), look.glyphs).strip())
+    return Cell(("+" if ns > 0 else "-") + figures.duration(abs(ns), style.glyphs).strip())
 
 
 def _both(name: str, column: _Column, text: Callable[..., str], few: int = 0) -> dict[str, ColumnCells]:
@@ -110,11 +110,11 @@ def _both(name: str, column: _Column, text: Callable[..., str], few: int = 0) ->
     }
 
 
-def _split(side: Side) -> Callable[[Grouped, int, Look], Cell]:
-    def made(rows: Grouped, i: int, look: Look) -> Cell:
+def _split(side: Side) -> Callable[[Grouped, int, ColumnStyle], Cell]:
+    def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         place = _place(rows, i, side)
         parts = place[0].split_ns[place[1]] if place is not None and place[0].split_ns is not None else None
-        return Cell("", parts=bar(parts, glyphs=look.glyphs, letters=look.letters))
+        return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters))
 
     return made
 

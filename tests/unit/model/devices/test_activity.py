@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.model.devices.activity import MOST_TENANTS, DeviceActivity, DeviceOverlap, told_activity
+from stalltop.model.devices.activity import MOST_TENANTS, DeviceActivity, DeviceOverlap, reported_activity
 
 TICK_NS = 1 << 20
 TICKS = st.frozensets(st.integers(0, 300))
@@ -18,7 +18,7 @@ def bits(ticks: frozenset[int]) -> int:
 
 @given(ACTIVE)
 def test_times_and_overlaps_equal_those_of_the_ticks(active: dict[tuple[str, str], frozenset[int]]) -> None:
-    told = told_activity({key: bits(ticks) for key, ticks in active.items()}, TICK_NS)
+    told = reported_activity({key: bits(ticks) for key, ticks in active.items()}, TICK_NS)
     assert {(each.device, each.tenant): each.active_ns for each in told.activity} == {
         key: len(ticks) * TICK_NS for key, ticks in active.items() if ticks
     }
@@ -35,7 +35,7 @@ def test_times_and_overlaps_equal_those_of_the_ticks(active: dict[tuple[str, str
 def test_overlaps_are_given_for_the_most_active_tenants() -> None:
     tenants = MOST_TENANTS + 6
     active = {("0", f"t{n:03}"): (1 << n + 1) - 1 for n in range(tenants)}
-    told = told_activity(active, 10)
+    told = reported_activity(active, 10)
     assert told.left_out == {"0": 6}
     assert len(told.activity) == tenants
     assert told.activity[0] == DeviceActivity("0", f"t{tenants - 1:03}", 10 * tenants)

@@ -267,13 +267,13 @@ def many_calls(number: int, each: int = 100) -> Window:
         KEPT[0]._replace(start_ns=number * 10**9 + n, duration_ns=1_000 + n, tenant=f"cgroup:{number}")
         for n in range(each)
     ]
-    return replace(window(start=1_000.0 + number), calls=one_by_one.Calls(kept, 1))
+    return replace(window(start=1_000.0 + number), calls=one_by_one.CapturedCalls(kept, 1))
 
 
 def test_captured_calls_are_merged_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     unpacked = []
 
-    def unpack(packed: bytes) -> one_by_one.Calls:
+    def unpack(packed: bytes) -> one_by_one.CapturedCalls:
         unpacked.append(packed)
         return one_by_one.unpack_calls(packed)
 

@@ -142,58 +142,58 @@ class ScannedHost:
     def list_always(self, always: bool) -> None:
         self.patch.setattr(processes, "LIST_SECONDS", 0.0 if always else 1e9)
 
-    def looks(self, present: Iterable[int]) -> tuple[set[int], set[int], set[int]]:
+    def to_read(self, present: Iterable[int]) -> tuple[set[int], set[int], set[int]]:
         self.pids = set(present)
-        looks = self.processes.looks()
-        return looks.libraries, looks.programs, looks.gone
+        to_read = self.processes.to_read()
+        return to_read.libraries, to_read.programs, to_read.gone
 
 
 def test_all_processes_are_scanned_once_then_only_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     host = ScannedHost(monkeypatch)
-    assert host.looks([1, 2]) == ({1, 2}, {1, 2}, set())
-    assert host.looks([1, 2]) == (set(), set(), set())
-    assert host.looks([2, 3]) == ({3}, {3}, {1})
+    assert host.to_read([1, 2]) == ({1, 2}, {1, 2}, set())
+    assert host.to_read([1, 2]) == (set(), set(), set())
+    assert host.to_read([2, 3]) == ({3}, {3}, {1})
 
 
 def test_processes_with_new_mappings_are_scanned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     host = ScannedHost(monkeypatch)
-    host.looks([1, 2, 3])
+    host.to_read([1, 2, 3])
     host.list_always(False)
     host.watch.map(
         (1, "/usr/lib/libcudart.so.12"), (2, "/bin/train"), (3, "/lib/libc.so.6"), (3, "/lib/x.so"), (1, "")
     )
-    assert host.looks([1, 2, 3]) == ({1}, {2}, set())
-    assert host.looks([1, 2, 3]) == (set(), set(), set())
+    assert host.to_read([1, 2, 3]) == ({1}, {2}, set())
+    assert host.to_read([1, 2, 3]) == (set(), set(), set())
 
 
 def test_a_process_that_ends_before_it_is_listed_is_reported_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     host = ScannedHost(monkeypatch)
-    host.looks([1])
+    host.to_read([1])
     host.list_always(False)
     host.watch.map((7, "/usr/lib/libcudart.so.12"), (8, "/bin/true"))
-    assert host.looks([1]) == ({7}, {8}, set())
+    assert host.to_read([1]) == ({7}, {8}, set())
     host.list_always(True)
-    assert host.looks([1]) == (set(), set(), {7, 8})
-    assert host.looks([1]) == (set(), set(), set())
+    assert host.to_read([1]) == (set(), set(), {7, 8})
+    assert host.to_read([1]) == (set(), set(), set())
 
 
 def test_all_processes_are_scanned_again_after_lost_events(monkeypatch: pytest.MonkeyPatch) -> None:
     host = ScannedHost(monkeypatch)
-    host.looks([1, 2])
+    host.to_read([1, 2])
     host.list_always(False)
     host.watch.changes = Changes(lost=True)
     # Not before processes are listed again: a host that loses many events must not scan all each time.
-    assert host.looks([1, 2]) == (set(), set(), set())
+    assert host.to_read([1, 2]) == (set(), set(), set())
     host.list_always(True)
-    assert host.looks([1, 2]) == ({1, 2}, {1, 2}, set())
-    assert host.looks([1, 2]) == (set(), set(), set())
+    assert host.to_read([1, 2]) == ({1, 2}, {1, 2}, set())
+    assert host.to_read([1, 2]) == (set(), set(), set())
 
 
 def test_all_processes_are_scanned_each_time_without_a_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     host = ScannedHost(monkeypatch, watched=False)
     assert not host.processes.watching
-    assert host.looks([1, 2]) == ({1, 2}, {1, 2}, set())
-    assert host.looks([1, 2]) == ({1, 2}, {1, 2}, set())
+    assert host.to_read([1, 2]) == ({1, 2}, {1, 2}, set())
+    assert host.to_read([1, 2]) == ({1, 2}, {1, 2}, set())
 
 
 def test_all_processes_are_scanned_if_a_watch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_all_processes_are_scanned_if_a_watch_is_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr(processes, "pids", lambda: {5})
     refused = Processes(refuse)
     assert not refused.watching
-    assert refused.looks().libraries == {5}
+    assert refused.to_read().libraries == {5}
     refused.close()
 
 

@@ -18,6 +18,7 @@ from stalltop.model.devices.device import Device, Devices
 from stalltop.model.errors import TracingError
 from stalltop.model.finding import Finding, can_trace
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from stalltop.model.text.style import Style
 from stalltop.probes.readiness.checks import BASICS, CHECKS, INITIAL_NAMESPACES, check
 from stalltop.probes.readiness.surroundings import CudaUse, Surroundings, Terminal, this_host
 from tests.unit.probes.tenants.fake_host import FakeHost
@@ -254,6 +255,7 @@ def test_the_check_runs_on_this_host() -> None:
     assert not [finding for finding in findings if "could not be checked" in finding.seen]
 
 
+PLAIN = Style(80, False, UNICODE)
 FINDINGS = (
     Finding("kernel", "ok", "Linux 6.8.0"),
     Finding(
@@ -266,7 +268,7 @@ FINDINGS = (
 @pytest.mark.parametrize("width", [1, 40, 60, 80, 200])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 def test_text_fits_the_width(width: int, glyphs: Glyphs) -> None:
-    told = text(FINDINGS, width=width, glyphs=glyphs)
+    told = text(FINDINGS, Style(width, False, glyphs))
     assert all(cell_len(line) <= max(width, 40) for line in told.splitlines())
     assert told.isascii() or glyphs is UNICODE
     assert told.endswith(".\n")
@@ -276,11 +278,14 @@ def test_text_fits_the_width(width: int, glyphs: Glyphs) -> None:
 
 
 def test_text_has_marks_and_remedies() -> None:
-    assert text(FINDINGS[:1]) == "✓ kernel  Linux 6.8.0\n\nThis host can be traced.\n"
-    assert text(FINDINGS[:1], glyphs=ASCII) == "ok   kernel  Linux 6.8.0\n\nThis host can be traced.\n"
-    assert text(FINDINGS[:1], colour=True).startswith("\x1b[32m✓\x1b[0m kernel  Linux")
+    assert text(FINDINGS[:1], PLAIN) == "✓ kernel  Linux 6.8.0\n\nThis host can be traced.\n"
+    assert (
+        text(FINDINGS[:1], Style(80, False, ASCII))
+        == "ok   kernel  Linux 6.8.0\n\nThis host can be traced.\n"
+    )
+    assert text(FINDINGS[:1], Style(80, True, UNICODE)).startswith("\x1b[32m✓\x1b[0m kernel  Linux")
     short = (Finding("gpu", "warn", "none", "buy one"), Finding("bpf jit", "fail", "off", "sysctl x=1"))
-    assert text(short) == (
+    assert text(short, PLAIN) == (
         "! gpu      none\n"
         "           → buy one\n"
         "✗ bpf jit  off\n"
@@ -288,8 +293,8 @@ def test_text_has_marks_and_remedies() -> None:
         "\n"
         "This host cannot be traced as it is: see bpf jit.\n"
     )
-    assert text(short[:1]).endswith("This host can be traced; something is missing: see gpu.\n")
-    assert text(()) == "\nThis host can be traced.\n"
+    assert text(short[:1], PLAIN).endswith("This host can be traced; something is missing: see gpu.\n")
+    assert text((), PLAIN) == "\nThis host can be traced.\n"
 
 
 def test_the_json_has_every_finding() -> None:

@@ -15,20 +15,13 @@ from stalltop.model.tenant import Tenant
 from stalltop.probes.tenants import tenants as tenants_module
 from stalltop.probes.tenants.names import NameFiles, Names
 from stalltop.probes.tenants.tenants import NAME_TRIES, Tenants, process_name, start_time, user_id
+from tests.manual_clock import ManualClock
 from tests.unit.probes.tenants.fake_host import FakeHost
 
 A = "a1" * 32
 B = "b2" * 32
 UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 PASSWD = "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n"
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from stalltop.formats.text.explain import explain_document, explain_text
 from stalltop.formats.text.window import table
 from stalltop.model.errors import UsageError
 from stalltop.model.merge.merging import merge
+from stalltop.model.text.glyphs import UNICODE
+from stalltop.model.text.style import Style
 from stalltop.recordings.file import schema
 from stalltop.recordings.file.values import Sql, checksum
 from stalltop.recordings.read.reading import load
@@ -79,8 +81,8 @@ def test_any_value_is_refused_or_can_be_shown(part: schema.SqlTable, tmp_path: P
             chains = found.chains
             json.dumps([document(found), explain_document(found, chains)], allow_nan=False)
             for text in (
-                explain_text(found, chains, width=100, colour=False),
-                table(found, width=100, colour=False),
+                explain_text(found, chains, Style(100, False, UNICODE)),
+                table(found, Style(100, False, UNICODE)),
                 repr(found),
             ):
                 assert not {"\x1b", "\u202e"} & set(text)

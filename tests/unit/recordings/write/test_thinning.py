@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.calls import CapturedCall, CapturedCalls
 from stalltop.recordings.read import moments
 from stalltop.recordings.write import thinning
 from stalltop.recordings.write.thinning import (
     LEFT_ALONE,
     MOST_CALLS,
-    Kepts,
     KeptWindow,
     ThinningStep,
     Tier,
+    TieredWindows,
     put_together,
 )
 from tests.windows.by_hand import Calls as Row
@@ -30,7 +30,7 @@ class SimulatedRecording:
     """Stands for a recording without a file. A window is a list of the numbers of windows merged into it."""
 
     def __init__(self, most_seconds: float = FOR_EVER) -> None:
-        self.kepts = Kepts(TIERS)
+        self.tiered = TieredWindows(TIERS)
         self.most_seconds = most_seconds
         self.held: dict[int, tuple[int, ...]] = {}
         """Numbers of the added windows that each kept window contains, by its id."""
@@ -39,8 +39,8 @@ class SimulatedRecording:
     def add(self, start: float, seconds: float = 1.0, host: str = "gpu7") -> None:
         self.number += 1
         self.held[self.number] = (self.number,)
-        self.kepts.add(KeptWindow(self.number, start, seconds, host))
-        while (step := self.kepts.due(self.most_seconds)) is not None:
+        self.tiered.add(KeptWindow(self.number, start, seconds, host))
+        while (step := self.tiered.due(self.most_seconds)) is not None:
             self.take(step)
 
     def take(self, step: ThinningStep) -> None:
@@ -50,7 +50,7 @@ class SimulatedRecording:
         if step.to is not None:
             self.held[first.window_id] = together
             merged = first._replace(seconds=sum(kept.seconds for kept in step.windows))
-        self.kepts.done(step, merged)
+        self.tiered.done(step, merged)
 
     def lengths(self) -> list[int]:
         """Returns the length of each window in seconds, oldest first."""
@@ -67,7 +67,7 @@ def test_windows_get_coarser_with_age_and_none_is_lost_or_misplaced() -> None:
     assert set(lengths) == {60, 10, 1}
     assert 60 <= lengths.count(1) <= 70
     assert 600 <= lengths.count(1) + 10 * lengths.count(10) <= 660
-    assert made.kepts.seconds == 2_000
+    assert made.tiered.seconds == 2_000
 
 
 def test_windows_older_than_the_bound_are_dropped() -> None:
@@ -109,8 +109,8 @@ def test_the_number_of_windows_stays_below_the_readers_limit(monkeypatch: pytest
     made = SimulatedRecording()
     for second in range(2_000):
         made.add(1e9 + second)
-        assert len(made.kepts) <= 100
-    assert sum(made.lengths()) == made.kepts.seconds > 150
+        assert len(made.tiered) <= 100
+    assert sum(made.lengths()) == made.tiered.seconds > 150
     assert made.held[max(made.held)] == (2_000,)
 
 
@@ -134,7 +134,7 @@ def test_a_short_disk_costs_detail_first_and_the_newest_windows_stay() -> None:
     for second in range(1_500):
         made.add(1_000.0 + second)
     dropping = False
-    while (step := made.kepts.least_needed()) is not None:
+    while (step := made.tiered.least_needed()) is not None:
         if step.to is None and not dropping:
             dropping = True
             lengths = made.lengths()
@@ -148,19 +148,19 @@ def test_a_short_disk_costs_detail_first_and_the_newest_windows_stay() -> None:
 
 
 def test_several_of_the_oldest_are_dropped_at_once_but_never_the_newest() -> None:
-    kepts = Kepts(TIERS)
+    tiered = TieredWindows(TIERS)
     for number in range(5):
-        kepts.add(KeptWindow(number, 10.0 * number, 1.0, "gpu7"))
-    step = kepts.least_needed(3)
+        tiered.add(KeptWindow(number, 10.0 * number, 1.0, "gpu7"))
+    step = tiered.least_needed(3)
     assert step is not None
     assert [kept.window_id for kept in step.windows] == [0, 1, 2]
-    kepts.done(step, None)
-    step = kepts.least_needed(3)
+    tiered.done(step, None)
+    step = tiered.least_needed(3)
     assert step is not None
     assert [kept.window_id for kept in step.windows] == [3]
-    kepts.done(step, None)
-    assert kepts.least_needed(3) is None
-    assert kepts.oldest == kepts.newest
+    tiered.done(step, None)
+    assert tiered.least_needed(3) is None
+    assert tiered.oldest == tiered.newest
 
 
 def test_merged_windows_add_up_and_keep_chains_that_ended() -> None:
@@ -181,9 +181,12 @@ def test_merged_windows_add_up_and_keep_chains_that_ended() -> None:
 
 def test_of_many_captured_calls_the_slowest_stay_and_the_rest_are_counted() -> None:
     who = ("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, 101)
-    slow = [KeptCall(*who, 10**18 + number, number + 1, None, 0, 0, "", "", "slow") for number in range(100)]
+    slow = [
+        CapturedCall(*who, 10**18 + number, number + 1, None, 0, 0, "", "", "slow") for number in range(100)
+    ]
     parts = [
-        replace(window(start=1_000.0 + at), calls=Calls(slow[at * 50 : at * 50 + 50], 3)) for at in (0, 1)
+        replace(window(start=1_000.0 + at), calls=CapturedCalls(slow[at * 50 : at * 50 + 50], 3))
+        for at in (0, 1)
     ]
     calls = put_together(parts).calls
     assert [one.duration_ns for one in calls.kept] == list(range(101 - MOST_CALLS, 101))

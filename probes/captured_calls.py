@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from stalltop.model.calls import Calls, KeptCall, bounded
+from stalltop.model.calls import CapturedCall, CapturedCalls, bounded
 from stalltop.model.row_key import RowKey
 from stalltop.probes.call_arguments import argument_text
 from stalltop.probes.layout import Object
-from stalltop.probes.maps.raw import RawKeptCall
+from stalltop.probes.maps.raw import RawCapturedCall
 from stalltop.probes.maps.slots import SlotKey
 from stalltop.probes.operations import FUNCTIONS
 
@@ -19,26 +19,26 @@ _KERNEL_AT: Final = {
 """Index of the argument that is the launched CUDA kernel, by ``Function.id``."""
 
 
-def told_calls(
-    raw: Iterable[RawKeptCall],
+def captured_calls(
+    raw: Iterable[RawCapturedCall],
     passed_over: int,
     *,
     row_of: Callable[[SlotKey], RowKey],
     kernel_of: Callable[[int, int, int], str],
     unix_ns: int,
-) -> Calls:
+) -> CapturedCalls:
     """Returns the captured calls of a window.
 
     ``row_of`` gives the row in which a call is counted; ``kernel_of`` the name of a CUDA kernel by process,
-    program (``RawKeptCall.born_ns``) and function; ``unix_ns`` is the difference from CLOCK_MONOTONIC to Unix
-    time.
+    program (``RawCapturedCall.born_ns``) and function; ``unix_ns`` is the difference from CLOCK_MONOTONIC to
+    Unix time.
     """
     kept = []
     for call in raw:
         row = row_of(SlotKey(call.cgroup_id, call.tgid, call.operation, call.nested, call.device))
         at = _KERNEL_AT.get(call.function)
         kept.append(
-            KeptCall(
+            CapturedCall(
                 row.tenant,
                 row.pid,
                 row.process,
