@@ -25,6 +25,7 @@ from textual.widgets import Input
 from stalltop.tui.keys import BY_ID, printed
 from stalltop.tui.main.status import length_text
 from stalltop.tui.main.view import MainView
+from stalltop.tui.screen_app import TopScreen
 from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.tui.settings.settings import LENGTHS
 
@@ -133,7 +134,7 @@ class Actions(Provider):
             yield Hit(1.0 - at / 1000, one.text, _runs(self.app, one))
 
 
-class ActionPalette(CommandPalette):
+class ActionPalette(CommandPalette, TopScreen[None]):
     """Textual's palette with the actions of ``screen``, and without blinking."""
 
     def __init__(self, screen: Screen[Any]) -> None:

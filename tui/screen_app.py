@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
+from textual.await_complete import AwaitComplete
 from textual.message import Message
-from textual.screen import Screen
+from textual.screen import Screen, ScreenResultType
 
 from stalltop.model.chain import Chain
 from stalltop.model.progress import Progress
@@ -157,7 +158,19 @@ class ScreenApp(TerminalApp):
         return not self.slow_line.low
 
 
-class AppScreen(Screen[None]):
+class TopScreen(Screen[ScreenResultType]):
+    """A screen that only the topmost one of the app can close.
+
+    Keys that arrive quickly can reach a screen that is closed already, or that another one covers. Textual
+    would then close the screen on top instead, or fail.
+    """
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Close the screen with ``result``. Does nothing if it is not on top."""
+        return super().dismiss(result) if self.app.screen is self else AwaitComplete()
+
+
+class AppScreen(TopScreen[None]):
     """A screen of this app."""
 
     @property

@@ -10,13 +10,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from stalltop.tui.past.when import EXAMPLES, moment, when
+from stalltop.tui.screen_app import TopScreen
 
 HINT = "Enter goes  Esc closes"
 _HINT_FROM = 60
 """Width in cells from which the hint is shown."""
 
 
-class WhenScreen(ModalScreen[float | None]):
+class WhenScreen(ModalScreen[float | None], TopScreen[float | None]):
     """Returns the typed moment, Unix time; None if the user closed the line."""
 
     BINDINGS = [Binding("escape", "close", show=False)]

@@ -18,7 +18,7 @@ from stalltop.formats.registry import SAVED, Format
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import ASCII
 from stalltop.tui.saving.formats import SavePlace, ShownScreen, place, problem, with_format
-from stalltop.tui.screen_app import ScreenApp
+from stalltop.tui.screen_app import ScreenApp, TopScreen
 from stalltop.widgets.choices import Choice, Choices, Note
 
 LIST_LINES = 1 + len(SAVED)
@@ -43,7 +43,7 @@ class PlaceFound(Message):
         self.typed, self.found = typed, found
 
 
-class SaveScreen(ModalScreen[None]):
+class SaveScreen(ModalScreen[None], TopScreen[None]):
     """Saves ``shown``, which does not change while the dialogue is open."""
 
     ALLOW_SELECT = False
