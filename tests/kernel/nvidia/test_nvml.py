@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from stalltop.demo.build import Built
@@ -42,11 +43,16 @@ def stalltop(environment: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
+NEWER = {"nvmlDeviceGetMarginTemperature"}
+"""Functions that driver 535, whose library is fetched, does not have yet, but the vendor's bindings do."""
+
+
 def test_every_function_of_the_stand_in_is_in_the_real_library(built: Built) -> None:
     assert LIBNVML is not None
     ours, theirs = (exported(path) for path in (built.nvml, LIBNVML))
     assert len(ours) > 40
-    assert ours <= theirs
+    assert ours - NEWER <= theirs
+    assert all(hasattr(pynvml, name) for name in NEWER)
 
 
 def exported(library: Path) -> set[str]:
