@@ -153,7 +153,7 @@ def _with_screen(seconds: float, settle: float) -> MonitorFigures:
 
 def _measure(pid: int, seconds: float) -> tuple[float, tuple[float, float]]:
     """Returns the CPU use of process ``pid`` over ``seconds``, percent of a core, and its memory at the end,
-    MB. Raises StalltopError if it ends."""
+    MB. Raises StalltopError if the process ends in that time."""
     try:
         before, began = cpu_ns(pid), time.monotonic_ns()
         time.sleep(seconds)

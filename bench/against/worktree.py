@@ -54,8 +54,8 @@ def checked_out(commit: str, root: Path = ROOT) -> Iterator[Program]:
     try:
         git(root, "worktree", "add", "--quiet", "--detach", str(tree), commit)
         python = _environment(tree)
-        # The modules of this checkout were compiled by earlier starts, so compile those of the other one,
-        # too.
+        # Python has cached the compiled modules of this checkout at earlier starts. Compile those of the
+        # other revision as well, so that both sides start from cached modules.
         subprocess.run([python, "-m", "compileall", "-q", "-x", r"/\.venv", str(tree)], check=False)
         yield Program(tree, python)
     finally:

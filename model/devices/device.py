@@ -130,12 +130,13 @@ class DeviceFigure:
         return value
 
     def limit(self, device: Device) -> float | None:
-        """Returns the end of the scale if ``device`` reports it; None if it does not, or the end is fixed."""
+        """Returns the value at the end of the figure's scale as ``device`` reports it, such as its power
+        limit. None if ``device`` does not report it, or if the end is a fixed number."""
         limit: float | None = getattr(device, self.most) if isinstance(self.most, str) else None
         return limit
 
     def end(self, device: Device) -> float | None:
-        """Returns the end of the scale; None if it is not known."""
+        """Returns the value at the end of the figure's scale, reported or fixed; None if neither is known."""
         if isinstance(self.most, str):
             return self.limit(device)
         return 100.0 if self.unit == "%" else self.most

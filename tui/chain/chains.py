@@ -62,7 +62,7 @@ class Listed:
     silenced: int
     """The number of silenced lines about open problems and warnings, whether these lines are shown or not."""
     aside: tuple[AlertRow, ...] = ()
-    """Lines that show only while the list has the focus."""
+    """Lines of the list that are drawn only while the list has the keyboard focus."""
     sorted_by: Mapping[str, float] = field(default_factory=dict)
     """The loss (ms/s) by which each open chain is sorted, by the chain's id."""
     held: Mapping[str, tuple[Severity, float]] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class ChainScreen(LiveScreen):
         return self._chains[self._at]
 
     def show_page(self) -> None:
-        """Draw the chain as it is in the current window."""
+        """Draw the page of the chain, with the state of the chain in the window that is shown."""
         window = self.main.shown
         if window is None or not self.whole:
             return

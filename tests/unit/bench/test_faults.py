@@ -490,7 +490,7 @@ class SteadyMonitor:
         self.age = 0.0
 
     def read(self) -> Window:
-        """Returns by turns a window that began a minute ago, in an earlier trial, and one that begins now."""
+        """Returns a window that begins now and one of an earlier trial, a minute old, in turn."""
         self.age = 60.0 - self.age
         return replace(HEALTHY, start=time.time() - self.age)
 

@@ -15,9 +15,12 @@ Need = Literal["", "split", "past", "mark", "baseline"]
 """What data a column needs: measured splits, earlier windows, a mark (the window to compare with,
 ``Grouped.before``), or baselines of some rows."""
 Usual = Literal["", "first", "last", "roomy", "changes", "wider"]
-"""When a column is shown without a choice of the user: never; in every table, where the columns ``last`` come
-after the others if there is little room; in tables with room for bars; or only in the widest tables.
-``choice.defaults`` says how wide these tables are."""
+"""In which tables a column is shown while the user has chosen no columns:
+
+* ``""``: in none;
+* ``first`` and ``last``: in every table; in a narrow one, the ``last`` columns come after all others;
+* ``roomy``, ``changes`` and ``wider``: only in tables that are wide enough (the widths: ``choice.defaults``).
+"""
 
 SPLIT_CELLS: Final = 10
 """Length in cells of the bar of where the time went."""
