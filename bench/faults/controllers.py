@@ -54,6 +54,15 @@ class Limits:
         else:
             (self._unified / "cpu.max").write_text(f"{quota or 'max'} {PERIOD_US}")
 
+    def cpu_weight(self, times: float) -> None:
+        """Gives the tenant ``times`` the CPU time of a tenant with the default weight while both want a
+        CPU."""
+        legacy = self._legacy.get("cpu")
+        if legacy is not None:
+            (legacy / "cpu.shares").write_text(str(int(1024 * times)))
+        else:
+            (self._unified / "cpu.weight").write_text(str(max(int(100 * times), 1)))
+
     def memory(self, size_bytes: int) -> None:
         """Limits the tenant's memory, including page cache."""
         legacy = self._legacy.get("memory")

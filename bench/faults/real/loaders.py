@@ -17,6 +17,9 @@ as fast as the device, so that few finished batches wait to be used."""
 POLLED_MS = 4.0
 """Time that an item takes before the fault in joblib's pool, which gets a limited number of items at a time
 and so cannot run far ahead."""
+_LEAST_WEIGHT = 10 / 1024
+"""CPU weight of the victim, as a share of the default. Kubernetes gives containers without CPU request even
+less, 2 / 1024."""
 
 
 def _loader(
@@ -81,10 +84,14 @@ def restarts(stage: Stage) -> Iterator[Truth]:
 
 @fault("cpu_contention", "torch-beside-hog")
 def beside_a_hog(stage: Stage) -> Iterator[Truth]:
-    """Another tenant computes on all CPUs beside a PyTorch DataLoader."""
-    victim = stage.tenant("victim")
+    """Another tenant computes on all CPUs beside a PyTorch DataLoader whose CPU weight is as small as that of
+    a Kubernetes container without CPU request. With equal weights the program, which needs less than one of
+    two CPUs, would lose little."""
+    victim = stage.tenant("victim", ("cpu",))
     _loader(stage, victim, "--collate-ms", numbers=(15.0,))
-    hog = stage.tenant("hog")
+    assert victim.limits is not None
+    victim.limits.cpu_weight(_LEAST_WEIGHT)
+    hog = stage.tenant("hog", ("cpu",))
     yield Truth(victim, hog)
     stage.process(hog, "batch", "!5000", threads=8 * CPUS)
 
