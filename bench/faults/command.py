@@ -19,6 +19,7 @@ from bench.faults.graded import GRADED, REHEARSAL_SECONDS, STRENGTHS
 from bench.faults.healthy import run_healthy
 from bench.faults.judging import Outcome
 from bench.faults.real import environment
+from bench.faults.real.healthy import run_healthy_programs
 from bench.faults.results import PLACES, Results
 from bench.faults.score import Healthy
 from bench.faults.stage import Files
@@ -78,7 +79,8 @@ def parser() -> argparse.ArgumentParser:
         "--healthy",
         type=float,
         metavar="MINUTES",
-        help=f"minutes without a fault (default: {HEALTHY_MINUTES:g}, with --cause or --group 0)",
+        help=f"minutes without a fault (default: {HEALTHY_MINUTES:g}, with --cause or --group 0); with --group "
+        "real alone, programs on public packages run without a fault",
     )
     made.add_argument("--seed", type=int, default=1, help="seed of all random choices (default: %(default)s)")
     made.add_argument(
@@ -145,8 +147,9 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     estimate = sum(map(trial_seconds, trials)) / 60 + minutes
     print(f"faults: {len(trials)} trials, {minutes:g} min healthy: {estimate:.0f} min", file=sys.stderr)
     try:
+        watch = run_healthy_programs if options.group == ["real"] else run_healthy
         with baselines(options.normals) as normals:
-            run(results, build(), trials, minutes, options.patience, options.within, normals)
+            run(results, build(), trials, minutes, options.patience, options.within, normals, watch)
     finally:
         # Also after an interruption, so that the trials so far are reported.
         for made in results.tables():
@@ -257,13 +260,15 @@ def run(
     patience: float = 0.0,
     within: float | None = None,
     normals: Normals | None = None,
+    watch: Callable[[Watcher, Built, Files, Healthy, float, Callable[[], None]], None] = run_healthy,
 ) -> None:
     """Runs all trials one after the other, then ``minutes`` of healthy tenants, and adds the outcomes to
     ``results``.
 
     ``patience`` is that of `run_trial`. ``within`` limits the minutes of the whole run, including the healthy
     ones; trials that would end later are left out. ``normals`` are baselines from earlier runs, which also
-    learn from this run; if None, every trial begins without baselines.
+    learn from this run; if None, every trial begins without baselines. ``watch`` runs and watches the healthy
+    tenants.
     """
     chance = random.Random(results.seed)
     last = None if within is None else time.monotonic() + max(within - minutes, 0.0) * 60
@@ -297,7 +302,7 @@ def run(
                     said = f"{healthy.alarms or 'quiet'}, disturbed {len(healthy.disturbed)}"
                     print(f"faults: healthy {healthy.seconds / 60:.1f} min: {said}", file=sys.stderr)
 
-                run_healthy(watcher, built, files, healthy, minutes * 60, tell)
+                watch(watcher, built, files, healthy, minutes * 60, tell)
     finally:
         files.close()
 

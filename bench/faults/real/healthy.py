@@ -1,0 +1,106 @@
+"""Runs healthy programs on public packages, which start and end. The diagnosis must not report a problem
+about them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from bench.faults.fault import FAULTS, Fault, Truth
+from bench.faults.judging import Alarms
+from bench.faults.score import Healthy
+from bench.faults.stage import Files, Place, Stage
+from bench.faults.watcher import Watcher
+from bench.faults.workloads import noise
+from stalltop.demo.build import Built
+
+AT_ONCE: Final = 2
+"""Programs that run at the same time. With more of them, two CPUs would not be enough, and a problem would
+rightly be reported."""
+NEED_ALL_CPUS: Final = ("cpu_contention", "own_threads")
+"""Causes whose victims use all CPUs before the fault, too. A second program would rightly be reported as
+contention, so these victims are left out."""
+_LEAST_SECONDS, _MOST_SECONDS = 40.0, 90.0
+"""How long a program runs."""
+_TURN_SECONDS: Final = 5.0
+"""Time between two checks of what the diagnosis found."""
+
+
+def healthy_programs() -> list[Fault]:
+    """Returns the faults whose victims run as healthy programs: the first part of each fault's script starts
+    them, and the second part, which harms them, is not run."""
+    return [fault for fault in FAULTS.values() if fault.real and fault.cause not in NEED_ALL_CPUS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """One running program."""
+
+    name: str
+    stage: Stage
+    script: Iterator[Truth]
+    """Kept until the program ends, because a script that is garbage collected ends what it has started."""
+    until: float
+    """When the program ends (time.monotonic())."""
+
+
+def run_healthy_programs(
+    watcher: Watcher, built: Built, files: Files, into: Healthy, seconds: float, tell: Callable[[], None]
+) -> None:
+    """Watches healthy programs for ``seconds`` with one diagnosis, which sees them start and end. Every
+    program runs about equally often. Writes the alarms so far into ``into`` and calls ``tell`` every few
+    seconds."""
+    chance = random.Random(into.seed)
+    places: list[Place] = []
+    said = Alarms(places)
+    events: list[str] = []
+    queue: list[Fault] = []
+    running: list[_Program] = []
+
+    def start() -> None:
+        if not queue:
+            queue.extend(chance.sample(healthy_programs(), len(healthy_programs())))
+        fault = queue.pop()
+        with ExitStack() as undo:
+            stage = undo.enter_context(Stage(built, files, random.Random(chance.randrange(1 << 32))))
+            script = fault.script(stage)
+            next(script)
+            undo.pop_all()
+        until = time.monotonic() + chance.uniform(_LEAST_SECONDS, _MOST_SECONDS)
+        running.append(_Program(fault.name, stage, script, until))
+        places.extend(stage.places)
+        events.append(f"start {fault.name}")
+
+    def end(program: _Program) -> None:
+        running.remove(program)
+        program.stage.close()
+        events.append(f"end {program.name}")
+
+    with Stage(built, files, random.Random(into.seed)) as beside:
+        files.device.show()
+        noise(beside)
+        places.extend(beside.places)
+        try:
+            start()
+            watcher.begin()
+            last = time.monotonic() + seconds
+            while (now := time.monotonic()) < last:
+                for program in [one for one in running if one.until <= now]:
+                    end(program)
+                if len(running) < AT_ONCE:
+                    start()
+                time.sleep(min(max(last - time.monotonic(), 0.0), _TURN_SECONDS))
+                for look in watcher.taken():
+                    said.add(look)
+                    into.seconds += look.window.seconds
+                    if look.window.system is not None:
+                        into.busy_seconds += look.window.system.cpu_percent / 100 * look.window.seconds
+                into.alarms, into.disturbed, into.events = said.counted, said.disturbed, tuple(events)
+                tell()
+        finally:
+            for program in running[:]:
+                end(program)
