@@ -79,8 +79,8 @@ def parser() -> argparse.ArgumentParser:
         "--healthy",
         type=float,
         metavar="MINUTES",
-        help=f"minutes without a fault (default: {HEALTHY_MINUTES:g}, with --cause or --group 0); with --group "
-        "real alone, programs on public packages run without a fault",
+        help=f"minutes without a fault (default: {HEALTHY_MINUTES:g}, with --cause or --group 0); "
+        "with --group real alone, programs on public packages run without a fault",
     )
     made.add_argument("--seed", type=int, default=1, help="seed of all random choices (default: %(default)s)")
     made.add_argument(

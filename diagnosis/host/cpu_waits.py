@@ -11,6 +11,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import processors
 from stalltop.diagnosis.host.interrupts import handles_interrupts
 from stalltop.diagnosis.host.losses import Losses, Wait, Who
+from stalltop.model.evidence import HOST_LAYER
 
 MOSTLY_CHARGED: Final = 0.5
 """If more than this part of a wait for a CPU has no known culprit, this unattributed time is reported too,
@@ -56,6 +57,7 @@ class CpuWaits:
         for tenant, waits in by_tenant.items():
             stopped = processors.throttled_ns(self._facts, tenant)
             of_charged = self._stopped_share(tenant, waits, stopped) if stopped else 0.0
+            crowded_by = {} if stopped else self._crowded_by(tenant, waits)
             for late in waits:
                 uncharged = late.ns - late.charged_ns
                 if stopped:
@@ -63,7 +65,7 @@ class CpuWaits:
                     self._losses.add("cfs_throttling", late.wait, "runqueue", by_quota, {})
                 elif uncharged > MOSTLY_CHARGED * late.ns:
                     nobodys[late.wait.victim].append((late, uncharged))
-                self._charge(late, 1.0 - of_charged)
+                self._charge(late, 1.0 - of_charged, crowded_by)
         for victim, found in nobodys.items():
             others = self._losses.of(victim.pid)
             if sum(ns for _, ns in found) > others:
@@ -89,10 +91,46 @@ class CpuWaits:
         left = most - sum(late.ns - late.charged_ns for late in waits)
         return min(max(left, 0.0) / charged, 1.0)
 
-    def _charge(self, late: Late, part: float) -> None:
-        """Charges ``part`` of a wait for a CPU to the processes that had it."""
+    def _crowded_by(self, tenant: str, waits: list[Late]) -> Mapping[Who, float]:
+        """Returns the processes of other tenants that make threads of ``tenant`` wait for each other, each
+        with its part of these waits, 0 to 1.
+
+        Threads that want no more CPUs than the tenant may use would not wait for each other if they were
+        alone. Those that want more wait for each other anyway; only the rest of their waits is charged to
+        others, and no more than the CPU time that these others used.
+        """
+        use, cpus = self._facts.use(tenant), processors.cpus_for(self._facts, tenant)
+        among_own, taken = 0.0, defaultdict[Who, float](float)
+        for late in waits:
+            for other, ns in late.by.items():
+                if other.tenant == tenant and not late.wait.path:
+                    among_own += ns
+                elif other.tenant not in (tenant, "") and other.pid != self._facts.own_pid:
+                    taken[other] += ns
+        if use is None or not use.cpu_ns or not cpus or not among_own or not taken:
+            return {}
+        waited = sum(
+            row.split_ns.get("runqueue", 0) * self._facts.within(row)
+            for row in self._facts.rows
+            if row.key.tenant == tenant and (row.key.outermost or row.key.layer == HOST_LAYER)
+        )
+        anyway = max(use.cpu_ns + waited - cpus * self._facts.seconds * 1e9, 0.0)
+        tenants = {who.tenant for who in taken}
+        used = sum(other.cpu_ns for name in tenants if (other := self._facts.use(name)) is not None)
+        total = sum(taken.values())
+        moved = min(among_own - anyway, used - total)
+        return {who: ns / total * moved / among_own for who, ns in taken.items()} if moved > 0 else {}
+
+    def _charge(self, late: Late, part: float, crowded_by: Mapping[Who, float]) -> None:
+        """Charges ``part`` of a wait for a CPU to the processes that had it, or that made own threads wait
+        for each other (see `_crowded_by`)."""
         who = late.who
         for other, lost in late.by.items():
+            if other.tenant == who.tenant and crowded_by and not late.wait.path:
+                for crowding, share in crowded_by.items():
+                    ns = lost * part * share
+                    self._losses.add("cpu_contention", late.wait, "runqueue", ns, {crowding: ns})
+                lost *= 1.0 - sum(crowded_by.values())
             if other.pid == self._facts.own_pid != 0:
                 cause = "tracer"
             elif handles_interrupts(self._facts, other):

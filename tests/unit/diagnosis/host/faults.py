@@ -112,6 +112,21 @@ def own_threads() -> Window:
     )
 
 
+def threads_crowded_by_another_tenant(cpu_ms: int = 1_000) -> Window:
+    """Threads of the trainer, which together ran for ``cpu_ms`` in this second, wait for each other on four
+    CPUs while another tenant uses most of the CPUs."""
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)],
+        charges=[
+            charge("runqueue", 290, 100, culprit_tenant=TRAIN, culprit_process="train.py"),
+            charge("runqueue", 100, 900),
+        ],
+        processes=[ProcessUse(TRAIN, 100, "train.py", link=0, threads=2, allowed_cpus=4, allowed="0-3")],
+        tenants=[TenantUse(TRAIN, cpu_ns=cpu_ms * MS), TenantUse(BATCH, cpu_ns=3_000 * MS)],
+        cpus=(100, 100, 100, 100),
+    )
+
+
 def cfs_throttling() -> Window:
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=290, runqueue=700)],
@@ -365,6 +380,7 @@ FAULTS = {
     # cause: (window, tenant of the culprit, PID of the culprit)
     "cpu_contention": (cpu_contention, BATCH, 900),
     "own_threads": (own_threads, TRAIN, 100),
+    "cpu_contention that crowds own threads": (threads_crowded_by_another_tenant, BATCH, 900),
     "cfs_throttling": (cfs_throttling, TRAIN, 0),
     "cpu_pinning": (cpu_pinning, TRAIN, 102),
     "loader_disk": (loader_disk, BATCH, 900),

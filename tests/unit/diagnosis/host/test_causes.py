@@ -17,6 +17,7 @@ from tests.unit.diagnosis.host.faults import (
     faults,
     io,
     plus,
+    threads_crowded_by_another_tenant,
     work,
     worker_gap,
 )
@@ -47,6 +48,12 @@ def test_the_first_chain_names_cause_and_culprit(name: str) -> None:
 def test_a_fault_gives_only_one_chain(name: str) -> None:
     told = faults(explain(FAULTS[name][0]()))
     assert [chain.cause for chain in told if chain.severity not in ("low", "info")] == [name.split()[0]]
+
+
+def test_threads_that_want_more_cpus_than_there_are_wait_for_each_other_by_their_own_fault() -> None:
+    first = faults(explain(threads_crowded_by_another_tenant(cpu_ms=3_900)))[0]
+    assert first.cause == "own_threads"
+    assert first.culprits[0].tenant == TRAIN
 
 
 def with_contention(share: float, longest_ms: float) -> Window:
