@@ -115,8 +115,8 @@ class CpuWaits:
             if row.key.tenant == tenant and (row.key.outermost or row.key.layer == HOST_LAYER)
         )
         anyway = max(use.cpu_ns + waited - cpus * self._facts.seconds * 1e9, 0.0)
-        tenants = {who.tenant for who in taken}
-        used = sum(other.cpu_ns for name in tenants if (other := self._facts.use(name)) is not None)
+        uses = map(self._facts.use, {who.tenant for who in taken})
+        used = sum(one.cpu_ns for one in uses if one is not None)
         total = sum(taken.values())
         moved = min(among_own - anyway, used - total)
         return {who: ns / total * moved / among_own for who, ns in taken.items()} if moved > 0 else {}
