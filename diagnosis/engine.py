@@ -261,7 +261,7 @@ def _stays_seconds(followed: _Followed) -> float:
 
 def _is_enough(followed: _Followed, suspicion: Suspicion, newest: Window) -> bool:
     """Returns whether a suspicion has been seen often enough to open a chain."""
-    if CAUSES[suspicion.cause].at_once:
+    if CAUSES[suspicion.cause].at_once and not suspicion.small:
         return True
     if newest.seconds >= (LASTING_SECONDS if suspicion.small else LONG_WINDOW_SECONDS):
         return True

@@ -128,11 +128,9 @@ def severity_of(cause: Cause, share: float | None) -> Severity:
 
 def _weighed(suspicion: Suspicion) -> bool:
     """Returns whether a suspicion is judged by its lost time alone: it is a fault with a loss, and its cause
-    neither opens a problem at once nor has a least severity above low."""
+    has no least severity above low."""
     cause = CAUSES[suspicion.cause]
-    return (
-        _doubt(suspicion) == 0 and not cause.at_once and cause.least == "low" and suspicion.lost_ns_per_s > 0
-    )
+    return _doubt(suspicion) == 0 and cause.least == "low" and suspicion.lost_ns_per_s > 0
 
 
 _NO_FAULT: Final = 2

@@ -92,6 +92,7 @@ CAUSES: Final = (
             "stopped",
             "stopped by a signal or a freezer",
             "a signal, a debugger or the cgroup freezer stops threads of the tenant, or its workers",
+            at_once=True,
         ),
         stopped,
         certain=True,

@@ -102,6 +102,12 @@ def test_an_event_opens_a_chain_at_once_and_stays_for_a_minute() -> None:
     assert sum(open_at(looks)) == pytest.approx(CAUSES["oom_kill"].stays_seconds, abs=3)
 
 
+@pytest.mark.parametrize(("share", "expected"), [(0.2, ".XXX"), (0.08, "....")])
+def test_a_stopped_program_opens_a_chain_at_once_unless_it_loses_little(share: float, expected: str) -> None:
+    looks = ticks(Diagnosis(rules=[ScriptedRule(0, share, share, share, cause="stopped")]), 4)
+    assert "".join("X" if is_open else "." for is_open in open_at(looks)) == expected
+
+
 def test_one_long_window_opens_a_chain() -> None:
     assert open_at(ticks(Diagnosis(rules=[ScriptedRule(*[0.5] * 10)]), 1, seconds=5.0)) == [True]
 
