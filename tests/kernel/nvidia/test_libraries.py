@@ -164,7 +164,7 @@ CHOOSING = {
     "cuCtxDestroy": ["ctx"],
     "cuCtxGetDevice": ["device"],
 }
-"""Names of the arguments that ``bpf/selection.h`` reads, at most the first two, by function."""
+"""Names of the arguments that ``bpf/cuda/selection.h`` reads, at most the first two, by function."""
 
 
 @pytest.mark.skipif(CUDART12 is None or LIBCUDA is None, reason="CUDA's libraries were not fetched")
