@@ -63,7 +63,10 @@ def test_constants_equal_those_of_the_model() -> None:
 def test_parts_are_the_columns_of_split_ns(tmp_path: Path) -> None:
     names = [part.upper() for part in SPLITS]
     body = "\n".join(f'printf("%d ", {name});' for name in [*names, "POLLING"])
-    assert list(map(int, run_c(tmp_path, '#include "waits/waits.h"', body))) == [*range(len(SPLITS)), len(SPLITS)]
+    assert list(map(int, run_c(tmp_path, '#include "waits/waits.h"', body))) == [
+        *range(len(SPLITS)),
+        len(SPLITS),
+    ]
 
 
 def test_system_call_numbers_equal_those_of_the_c_library(tmp_path: Path) -> None:
@@ -74,7 +77,9 @@ def test_system_call_numbers_equal_those_of_the_c_library(tmp_path: Path) -> Non
     if column == "x86":
         lists += " X86_CALLS(ASK) X86_WAKING_CALLS(ASK)"
     macro = f'#define ASK(name, x86, arm, ...) printf("%d %d ", SYS_##name, {column});'
-    found = list(map(int, run_c(tmp_path, f'#include <sys/syscall.h>\n#include "waits/wakers.h"\n{macro}', lists)))
+    found = list(
+        map(int, run_c(tmp_path, f'#include <sys/syscall.h>\n#include "waits/wakers.h"\n{macro}', lists))
+    )
     assert len(found) > 2 * 90
     assert found[::2] == found[1::2]
 
