@@ -3,8 +3,8 @@
 #ifndef STALLTOP_FILLING_H
 #define STALLTOP_FILLING_H
 
-#include "kernels.h"
-#include "maps.h"
+#include "base/maps.h"
+#include "cuda/kernels.h"
 
 enum queue { QUEUE_SLOTS, QUEUE_THREADS, QUEUE_HEAPS, QUEUE_ACTIVITIES, QUEUE_MEMBERS, QUEUE_KERNELS, QUEUE_CHARGES };
 

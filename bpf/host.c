@@ -9,8 +9,8 @@
  * time, so elements of ended processes disappear by themselves. A full hash drops new elements, and counts
  * that in `dropped`.
  */
-#include "host_layout.h"
-#include "numbers.h"
+#include "host/layout.h"
+#include "base/numbers.h"
 
 BPF_F_TABLE("array", u32, u64, dropped, 1, 0);
 
@@ -33,8 +33,8 @@ INLINE u32 own_tgid(void)
 
 #define PF_KTHREAD 0x00200000   /* flag of task_struct.flags (linux/sched.h) */
 
-#include "block.h"
-#include "reclaim.h"
-#include "sockets.h"
-#include "lives.h"
-#include "stops.h"
+#include "host/block.h"
+#include "host/reclaim.h"
+#include "host/sockets.h"
+#include "host/lives.h"
+#include "host/stops.h"

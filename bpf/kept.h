@@ -7,9 +7,9 @@
 #ifndef STALLTOP_KEPT_H
 #define STALLTOP_KEPT_H
 
-#include "maps.h"
-#include "schedule.h"
-#include "threads.h"
+#include "base/maps.h"
+#include "calls/threads.h"
+#include "waits/schedule.h"
 
 #define SECOND_NS 1000000000ULL
 #define SAMPLE_EVERY 1024   /* one of so many calls of a slot is captured at random, until the monitor sets the number */

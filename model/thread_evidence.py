@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 HAND_OVER: Final = "hand-over"
 """Kind of wait: a futex wait for something that another thread had to do first, such as to compute a result.
-`bpf/held.h` distinguishes this kind from a wait for a lock."""
+`bpf/waits/held.h` distinguishes this kind from a wait for a lock."""
 TIMEOUT: Final = "timeout"
 """Kind of wait: a futex wait that no thread ended, so its timeout expired."""
 ENDED: Final = "ended"

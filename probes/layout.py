@@ -1,4 +1,4 @@
-"""Structs, enums and constants of ``bpf/layout.h`` and ``bpf/launches.h``, for numpy.
+"""Structs, enums and constants of ``bpf/base/layout.h`` and ``bpf/base/launches.h``, for numpy.
 
 ``scripts/write_layout.py`` writes this file: change the header, not this.
 """

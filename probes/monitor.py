@@ -37,7 +37,6 @@ from stalltop.probes.cuda_devices.owners import (
 from stalltop.probes.cuda_devices.process_devices import ProcessDevices
 from stalltop.probes.evidence import EvidenceReader
 from stalltop.probes.host.host import HostReader
-from stalltop.probes.host.process_watch import ProcessWatch, is_alive
 from stalltop.probes.kubelet.device_ids import uuids_of, with_uuids
 from stalltop.probes.kubelet.reader import KubeletReader
 from stalltop.probes.layout import HOST_WORK
@@ -49,6 +48,7 @@ from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.options import MonitorOptions
 from stalltop.probes.symbols.cuda_kernel_names import KernelNames
 from stalltop.probes.tenants.process_names import ProcessNames
+from stalltop.probes.tenants.process_watch import ProcessWatch, is_alive
 from stalltop.probes.tenants.tenants import Tenants, process_name
 from stalltop.probes.tracer.kernel_side import Counts, KernelSide, SlotKey
 
@@ -97,7 +97,7 @@ class Monitor:
             self._kernel = (options.kernel or options.begin)()
             if options.progress is not None:
                 options.progress.begin("looking for CUDA processes")
-            self._kernel_names = KernelNames(self._kernel.inherited_name, self._kernel.runs_program)
+            self._kernel_names = KernelNames(self._kernel.cuda.inherited_name, self._kernel.cuda.runs_program)
             self._libraries = Libraries(self._kernel.attach)
             # The first window begins with the first probe, so that it covers all counted calls.
             self._clock = time.monotonic()
@@ -134,7 +134,7 @@ class Monitor:
         if self._kernel is not None:
             # A process that has ended by now makes no calls after this read, so it can be forgotten after the
             # read.
-            self._watch.watch(self._kernel.tgids())
+            self._watch.watch(self._kernel.evidence.tgids())
             ended = self._watch.ended()
             counts, wall, clock = self._kernel.read(), time.time(), time.monotonic()
             # Ended calls are read before open ones, so that no call is reported twice: if a thread ends in
@@ -151,7 +151,7 @@ class Monitor:
             ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
             self._kernel_names.begin()
-            kernels = self._launches(self._kernel.launches())
+            kernels = self._launches(self._kernel.cuda.launches())
             calls = captured_calls(
                 self._kernel.kept_calls(int(clock * 1e9)),
                 counts.passed_over,
@@ -160,7 +160,7 @@ class Monitor:
                 unix_ns=time.time_ns() - time.monotonic_ns(),
             )
             open_calls = (*map(self._open_call, still_open), *ended_calls)
-            evidence = self._evidence.read(self._kernel, self._callers, wall=wall, clock=clock)
+            evidence = self._evidence.read(self._kernel.evidence, self._callers, wall=wall, clock=clock)
             loss["no_overlap"] = self._evidence.without_overlaps
         seconds = max(clock - self._clock, 1e-6)
         probed = sum(
@@ -169,7 +169,7 @@ class Monitor:
             if key.layer != HOST_LAYER
         )
         if self._kernel is not None:
-            probed += self._kernel.choices()  # These calls have no rows.
+            probed += self._kernel.cuda.choices()  # These calls have no rows.
         coverage = self._coverage(probed, seconds)
         told = self._kubelet.read(self._tenants_of(devices, coverage))
         given = with_uuids(told.allocations, devices)
@@ -230,7 +230,7 @@ class Monitor:
                 return
             try:
                 libraries.update()
-                kernel.look()
+                kernel.evidence.look()
                 if libraries.library_rows():
                     self._evidence.begin()
                     if looks >= NAMES_AFTER_LOOKS:
@@ -275,7 +275,7 @@ class Monitor:
         return row
 
     def _program_of(self, tgid: int) -> CudaProgram:
-        return NO_PROGRAM if self._kernel is None else self._kernel.program_of(tgid)
+        return NO_PROGRAM if self._kernel is None else self._kernel.cuda.program_of(tgid)
 
     def _uninitialized(self, tgid: int) -> bool:
         return self._libraries is not None and self._libraries.watched_from_begin(tgid)

@@ -1,5 +1,5 @@
 """Generates Python modules for the structs, enums and constants that BPF programs and Python share
-(``bpf/*.h``).
+(headers of ``bpf/``).
 
 These are defined once, in C. The compiler reports their layout (DWARF) and the values of constants; comments
 in the headers become docstrings. With ``--check`` nothing is written: the exit code is 1 if a file is not up
@@ -27,8 +27,8 @@ from elftools.elf.elffile import ELFFile
 ROOT = Path(__file__).resolve().parent.parent
 BPF = ROOT / "bpf"
 WRITTEN = {
-    "probes/layout.py": ("launches.h", "layout.h"),
-    "probes/host/layout.py": ("host_layout.h",),
+    "probes/layout.py": ("base/launches.h", "base/layout.h"),
+    "probes/host/layout.py": ("host/layout.h",),
 }
 """By generated file: the names of the headers that define its content. A header comes after the headers that
 it includes."""

@@ -1,4 +1,4 @@
-"""Structs, enums and constants of ``bpf/host_layout.h``, for numpy.
+"""Structs, enums and constants of ``bpf/host/layout.h``, for numpy.
 
 ``scripts/write_layout.py`` writes this file: change the header, not this.
 """

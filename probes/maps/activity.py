@@ -1,9 +1,10 @@
 """Reads when processes were active on devices: in a call that gives a device work, or that waits for it.
 
 Time is counted in ticks of 2^20 ns (1.05 ms) of CLOCK_MONOTONIC; a set of ticks is an integer whose bit n
-stands for the nth tick. The BPF programs write the ticks of a call when it returns (``bpf/activity.h``) and
-keep the last 4.3 seconds of them; this module adds the ticks of calls that are still open. Every tick is
-reported once: the next sample begins with the first tick that the previous sample left out.
+stands for the nth tick. The BPF programs write the ticks of a call when it returns
+(``bpf/cuda/activity.h``) and keep the last 4.3 seconds of them; this module adds the ticks of calls that are
+still open. Every tick is reported once: the next sample begins with the first tick that the previous sample
+left out.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class _PendingCall(NamedTuple):
 
 
 class Activities:
-    """Reads the records of ``bpf/activity.h``. Used from one thread at a time."""
+    """Reads the records of ``bpf/cuda/activity.h``. Used from one thread at a time."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ _COUNTS: Final = ("allocations", "frees", "allocated_bytes", "freed_bytes")
 
 
 class Allocations:
-    """Reads the heaps of ``bpf/allocations.h``. Used from one thread at a time.
+    """Reads the heaps of ``bpf/cuda/allocations.h``. Used from one thread at a time.
 
     A heap belongs to one program that a process runs. It ends when the process ends (``release``) or executes
     its next program, which the BPF programs report. Then the allocations that the heap still held are

@@ -24,7 +24,7 @@ them."""
 
 
 class Communicators:
-    """Reads the members of ``bpf/communicators.h``. Used from one thread at a time."""
+    """Reads the members of ``bpf/cuda/communicators.h``. Used from one thread at a time."""
 
     def __init__(self, programs: Programs) -> None:
         self._members = programs.members

@@ -1,4 +1,4 @@
-"""Reads what the BPF programs saw of the devices of a CUDA program: see ``bpf/selection.h``."""
+"""Reads what the BPF programs saw of the devices of a CUDA program: see ``bpf/cuda/selection.h``."""
 
 from __future__ import annotations
 

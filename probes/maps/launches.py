@@ -61,7 +61,7 @@ class RawKernel(NamedTuple):
 
 
 class Kernels:
-    """Reads the CUDA kernels of ``bpf/kernels.h``. Used from one thread at a time."""
+    """Reads the CUDA kernels of ``bpf/cuda/kernels.h``. Used from one thread at a time."""
 
     def __init__(self, programs: Programs) -> None:
         self._kernels = programs.kernels

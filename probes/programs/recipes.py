@@ -19,7 +19,7 @@ from stalltop.probes.programs.compiled import KPROBE, RAW_TRACEPOINT, Compiled, 
 SOURCE: Final = Path(bpf.__file__).parent
 HEADERS: Final = SOURCE / "headers"
 MARK: Final = 0x5354414C4C000000
-"""AT_LOAD_MARK of bpf/at_load.h."""
+"""AT_LOAD_MARK of bpf/base/at_load.h."""
 RING_BYTES: Final = "RING_BYTES"
 """Name of the number that holds a ring's size."""
 
@@ -126,7 +126,7 @@ FILLING: Final = "elements_are_free"
 
 def ordering(machine: str, release: str) -> tuple[str, ...]:
     """Returns the options for a machine on which other CPUs see writes in another order: see
-    ``bpf/ordering.h``."""
+    ``bpf/base/ordering.h``."""
     version = re.match(r"(\d+)\.(\d+)", release)
     known = version is not None and (int(version[1]), int(version[2])) >= _ORDERED_ATOMICS
     return ("-DORDERED_ATOMICS",) if machine == "aarch64" and known else ()

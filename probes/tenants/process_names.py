@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stalltop.probes.host.process_watch import is_alive
+from stalltop.probes.tenants.process_watch import is_alive
 from stalltop.probes.tenants.tenants import process_name
 
 

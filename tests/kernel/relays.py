@@ -102,7 +102,7 @@ class RelayTotals:
             row.total_ns += total
             for name, ns in zip(SPLITS, parts, strict=True):
                 row.parts[name] += ns
-        self.charges += self.kernel.charges()
+        self.charges += self.kernel.evidence.charges()
         return self
 
     def charged(self, tgid: int, part: str, operation: str | None = None) -> dict[int, int]:

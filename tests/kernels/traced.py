@@ -111,7 +111,7 @@ class TracedSide:
         assert attachment.count == 2 * len(symbols)
         self.read()
         self.kernel.losses()
-        self.kernel.charges()
+        self.kernel.evidence.charges()
         return contextlib.closing(attachment)
 
     def read(self) -> dict[tuple[int, int, str, bool], CallSums]:
@@ -267,12 +267,12 @@ def charge_waits(side: TracedSide, found: dict[str, object]) -> None:
         victim("")
         for _ in range(ROUNDS):
             side.read()
-            side.kernel.charges()
+            side.kernel.evidence.charges()
             before = cpu_ns(hog.pid)
             victim("")
             spent = cpu_ns(hog.pid) - before
             lost = side.read()[victim.pid, mine, "spin", False].parts["runqueue"]
-            own = [charge for charge in side.kernel.charges() if charge.tgid == victim.pid]
+            own = [charge for charge in side.kernel.evidence.charges() if charge.tgid == victim.pid]
             assert {charge.cgroup_id for charge in own} == {mine}
             by_hog = [charge for charge in own if charge.culprit_tgid == hog.pid]
             assert {charge.culprit_cgroup_id for charge in by_hog} == {others}

@@ -45,7 +45,7 @@ def kernel(built: Built) -> Iterator[KernelSide]:
 
 def ranks(kernel: KernelSide, *pids: int) -> list[RawRank]:
     """Return what the kernel side knows about the ranks of the processes ``pids``, sorted by rank."""
-    return sorted((row for row in kernel.ranks() if row.tgid in pids), key=lambda row: row.rank)
+    return sorted((row for row in kernel.evidence.ranks() if row.tgid in pids), key=lambda row: row.rank)
 
 
 def joined(workplace: Workplace, name: str, count: int, ranks: int = 0) -> list[Caller]:
@@ -171,7 +171,7 @@ def test_communicators_are_distinguished(kernel: KernelSide, workplace: Workplac
     callers = joined(workplace, "one", 2) + joined(workplace, "other", 1)
     for count, caller in enumerate(callers, 1):
         caller.run(f"ncclAllReduce:{count}:8:7")
-    found = {row.tgid: row for row in kernel.ranks()}
+    found = {row.tgid: row for row in kernel.evidence.ranks()}
     one, two, other = (found[caller.pid] for caller in callers)
     assert one.communicator == two.communicator != other.communicator
     assert (one.local_ranks, other.local_ranks) == (2, 1)
@@ -281,10 +281,10 @@ def test_ranks_of_ended_processes_and_programs_are_forgotten(
 ) -> None:
     ended, changed, stays = joined(workplace, "ended", 3)
     assert len(ranks(kernel, ended.pid, changed.pid, stays.pid)) == 3
-    assert ended.pid in kernel.tgids()
+    assert ended.pid in kernel.evidence.tgids()
     ended.kill()
     kernel.release(ended.pid)
-    assert ended.pid not in kernel.tgids()
+    assert ended.pid not in kernel.evidence.tgids()
     changed.do("exec")
     assert len(ranks(kernel, changed.pid)) == 1  # the rank is reported once more after the exec
     stays.run(STEP)
@@ -298,17 +298,18 @@ def test_communicators_older_than_the_probes_are_listed_as_unknown(
     caller = workplace.caller()
     caller.do("join earlier 0 2")
     for index in (int(place) for place in (kernel._programs.members["tgid"] == caller.pid).nonzero()[0]):
-        kernel._communicators._free(index)  # as if the probes had not seen how the communicator was created
+        # as if the probes had not seen how the communicator was created
+        kernel.evidence._communicators._free(index)
     caller.run("ncclAllReduce:5:8:7")
     assert ranks(kernel, caller.pid) == []
-    assert caller.pid in kernel.unknown_communicators()
+    assert caller.pid in kernel.evidence.unknown_communicators()
     caller.do("join known 0 2")
     caller.run(STEP)
     [row] = ranks(kernel, caller.pid)
     assert row.collectives == 1
     caller.kill()
     kernel.release(caller.pid)
-    assert caller.pid not in kernel.unknown_communicators()
+    assert caller.pid not in kernel.evidence.unknown_communicators()
 
 
 def test_ranks_beyond_the_limit_are_counted_as_lost(kernel: KernelSide, built: Built) -> None:

@@ -323,7 +323,7 @@ for number in range(1, {layout.KERNELS} + 11):
                 child.load(workplace.built.cudart)
                 child.do("run", program)
                 counts = read_calls(kernel)
-                launches = [raw for raw in kernel.launches() if raw.key.tgid == child.pid]
+                launches = [raw for raw in kernel.cuda.launches() if raw.key.tgid == child.pid]
                 assert counts.calls.sum() == layout.KERNELS + 10
                 assert kernel.losses()["no_kernel"] == 10
                 assert len({raw.function for raw in launches}) == len(launches) == layout.KERNELS
@@ -333,7 +333,7 @@ for number in range(1, {layout.KERNELS} + 11):
 
             def given_back(pid: int = child.pid) -> bool:
                 kernel.read()
-                return pid not in kernel.tgids() and not kernel._programs.launched["slot"].any()
+                return pid not in kernel.evidence.tgids() and not kernel._programs.launched["slot"].any()
 
             wait_until(given_back, what="free records")
     finally:

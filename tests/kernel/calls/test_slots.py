@@ -40,11 +40,11 @@ def test_slots_of_ended_processes_are_reused(small: KernelSide, driver: Path) ->
             program("threads 16 plain 1")  # sixteen threads may create the same slot at once
             program("outer 2")
             program("call pushing 5")
-            assert small.tgids() == {program.pid}
+            assert small.evidence.tgids() == {program.pid}
         expected = {("plain", False): 16, ("outer", False): 1, ("plain", True): 2, ("pushing", False): 5}
         assert calls_of(small, program.pid) == expected
         small.release(program.pid)
-        assert small.tgids() == set()
+        assert small.evidence.tgids() == set()
     assert lost(small) == {}
 
 
@@ -89,11 +89,11 @@ def test_slots_released_too_early_lose_no_call(small: KernelSide, driver: Path) 
     with TracedProgram(driver) as program:
         program("call plain 3")
         small.release(program.pid)
-        assert small.tgids() == set()
+        assert small.evidence.tgids() == set()
         program("call plain 4")  # the thread still uses the slot in its record
         program("threads 2 plain 5")  # new threads take another slot
         assert calls_of(small, program.pid) == {("plain", False): 17}
-        assert small.tgids() == {program.pid}
+        assert small.evidence.tgids() == {program.pid}
         program("call plain 1")
         assert calls_of(small, program.pid) == {("plain", False): 1}
     assert calls_of(small, program.pid) == {}
@@ -122,10 +122,10 @@ def test_calls_of_many_short_processes_are_counted(small: KernelSide, driver: Pa
                     for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)
                     if key.tgid in children
                 )
-                for tgid in small.tgids() - {program.pid}:
+                for tgid in small.evidence.tgids() - {program.pid}:
                     small.release(tgid)
                 children.clear()
         assert calls == 900
-        assert small.tgids() == {program.pid}
+        assert small.evidence.tgids() == {program.pid}
         wait_until(lambda: not small.open_calls(), "no call open")
     assert lost(small) == {}

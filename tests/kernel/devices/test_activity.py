@@ -49,7 +49,7 @@ def side(program: Path) -> Iterator[KernelSide]:
 @pytest.fixture
 def kernel(side: KernelSide) -> KernelSide:
     side.read()
-    side.activities()
+    side.evidence.activities()
     side.losses()
     return side
 
@@ -66,7 +66,7 @@ class SeenTicks:
     """Number of ticks that the kernel side could not report because the test did not read it for seconds."""
 
     def look(self) -> None:
-        told = self.kernel.activities()
+        told = self.kernel.evidence.activities()
         assert not self.end or told.first_tick == self.end
         self.end = told.end_tick
         self.late += told.late_ns // TICK_NS
@@ -185,10 +185,10 @@ def test_a_long_open_call_is_active_in_every_sample(kernel: KernelSide, program:
 
 def test_ticks_that_were_not_read_in_time_are_reported_as_late(kernel: KernelSide, program: Path) -> None:
     with Relay(program) as one:
-        before = kernel.activities()
+        before = kernel.evidence.activities()
         start = time.monotonic_ns()
         said = one(schedule(*every(1000, 0, 500, 6), start=start))
-        told = kernel.activities()
+        told = kernel.evidence.activities()
     assert told.first_tick == before.end_tick
     late = told.late_ns // TICK_NS
     assert late >= (said[-1] - start) // TICK_NS - TICKS - 2

@@ -39,7 +39,7 @@ def of(kernel: KernelSide, pid: int) -> tuple[int, ...]:
     They are allocations, frees, bytes allocated and bytes freed since the previous read, then the allocations
     and bytes that the process holds now; six zeros if nothing is known.
     """
-    rows = [tuple(row[2:]) for row in kernel.held() if row.tgid == pid]
+    rows = [tuple(row[2:]) for row in kernel.evidence.held() if row.tgid == pid]
     assert len(rows) <= 1
     return rows[0] if rows else (0,) * 6
 
@@ -123,7 +123,7 @@ def test_processes_and_cgroups_are_counted_separately(kernel: KernelSide, workpl
     callers = [workplace.caller(cgroup=group) for group in groups]
     for caller, count in zip(callers, (2, 3), strict=True):
         caller.run(f"cudaMalloc:{count}:100")  # both processes get the same addresses
-    found = {row.tgid: row for row in kernel.held()}
+    found = {row.tgid: row for row in kernel.evidence.held()}
     for caller, group, count in zip(callers, groups, (2, 3), strict=True):
         expected = RawHeld(caller.pid, group.stat().st_ino, count, 0, 100 * count, 0, count, 100 * count)
         assert found[caller.pid] == expected
@@ -134,7 +134,7 @@ def test_freeing_memory_older_than_the_probes_counts_no_bytes(kernel: KernelSide
         child.load(built.cudart)
         child.call(built.cudart, "cudaFree", 3, 0x1234000)
         assert of(kernel, child.pid) == (0, 3, 0, 0, 0, 0)
-        assert child.pid in kernel.tgids()
+        assert child.pid in kernel.evidence.tgids()
 
 
 def test_an_address_that_is_allocated_again_counts_as_freed_before(tmp_path: Path) -> None:
@@ -162,13 +162,13 @@ def test_memory_of_an_ended_process_is_forgotten(kernel: KernelSide, workplace: 
     caller = workplace.caller()
     caller.run("cudaMalloc:500:4096")
     assert pieces(kernel) == known + 500
-    assert caller.pid in kernel.tgids()
+    assert caller.pid in kernel.evidence.tgids()
     caller.kill()
     kernel.release(caller.pid)
     assert of(kernel, caller.pid) == (500, 0, 500 * 4096, 0, 0, 0)  # the counts until the end
     assert of(kernel, caller.pid) == (0,) * 6
     assert pieces(kernel) == known
-    assert caller.pid not in kernel.tgids()
+    assert caller.pid not in kernel.evidence.tgids()
 
 
 @pytest.mark.parametrize("command", ["exec", "exec-thread"])
@@ -180,7 +180,7 @@ def test_after_exec_a_process_holds_nothing_of_its_earlier_program(
     caller.run("cudaMalloc:20:4096")
     caller.do(command)
     caller.run("cudaMalloc:3:10")
-    rows = sorted(tuple(row[2:]) for row in kernel.held() if row.tgid == caller.pid)
+    rows = sorted(tuple(row[2:]) for row in kernel.evidence.held() if row.tgid == caller.pid)
     assert rows == [(3, 0, 30, 0, 3, 30), (20, 0, 81_920, 0, 0, 0)]
     assert of(kernel, caller.pid) == (0, 0, 0, 0, 3, 30)
     assert pieces(kernel) == known + 3

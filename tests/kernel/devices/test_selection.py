@@ -11,9 +11,9 @@ import pytest
 
 from stalltop.demo.build import Built
 from stalltop.demo.latencies import Latency
-from stalltop.probes.host.process_watch import is_alive
 from stalltop.probes.layout import UNKNOWN_DEVICE
 from stalltop.probes.operations import DRIVER, NCCL, RUNTIME, operation
+from stalltop.probes.tenants.process_watch import is_alive
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe, wait_until
@@ -203,13 +203,13 @@ def test_the_choice_does_not_survive_fork_and_exec(
         assert devices(kernel, forked) == {1: 1, 6: 2}
     caller = workplace.caller()
     caller.run("cudaSetDevice:1:3 cudaDeviceSynchronize:2")
-    born = kernel.program_of(caller.pid)
+    born = kernel.cuda.program_of(caller.pid)
     assert born.watched
     assert devices(kernel, caller.pid) == {4: 2}
     caller.do("exec")
     caller.run("cudaDeviceSynchronize:3")
     assert devices(kernel, caller.pid) == {1: 3}
-    assert kernel.program_of(caller.pid).born_ns > born.born_ns
+    assert kernel.cuda.program_of(caller.pid).born_ns > born.born_ns
 
 
 def test_a_process_older_than_the_probes_has_no_device_until_it_chooses_one(built: Built) -> None:
@@ -229,7 +229,7 @@ def test_a_process_older_than_the_probes_has_no_device_until_it_chooses_one(buil
             # In a new thread the runtime makes the context of the first device current.
             assert run(child, "launch(2)\non(launch, 3)") == {0: 2, 1: 3}
             assert run(child, "cuda.cuInit(0)\ncuda.cuCtxSynchronize()") == {0: 1}
-            assert not side.program_of(child.pid).watched
+            assert not side.cuda.program_of(child.pid).watched
             assert run(child, "cuda.cuCtxGetDevice(ctypes.byref(ctypes.c_int()))\nlaunch(2)") == {3: 2}
             assert run(child, "set_device(4)\nlaunch(2)\ncuda.cuCtxSetCurrent(sys.of_test)\ndrive(1)") == {
                 5: 2,
@@ -238,9 +238,9 @@ def test_a_process_older_than_the_probes_has_no_device_until_it_chooses_one(buil
             # A library that is loaded later may call cuInit again; the process still counts as older than the
             # probes.
             assert run(other, "cuda.cuInit(0)\nlaunch(2)") == {0: 2}
-            assert not side.program_of(other.pid).watched
+            assert not side.cuda.program_of(other.pid).watched
             assert run(fresh, "cuda.cuInit(0)\nlaunch(2)") == {1: 2}
-            assert side.program_of(fresh.pid).watched
+            assert side.cuda.program_of(fresh.pid).watched
         finally:
             side.close()
 
@@ -249,7 +249,7 @@ def test_contexts_stay_known_after_the_first_thread_has_ended(kernel: KernelSide
     with Child() as child:
         text = "import sys\nsys.of_test = made(3)\npop()\nlaunch(1)"
         child.do("run", program(built, text))
-        before = kernel.program_of(child.pid)
+        before = kernel.cuda.program_of(child.pid)
         assert devices(kernel, child.pid) == {1: 1}
         child.tell("end_first_thread")
         state = Path(f"/proc/{child.pid}/stat")
@@ -258,19 +258,19 @@ def test_contexts_stay_known_after_the_first_thread_has_ended(kernel: KernelSide
         assert devices(kernel, child.pid) == {4: 2}
         child.do("run", program(built, "on(launch, 3)"))
         assert devices(kernel, child.pid) == {1: 3}
-        assert kernel.program_of(child.pid) == before
+        assert kernel.cuda.program_of(child.pid) == before
 
 
 def test_calls_that_choose_a_device_are_counted(kernel: KernelSide, built: Built) -> None:
-    kernel.choices()
+    kernel.cuda.choices()
     with Child() as child:
         child.do(
             "run", program(built, "set_device(1)\nfor _ in range(100): made(1), pop()\non(set_device, 2)")
         )
-        assert kernel.choices() >= 200
+        assert kernel.cuda.choices() >= 200
     wait_until(lambda: not is_alive(child.pid))
-    kernel.choices()
-    assert kernel.choices() == 0
+    kernel.cuda.choices()
+    assert kernel.cuda.choices() == 0
 
 
 def test_uuids_that_a_program_queries_are_known(kernel: KernelSide, built: Built) -> None:
@@ -279,17 +279,17 @@ def test_uuids_that_a_program_queries_are_known(kernel: KernelSide, built: Built
     text = "for each in (2, 1): cuda.cuDeviceGetUuid_v2(ctypes.create_string_buffer(16), each)"
     with Child(("env", f"STALLTOP_DEMO_UUIDS={given}")) as child:
         child.do("run", program(built, text))
-        assert kernel.program_of(child.pid).uuids == {1: uuids[1], 2: uuids[2]}
+        assert kernel.cuda.program_of(child.pid).uuids == {1: uuids[1], 2: uuids[2]}
         whole = (
             "import os\n"
             f"os.environ['STALLTOP_DEMO_UUIDS'] = {','.join([uuids[0]] * 3)!r}\n"
             "for each in (0, 1): cuda.cuDeviceGetUuid(ctypes.create_string_buffer(16), each)"
         )
         child.do("run", program(built, whole))
-        assert kernel.program_of(child.pid).uuids == dict(enumerate(uuids)), (
+        assert kernel.cuda.program_of(child.pid).uuids == dict(enumerate(uuids)), (
             "the UUID of a MIG instance has priority over that of its GPU"
         )
     wait_until(lambda: not is_alive(child.pid))
-    assert kernel.program_of(child.pid).uuids == dict(enumerate(uuids)), (
+    assert kernel.cuda.program_of(child.pid).uuids == dict(enumerate(uuids)), (
         "UUIDs stay known after the process has ended"
     )

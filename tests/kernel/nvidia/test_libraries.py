@@ -164,7 +164,7 @@ CHOOSING = {
     "cuCtxDestroy": ["ctx"],
     "cuCtxGetDevice": ["device"],
 }
-"""Names of the arguments that ``bpf/selection.h`` reads, at most the first two, by function."""
+"""Names of the arguments that ``bpf/cuda/selection.h`` reads, at most the first two, by function."""
 
 
 @pytest.mark.skipif(CUDART12 is None or LIBCUDA is None, reason="CUDA's libraries were not fetched")
@@ -178,10 +178,10 @@ def test_the_runtime_initializes_cuda_by_a_traced_function(tmp_path: Path) -> No
         probe(kernel, CUDART12, operations.RUNTIME)
         with Child(("env", f"LD_LIBRARY_PATH={tmp_path}")) as child:
             child.load(CUDART12)
-            assert not kernel.program_of(child.pid).watched
+            assert not kernel.cuda.program_of(child.pid).watched
             assert b"libcuda.so" not in Path(f"/proc/{child.pid}/maps").read_bytes(), "it is loaded later"
             child.call(CUDART12, "cudaSetDevice", 1, 0)
-            assert kernel.program_of(child.pid).watched
+            assert kernel.cuda.program_of(child.pid).watched
     finally:
         kernel.close()
 

@@ -46,7 +46,7 @@ def inside(driver: Path) -> None:
         calls = [(key.tgid, n) for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)]
         assert sorted(calls) == sorted([(program.pid, 5), (program.pid, 1), (program.pid, 1), (own, 2)])
         # stalltop may also follow this process, since it wakes the program.
-        assert kernel.tgids() - {os.getpid()} == {program.pid, own}
+        assert kernel.evidence.tgids() - {os.getpid()} == {program.pid, own}
     assert not lost(kernel)
     kernel.close()
     print("done", flush=True)

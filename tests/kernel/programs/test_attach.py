@@ -13,7 +13,7 @@ import pytest
 
 from stalltop.model.errors import TracingError, UnsafeTracingError
 from stalltop.probes.programs import bpf_calls
-from stalltop.probes.tracer import calibrating, kernel_side
+from stalltop.probes.tracer import calibrating, probing
 from stalltop.probes.tracer.calibration import OwnFunction
 from stalltop.probes.tracer.kernel_side import KernelSide, Point, Way
 from tests.kernel.traced_program import FUNCTIONS, TracedProgram, calls_of, lost, points, wait_until
@@ -155,7 +155,7 @@ def test_a_kernel_that_does_not_report_ended_threads_is_refused(monkeypatch: pyt
     attach = bpf_calls.attach_raw_tracepoint
     monkeypatch.setattr(calibrating, "_THREAD_END_SECONDS", 0.05)
     monkeypatch.setattr(
-        kernel_side, "attach_raw_tracepoint", lambda program, name: attach(program, "sched_process_exec")
+        probing, "attach_raw_tracepoint", lambda program, name: attach(program, "sched_process_exec")
     )
     with pytest.raises(TracingError, match="does not report when threads end"):
         KernelSide(way="multi", slots=16, threads=16)
@@ -169,7 +169,7 @@ def test_closing_perf_events_does_not_block(driver: Path) -> None:
     start = time.monotonic()
     kernel.close()
     took = time.monotonic() - start
-    helpers = kernel._attacher._closer._helpers  # type: ignore[attr-defined]
+    helpers = kernel._probing._counting._closer._helpers  # type: ignore[attr-defined]
     assert len(helpers) == 1
     helpers[0].wait(100)  # the helper first waits for the helpers of earlier tests
     removing = time.monotonic() - start

@@ -45,7 +45,7 @@ def test_the_time_charged_is_the_cpu_time_of_the_culprit(
         victim("")
         for _ in range(ROUNDS):
             kernel.read()
-            kernel.charges()
+            kernel.evidence.charges()
             told = RelayTotals(kernel)
             before = cpu_ns(hog.pid)
             victim("")
@@ -117,7 +117,7 @@ def test_a_move_charges_no_more_than_the_wait(relay: Path) -> None:
                 time.sleep(0.005)
                 os.sched_setaffinity(victim.pid, {CPUS[-1]})
                 waits = int(records["waiting_ns"][place])
-                os.close(kernel._tracepoints.pop())  # of sched_switch
+                os.close(kernel._probing._tracepoints.pop())  # of sched_switch
                 unseen = waits != 0 and int(records["waiting_ns"][place]) == waits
                 os.sched_setscheduler(victim.pid, os.SCHED_OTHER, os.sched_param(0))
                 victim._answer()
@@ -179,7 +179,7 @@ def test_a_thread_that_ends_no_longer_waits_for_a_cpu(relay: Path) -> None:
                 wait_until(lambda: bool((records["tgid"] == victim.pid).any()), "its record")
                 (place,) = (records["tgid"] == victim.pid).nonzero()[0]
                 wait_until(lambda: bool(records["waiting_ns"][place]), "a wait for the CPU")
-                os.close(kernel._tracepoints.pop())  # of sched_switch
+                os.close(kernel._probing._tracepoints.pop())  # of sched_switch
                 waited = bool(records["waiting_ns"][place])
                 victim.process.kill()
                 wait_until(lambda: not records["tid"][place], "the end of its record")
@@ -201,7 +201,7 @@ def test_threads_of_a_process_are_their_own_culprits(kernel: KernelSide, relay: 
 
 
 def test_charges_of_ended_processes_are_freed(kernel: KernelSide, relay: Path) -> None:
-    charges = kernel._charges
+    charges = kernel.evidence._charges
     assert isinstance(charges, Charges)
     told = RelayTotals(kernel)
 
@@ -220,18 +220,18 @@ def test_charges_of_ended_processes_are_freed(kernel: KernelSide, relay: Path) -
     kernel.release(hog.pid)
 
     def given_back() -> bool:
-        kernel.charges()
+        kernel.evidence.charges()
         return not kept(hog.pid)
 
     wait_until(given_back, "the charges of an ended process freed")
     # Charges that have not grown for KEEP_SECONDS are freed, though the victim is not released.
     clock = charges._clock
     charges._clock = lambda: clock() + KEEP_SECONDS
-    kernel.charges()
+    kernel.evidence.charges()
     charges._clock = lambda: clock() + 2 * KEEP_SECONDS
 
     def forgotten() -> bool:
-        kernel.charges()
+        kernel.evidence.charges()
         return not ((array["key"]["tgid"] == victim.pid) & (array["times"] != 0)).any()
 
     wait_until(forgotten, "old charges freed")

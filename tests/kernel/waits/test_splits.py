@@ -19,7 +19,7 @@ from stalltop.probes.layout import How
 from stalltop.probes.operations import BETWEEN_CALLS, Function
 from stalltop.probes.programs import bpf_calls
 from stalltop.probes.programs.task_offsets import NoBtfError
-from stalltop.probes.tracer import kernel_side
+from stalltop.probes.tracer import kernel_side, probing
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import (
     DEADLINE_SECONDS,
@@ -155,8 +155,8 @@ def test_waits_in_fsync_are_told_from_other_waits_for_a_disk(waiters: Waiters) -
         for name in on_disk:
             program(f"{name} 20 0")
             on_disk[name] += waiters.read(program)[name, False].parts["disk"]
-            waiters.kernel.charges()
-            for wait in waiters.kernel.waits():
+            waiters.kernel.evidence.charges()
+            for wait in waiters.kernel.evidence.waits():
                 if wait.tgid == program.pid and SPLITS[wait.part] == "disk":
                     assert (wait.how, wait.waker_tgid) == (How.SYNC, 0)
                     in_fsync[NAME[wait.operation]] += wait.ns
@@ -172,7 +172,9 @@ def test_waits_in_fsync_are_charged_to_no_process(waiters: Waiters) -> None:
     _skip_without_disk(waiters)
     with waiters.start() as program:
         program("wait_disk 20 0")
-        parts = {SPLITS[charge.part] for charge in waiters.kernel.charges() if charge.tgid == program.pid}
+        parts = {
+            SPLITS[charge.part] for charge in waiters.kernel.evidence.charges() if charge.tgid == program.pid
+        }
         assert waiters.read(program)["wait_disk", False].calls == 20
     assert "disk" not in parts
 
@@ -266,14 +268,18 @@ def test_samples_say_on_which_cpu_a_thread_is(waiters: Waiters) -> None:
         with waiters.start() as program:
             os.sched_setaffinity(program.pid, {cpu})
             program("run 1 1")
-            waiters.kernel.works()
-            waiters.kernel.placed()
+            waiters.kernel.evidence.works()
+            waiters.kernel.evidence.placed()
             program.send("run 20 25")
             for _ in range(10):
                 time.sleep(0.02)
-                waiters.kernel.look()
+                waiters.kernel.evidence.look()
             program._answer()
-            placed = [(each.cpu, each.times) for each in waiters.kernel.placed() if each.tgid == program.pid]
+            placed = [
+                (each.cpu, each.times)
+                for each in waiters.kernel.evidence.placed()
+                if each.tgid == program.pid
+            ]
         assert [where for where, _ in placed] == [cpu]
         assert 0 < placed[0][1] <= 10
 
@@ -324,7 +330,7 @@ def test_calls_are_counted_without_the_scheduler_s_tracepoints(
             raise OSError(2, "No such file or directory")
         return attach(program, name)
 
-    monkeypatch.setattr(kernel_side, "attach_raw_tracepoint", refused)
+    monkeypatch.setattr(probing, "attach_raw_tracepoint", refused)
     with counting_three_calls(waiter) as kernel:
         assert kernel.no_splits is not None
         assert "scheduler" in kernel.no_splits.reason

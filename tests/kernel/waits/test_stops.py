@@ -124,8 +124,8 @@ def test_a_stop_is_measured_with_who_did_it(
         stopper = subprocess.Popen(commands(how, program.pid, cell))
         assert stopper.wait(60) == 0
         program._answer()
-        kernel.charges()
-        waits = kernel.waits()
+        kernel.evidence.charges()
+        waits = kernel.evidence.waits()
         stops = host.read().stops
     ns = Counter[tuple[str, int, int]]()
     for wait in waits:
@@ -148,8 +148,8 @@ def test_a_child_that_goes_on_has_kept_its_parent_waiting(
         stopper = subprocess.Popen(commands("signal", worker, cell))
         assert stopper.wait(60) == 0
         program._answer()
-        kernel.charges()
-        waits = kernel.waits()
+        kernel.evidence.charges()
+        waits = kernel.evidence.waits()
     ns = Counter[int]()
     for wait in waits:
         if (wait.tgid, SPLITS[wait.part]) == (program.pid, "process"):
@@ -168,7 +168,7 @@ def test_a_stop_is_told_while_it_lasts(
         stopper = subprocess.Popen(commands(how, program.pid, cell))
 
         def held() -> dict[int, int]:
-            works = kernel.works()
+            works = kernel.evidence.works()
             return {work.held: work.held_ns for work in works if work.tid == program.pid and work.held}
 
         wait_until(lambda: told in held(), what="a thread that is held")

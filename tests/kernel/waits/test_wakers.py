@@ -20,7 +20,7 @@ def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay:
         source, worker = caller.said
         caller("")
         told = RelayTotals(kernel).read()
-        links = kernel.links()
+        links = kernel.evidence.links()
     assert (links[caller.pid], links[worker], links[source]) == (0, 1, 2)
     # Each gap of the caller lasts until the worker wakes it.
     gap = told.rows[caller.pid, HOST_GAP]
@@ -40,7 +40,9 @@ def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay:
     assert TIMES - 3 <= rest.calls <= TIMES - 1
     assert rest.parts["sleep"] >= rest.calls * REST_NS
     assert told.charged(source, "sleep") == {}
-    (slept,) = [wait for wait in kernel.waits() if wait.tgid == source and SPLITS[wait.part] == "sleep"]
+    (slept,) = [
+        wait for wait in kernel.evidence.waits() if wait.tgid == source and SPLITS[wait.part] == "sleep"
+    ]
     assert slept.waker_tgid == 0
     assert rest.calls - 1 <= slept.times <= TIMES
     assert slept.ns >= slept.times * REST_NS
@@ -52,7 +54,7 @@ def test_threads_that_wait_for_each_other_with_locks_are_followed(kernel: Kernel
     with Relay(relay, "locks", TIMES) as program:
         program("")
         told = RelayTotals(kernel).read()
-        assert kernel.links()[program.pid] == 0
+        assert kernel.evidence.links()[program.pid] == 0
     gap, work = told.rows[program.pid, HOST_GAP], told.rows[program.pid, HOST_WORK]
     assert gap.calls == TIMES
     assert gap.parts["lock"] >= 0.9 * (gap.total_ns - gap.parts["runqueue"])
@@ -68,7 +70,7 @@ def test_a_followed_process_that_starts_to_call_becomes_a_caller(kernel: KernelS
         (child,) = parent.said
         parent("")
         told = RelayTotals(kernel).read()
-        assert kernel.links()[child] == 0
+        assert kernel.evidence.links()[child] == 0
     # The child wakes its parent before it makes its first call, so it has host work as well as calls.
     assert told.rows[child, HOST_WORK].calls > 0
     assert told.rows[child, "inner"].calls == TIMES

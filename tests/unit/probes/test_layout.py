@@ -63,7 +63,10 @@ def test_constants_equal_those_of_the_model() -> None:
 def test_parts_are_the_columns_of_split_ns(tmp_path: Path) -> None:
     names = [part.upper() for part in SPLITS]
     body = "\n".join(f'printf("%d ", {name});' for name in [*names, "POLLING"])
-    assert list(map(int, run_c(tmp_path, '#include "waits.h"', body))) == [*range(len(SPLITS)), len(SPLITS)]
+    assert list(map(int, run_c(tmp_path, '#include "waits/waits.h"', body))) == [
+        *range(len(SPLITS)),
+        len(SPLITS),
+    ]
 
 
 def test_system_call_numbers_equal_those_of_the_c_library(tmp_path: Path) -> None:
@@ -74,7 +77,9 @@ def test_system_call_numbers_equal_those_of_the_c_library(tmp_path: Path) -> Non
     if column == "x86":
         lists += " X86_CALLS(ASK) X86_WAKING_CALLS(ASK)"
     macro = f'#define ASK(name, x86, arm, ...) printf("%d %d ", SYS_##name, {column});'
-    found = list(map(int, run_c(tmp_path, f'#include <sys/syscall.h>\n#include "wakers.h"\n{macro}', lists)))
+    found = list(
+        map(int, run_c(tmp_path, f'#include <sys/syscall.h>\n#include "waits/wakers.h"\n{macro}', lists))
+    )
     assert len(found) > 2 * 90
     assert found[::2] == found[1::2]
 
@@ -94,7 +99,7 @@ def test_the_system_call_decides_the_part_of_a_wait(tmp_path: Path) -> None:
     body = "\n".join(
         f'printf("%d %d ", waits_for(SYS_{name}, 0), waits_for(SYS_{name}, 2));' for name in asked
     )
-    found = list(map(int, run_c(tmp_path, '#include <sys/syscall.h>\n#include "waits.h"', body)))
+    found = list(map(int, run_c(tmp_path, '#include <sys/syscall.h>\n#include "waits/waits.h"', body)))
     assert [SPLITS[part] for part in found] == [part for parts in asked.values() for part in parts]
 
 
@@ -111,7 +116,7 @@ def test_the_system_call_decides_which_waits_it_can_end(tmp_path: Path) -> None:
         "fsync": set(),
     }
     body = "\n".join(f'printf("%u ", can_wake(SYS_{name}));' for name in asked)
-    found = list(map(int, run_c(tmp_path, '#include <sys/syscall.h>\n#include "wakers.h"', body)))
+    found = list(map(int, run_c(tmp_path, '#include <sys/syscall.h>\n#include "waits/wakers.h"', body)))
     assert [{part for place, part in enumerate(SPLITS) if bits >> place & 1} for bits in found] == list(
         asked.values()
     )
@@ -131,7 +136,7 @@ def test_the_bpf_program_and_hdr_histogram_choose_the_same_counter(tmp_path: Pat
     numbers = ",".join(f"{value}ULL" for value in ordered)
     body = f"static const unsigned long long values[] = {{{numbers}}};\n"
     body += 'for (unsigned long i = 0; i < sizeof(values) / 8; i++) printf("%u ", counter_of(values[i]));'
-    found = run_c(tmp_path, '#include "hdr.h"', body)
+    found = run_c(tmp_path, '#include "calls/hdr.h"', body)
     assert list(map(int, found)) == [index_of(value) for value in ordered]
 
 

@@ -33,7 +33,8 @@ LAPS_BEFORE_THEY_REPEAT = TICKS * layout.LAP
 
 
 def mark(record: np.void, start: int, last: int) -> None:
-    """Marks the ticks from ``start`` to ``last`` as active, as bpf/activity.h does when a call returns."""
+    """Marks the ticks from ``start`` to ``last`` as active, as bpf/cuda/activity.h does when a call
+    returns."""
     tick = max(start, last - (TICKS - 1))
     while tick <= last:
         if tick % SPAN == 0 and last - tick >= SPAN - 1:

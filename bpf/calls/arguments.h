@@ -4,8 +4,8 @@
 #define STALLTOP_ARGUMENTS_H
 
 #include <uapi/linux/ptrace.h>
-#include "layout.h"
-#include "numbers.h"
+#include "base/layout.h"
+#include "base/numbers.h"
 
 static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
 

@@ -9,9 +9,9 @@
 
 #ifdef WITH_SPLITS
 
-#include "charges.h"
-#include "followers.h"
-#include "schedule.h"
+#include "waits/charges.h"
+#include "waits/followers.h"
+#include "waits/schedule.h"
 
 #define UNFOLLOWED_NS LONGEST_GAP_NS /* threads that woke nobody for so long are not followed any more */
 

@@ -7,9 +7,9 @@
 #ifndef STALLTOP_CHARGES_H
 #define STALLTOP_CHARGES_H
 
-#include "maps.h"
-#include "numbers.h"
-#include "threads.h"
+#include "base/maps.h"
+#include "base/numbers.h"
+#include "calls/threads.h"
 
 /* Number of slices that are read: the CPU that owns them may be overwriting the oldest ones. */
 #define SEEN_SLICES (SLICES - 8)

@@ -13,9 +13,9 @@
 #ifndef STALLTOP_SELECTION_H
 #define STALLTOP_SELECTION_H
 
-#include "arguments.h"
-#include "maps.h"
-#include "threads.h"
+#include "base/maps.h"
+#include "calls/arguments.h"
+#include "calls/threads.h"
 
 /*
  * The oldest elements are evicted, and earlier than the size suggests: each CPU reserves up to 128 free

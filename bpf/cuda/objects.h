@@ -3,8 +3,8 @@
 #ifndef STALLTOP_OBJECTS_H
 #define STALLTOP_OBJECTS_H
 
-#include "allocations.h"
-#include "communicators.h"
+#include "cuda/allocations.h"
+#include "cuda/communicators.h"
 
 /* A call begins; `thread` has its argument registers. Sets frame->object if object_ends() has to handle its return. */
 INLINE void object_begins(const struct function *function, struct thread *thread, struct frame *frame, u64 sp)

@@ -7,9 +7,9 @@
 #ifndef STALLTOP_FOLLOWERS_H
 #define STALLTOP_FOLLOWERS_H
 
-#include "charges.h"
-#include "gaps.h"
-#include "wakers.h"
+#include "waits/charges.h"
+#include "waits/gaps.h"
+#include "waits/wakers.h"
 
 #define LONGEST_CHAIN 6             /* links: wakers of wakers of wakers and so on */
 #define FOLLOWED_WAIT_NS 100000     /* the waker that ends a shorter wait is not worth following */

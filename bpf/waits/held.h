@@ -8,8 +8,8 @@
 #ifndef STALLTOP_HELD_H
 #define STALLTOP_HELD_H
 
-#include "threads.h"
-#include "waits.h"
+#include "calls/threads.h"
+#include "waits/waits.h"
 
 static void *(*current_task)(void) = (void *)158;          /* bpf_get_current_task_btf */
 static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs */

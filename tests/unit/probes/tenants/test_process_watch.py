@@ -2,7 +2,7 @@ import os
 import subprocess
 import time
 
-from stalltop.probes.host.process_watch import ProcessWatch, is_alive
+from stalltop.probes.tenants.process_watch import ProcessWatch, is_alive
 
 
 def wait_ended(watch: ProcessWatch, wanted: set[int]) -> set[int]:

@@ -7,11 +7,11 @@
 #ifndef STALLTOP_KERNELS_H
 #define STALLTOP_KERNELS_H
 
-#include "hdr.h"
-#include "maps.h"
-#include "names.h"
-#include "slots.h"
-#include "threads.h"
+#include "base/maps.h"
+#include "calls/hdr.h"
+#include "calls/slots.h"
+#include "calls/threads.h"
+#include "cuda/names.h"
 
 #define NO_KERNEL (~0U)
 

@@ -6,9 +6,9 @@
 #ifndef STALLTOP_MAPS_H
 #define STALLTOP_MAPS_H
 
-#include "arguments.h"
-#include "bounds.h"
-#include "layout.h"
+#include "base/bounds.h"
+#include "base/layout.h"
+#include "base/numbers.h"
 
 #ifndef BPF_F_MMAPABLE
 #define BPF_F_MMAPABLE (1U << 10)

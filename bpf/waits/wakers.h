@@ -7,7 +7,7 @@
 #ifndef STALLTOP_WAKERS_H
 #define STALLTOP_WAKERS_H
 
-#include "waits.h"
+#include "waits/waits.h"
 
 #define PART(part) (1U << (part))
 #define BY_LOCKS (PART(LOCK) | PART(OTHER))

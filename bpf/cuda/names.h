@@ -7,8 +7,8 @@
 #ifndef STALLTOP_NAMES_H
 #define STALLTOP_NAMES_H
 
-#include "arguments.h"
-#include "maps.h"
+#include "base/maps.h"
+#include "calls/arguments.h"
 
 BPF_F_TABLE("lru_hash", u32, struct told_program, told_programs, TOLD_PROGRAMS, 0);
 BPF_F_TABLE("lru_hash", struct function_key, struct registered, registered, REGISTERED_FUNCTIONS, 0);

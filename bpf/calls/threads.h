@@ -3,9 +3,9 @@
 #ifndef STALLTOP_THREADS_H
 #define STALLTOP_THREADS_H
 
-#include "arguments.h"
-#include "maps.h"
-#include "ordering.h"
+#include "base/maps.h"
+#include "base/ordering.h"
+#include "calls/arguments.h"
 
 INLINE struct frame *frame_at(struct thread *thread, u64 index)
 {

@@ -7,11 +7,11 @@
 #ifndef STALLTOP_COMMUNICATORS_H
 #define STALLTOP_COMMUNICATORS_H
 
-#include "allocations.h"
-#include "arguments.h"
-#include "maps.h"
-#include "selection.h"
-#include "threads.h"
+#include "base/maps.h"
+#include "calls/arguments.h"
+#include "calls/threads.h"
+#include "cuda/allocations.h"
+#include "cuda/selection.h"
 
 #define ID_WORDS 16         /* words of an ncclUniqueId: 128 bytes */
 #define WORDS_AT_ONCE 4

@@ -3,10 +3,10 @@
 #ifndef STALLTOP_GAPS_H
 #define STALLTOP_GAPS_H
 
-#include "maps.h"
-#include "schedule.h"
-#include "slots.h"
-#include "threads.h"
+#include "base/maps.h"
+#include "calls/slots.h"
+#include "calls/threads.h"
+#include "waits/schedule.h"
 
 /* The gap of `thread` ends `now`: counts it as `operation`, if its beginning is known and not long ago. */
 INLINE void end_gap(struct thread *thread, u32 operation, u64 now)

@@ -4,7 +4,7 @@
 #define STALLTOP_NUMBERS_H
 
 #include <linux/types.h>
-#include "at_load.h"
+#include "base/at_load.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

@@ -11,10 +11,10 @@
 #ifndef STALLTOP_SCHEDULE_H
 #define STALLTOP_SCHEDULE_H
 
-#include "held.h"
-#include "maps.h"
-#include "threads.h"
-#include "waits.h"
+#include "base/maps.h"
+#include "calls/threads.h"
+#include "waits/held.h"
+#include "waits/waits.h"
 
 #ifdef WITH_SPLITS
 

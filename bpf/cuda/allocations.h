@@ -9,9 +9,9 @@
 #ifndef STALLTOP_ALLOCATIONS_H
 #define STALLTOP_ALLOCATIONS_H
 
-#include "maps.h"
-#include "numbers.h"
-#include "threads.h"
+#include "base/maps.h"
+#include "base/numbers.h"
+#include "calls/threads.h"
 
 #define UNKNOWN_PIECE (~0ULL)
 #define NO_HEAP (~0U)

@@ -3,9 +3,9 @@
 #ifndef STALLTOP_SLOTS_H
 #define STALLTOP_SLOTS_H
 
-#include "hdr.h"
-#include "maps.h"
-#include "threads.h"
+#include "base/maps.h"
+#include "calls/hdr.h"
+#include "calls/threads.h"
 
 INLINE u32 new_slot(struct slot_key *key)
 {

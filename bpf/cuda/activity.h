@@ -9,8 +9,8 @@
 #ifndef STALLTOP_ACTIVITY_H
 #define STALLTOP_ACTIVITY_H
 
-#include "maps.h"
-#include "threads.h"
+#include "base/maps.h"
+#include "calls/threads.h"
 
 INLINE struct activity *new_activity(struct thread *thread, struct process_device *key, u64 *index)
 {

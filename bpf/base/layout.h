@@ -7,7 +7,7 @@
 #define STALLTOP_LAYOUT_H
 
 #include <linux/types.h>
-#include "launches.h"
+#include "base/launches.h"
 
 #define COUNTERS 3968       /* counters of one histogram: see hdr.h */
 #define SPLITS 10           /* number of parts that the time of a call is split into */

@@ -1,0 +1,28 @@
+"""Keeps threads from reading maps at the same time, or after the maps were closed."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+
+class MapAccess:
+    """A lock for maps. ``with access as is_open`` holds it; ``is_open`` is False once the maps are closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.is_open = True
+        """Whether the maps are open."""
+
+    def __enter__(self) -> bool:
+        self._lock.acquire()
+        return self.is_open
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    def end(self) -> None:
+        """Notes that the maps are closed. To be called while the lock is held."""
+        self.is_open = False

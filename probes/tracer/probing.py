@@ -1,0 +1,83 @@
+"""Attaches the loaded BPF programs: to functions of files, and to tracepoints of the Linux kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stalltop.probes import layout
+from stalltop.probes.maps.cuda_programs import tell_older, users_of_driver
+from stalltop.probes.operations import CHOOSINGS, FIRST_CHOOSING
+from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint
+from stalltop.probes.programs.loading import Programs
+from stalltop.probes.tracer.attach import Attacher, Attachment, MultiAttacher, Point, close_together
+from stalltop.probes.tracer.attach_perf import PerfAttacher
+
+
+class Probing:
+    """Attaches programs, and detaches all of them together. Used from one thread at a time.
+
+    ``way`` is ``multi`` or ``perf``. Raises TracingError if the Linux kernel does not offer that way.
+    """
+
+    def __init__(self, programs: Programs, way: str) -> None:
+        self._programs = programs
+        self._counting = _attacher(way, programs.entry, programs.returns)
+        self._naming = _attacher(way, programs.naming, programs.named)
+        self._choosing = _attacher(way, programs.choosing, programs.chosen)
+        self._tracepoints: list[int] = []
+        self._attachments: list[Attachment] = []
+
+    def begin(self) -> None:
+        """Starts to observe ends of threads, and programs that processes execute. Raises OSError."""
+        self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
+        self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
+
+    def follow_threads(self) -> None:
+        """Starts to observe every switch of threads. Raises OSError; then no switch is observed."""
+        followed: list[int] = []
+        try:
+            followed.append(attach_raw_tracepoint(self._programs.moves, "sched_migrate_task"))
+            followed.append(attach_raw_tracepoint(self._programs.wakes, "sched_waking"))
+            followed.append(attach_raw_tracepoint(self._programs.switches, "sched_switch"))
+        except OSError:
+            close_together(followed)
+            raise
+        self._tracepoints += followed
+
+    def attach(self, path: str, points: Sequence[Point]) -> Attachment:
+        """Probes functions of the file at ``path``. Failures of counted functions are in the result's
+        ``failed``."""
+        # Two names of one function would count as two calls at one place.
+        places = {point.offset: point for point in reversed(points)}
+        chosen = [*reversed(places.values())]
+        counted = [point for point in chosen if point.cookie < layout.FUNCTIONS]
+        choosing = [point for point in chosen if point.cookie >= FIRST_CHOOSING]
+        naming = [point for point in chosen if layout.FUNCTIONS <= point.cookie < FIRST_CHOOSING]
+        # Probes for names and devices come first, so that a CUDA kernel launched from now on has both.
+        attachment = self._naming.attach(path, naming)
+        attachment = self._attach_choosing(path, choosing).joined(attachment)
+        attachment = self._counting.attach(path, counted).joined(attachment)
+        self._attachments = [other for other in self._attachments if other.attached] + [attachment]
+        return attachment
+
+    def close(self) -> None:
+        """Detaches all programs."""
+        links = [link for attachment in self._attachments for link in attachment.take()]
+        if links:
+            self._counting.close(links)
+        close_together(self._tracepoints)
+        self._tracepoints.clear()
+
+    def _attach_choosing(self, path: str, points: Sequence[Point]) -> Attachment:
+        begins = any(point.cookie % CHOOSINGS == layout.Choosing.BEGINS for point in points)
+        # Processes that have the driver by now may have initialized CUDA, and chosen devices, before.
+        older = users_of_driver() if begins else set()
+        tell_older(self._programs.older_programs, older)
+        attachment = self._choosing.attach(path, points)
+        if begins:
+            tell_older(self._programs.older_programs, users_of_driver() - older)
+        return attachment
+
+
+def _attacher(way: str, entry: int, returns: int) -> Attacher:
+    return (MultiAttacher if way == "multi" else PerfAttacher)(entry, returns)
