@@ -110,7 +110,7 @@ def _is_piped() -> bool:
 def _print_tables(options: argparse.Namespace) -> int:
     from stalltop.cli.printing import style
     from stalltop.recordings.query.text import tables_text
-    from stalltop.recordings.query.views import VIEWS
+    from stalltop.recordings.views.catalogue import VIEWS
 
     if options.format == "table":
         text = tables_text()

@@ -1,2 +1,2 @@
-"""Answers SQL queries on a file. Views of single calls have a row for each call, although files store most
-calls only as sums."""
+"""Answers an SQL query on a file: limits it, rewrites it so that it reads stored sums instead of single calls
+where the answer is the same, and prints the answer."""

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from stalltop.model.errors import StalltopError
 from stalltop.recordings.file import schema
-from stalltop.recordings.query import checking, functions, guard, making, sums, views
+from stalltop.recordings.query import checking, functions, guard
 from stalltop.recordings.query.mistakes import damaged, told
 from stalltop.recordings.read.reading import Recorded
+from stalltop.recordings.views import catalogue, making, sums
 
-_VIEWS = {view.name: frozenset(view.names) for view in views.VIEWS}
+_VIEWS = {view.name: frozenset(view.names) for view in catalogue.VIEWS}
 _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
 
 _AT_ONCE: Final = 1000
@@ -39,7 +40,7 @@ class Answer:
 def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0) -> Answer:
     """Return what ``sql`` finds in ``recorded``. Call this once for each ``recorded``. With ``check``, all
     windows are compared with their checksums first; otherwise only as many as there is time for. ``least`` is
-    the first ``rewrite.Form`` that is tried; the answer does not depend on it.
+    the first ``views.forms.Form`` that is tried; the answer does not depend on it.
 
     Raises UsageError if ``sql`` is not a query or names something that does not exist, and StalltopError if
     the query takes more than ``seconds`` or more memory than allowed.
@@ -79,10 +80,10 @@ class _Question:
 
     def _prepared(self) -> str:
         """Make the views that the query needs, and return the SQL to run."""
-        if not any(name in self._sql.lower() for name in views.EVENTS):
+        if not any(name in self._sql.lower() for name in catalogue.EVENTS):
             return self._sql
-        from stalltop.recordings.query.alike import unfold
         from stalltop.recordings.query.rewrite import Form, planned, unread
+        from stalltop.recordings.views.alike import unfold
 
         plan = planned(self._sql, _columns_of, least=Form(self._least))
         for need in plan.needs:

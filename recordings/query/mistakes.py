@@ -12,9 +12,10 @@ from pathlib import Path
 
 from stalltop.model.errors import StalltopError, UsageError
 from stalltop.recordings.file import schema
-from stalltop.recordings.query import functions, views
+from stalltop.recordings.query import functions
+from stalltop.recordings.views import catalogue
 
-_COLUMNS = {view.name: view.names for view in views.VIEWS}
+_COLUMNS = {view.name: view.names for view in catalogue.VIEWS}
 _BUILT_IN = (
     *(
         "abs",

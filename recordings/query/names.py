@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from sqlglot import exp
 
-from stalltop.recordings.query import views
+from stalltop.recordings.views import catalogue
 
 Columns = Callable[[str, str], Collection[str] | None]
 """Returns the columns of (schema, table) in lower case; None if there is no such table."""
@@ -25,12 +25,12 @@ class QueryNames:
 
     def is_plain(self, table: exp.Table) -> bool:
         """Return whether ``table`` is neither a view of single calls nor a common table expression."""
-        return not self._is_made(table) and table.name.lower() not in views.EVENTS
+        return not self._is_made(table) and table.name.lower() not in catalogue.EVENTS
 
     def is_events(self, table: exp.Table) -> bool:
         """Return whether ``table`` is a view of single calls."""
         schema = table.db.lower()
-        return table.name.lower() in views.EVENTS and schema in ("", "temp") and not self._is_made(table)
+        return table.name.lower() in catalogue.EVENTS and schema in ("", "temp") and not self._is_made(table)
 
     def _is_made(self, table: exp.Table) -> bool:
         return not table.db and table.name.lower() in self._with

@@ -1,8 +1,6 @@
 """Rewrites queries over single calls so that they read stored sums wherever the answer is the same.
 
-Each view of single calls (``views.EVENTS``) has three forms. A row of ``SUMS`` has the counts of one series
-and one CUDA kernel in one window: a weight, sums and a maximum. A row of ``ALIKE`` stands for calls with the
-same values and has a weight. A row of ``SINGLE`` is a call. Sums are few, single calls may be very many.
+``views.forms`` explains the three forms of a view of single calls: sums, calls that are alike, single calls.
 
 A SELECT that only counts and adds up gives the same answer from rows with weights if its aggregates use the
 weights: ``COUNT(*)`` becomes the sum of the weights, ``AVG(x)`` the weighted mean. If it is not certain that
@@ -15,54 +13,24 @@ import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from stalltop.recordings.query import views
 from stalltop.recordings.query.names import AmbiguousNameError, Columns, QueryNames
-from stalltop.recordings.query.sums import sums_of
 from stalltop.recordings.query.weighing import AGGREGATES, Weighing, is_aggregate, is_real
+from stalltop.recordings.views import catalogue
+from stalltop.recordings.views.forms import Form, Need
+from stalltop.recordings.views.sums import sums_of
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # this module handles parse errors itself
 
-_OF_WINDOW = (*views.OF_WINDOW, *views.PER_CALL)
+_OF_WINDOW = (*catalogue.OF_WINDOW, *catalogue.PER_CALL)
 """Columns that do not exist in sums over all windows."""
 
 _TYPE = re.compile(r"\bas\s+(?:int|integer|bigint|real|double|float|text|varchar|char|blob)\b")
 _MOD = re.compile(r"\bmod\s*\(")
-
-
-class Form(IntEnum):
-    """The form in which a SELECT reads calls: see the docstring of this module."""
-
-    SUMS = 0
-    ALIKE = 1
-    SINGLE = 2
-
-
-@dataclass(slots=True)
-class Need:
-    """The view that one SELECT reads in place of a view of single calls."""
-
-    events: str
-    """The view of single calls."""
-    form: Form
-    kernels: bool
-    """Whether the SELECT distinguishes CUDA kernels."""
-    windows: bool
-    """Whether the SELECT distinguishes windows."""
-    name: str
-    """The name that replaces the view in the rewritten query."""
-    longest: bool = False
-    """Whether the SELECT uses the longest call of each sum."""
-    rows: str = ""
-    """A query for the rows of counts that the SELECT needs, as (window_id, place); '' for all."""
-    most: int | None = None
-    """The largest weight that makes a difference: with a LIMIT of n, the SELECT uses at most n of several
-    equal calls. None if there is no limit."""
 
 
 @dataclass(slots=True)
@@ -107,7 +75,7 @@ def _is_written_alike(tree: exp.Expr, sql: str) -> bool:
 def unread(sql: str) -> Plan:
     """Return a plan that runs ``sql`` unchanged, with single calls for all views of calls that it names."""
     small = sql.lower()
-    named = [name for name in views.EVENTS if name in small]
+    named = [name for name in catalogue.EVENTS if name in small]
     return Plan(sql, [Need(name, Form.SINGLE, True, True, name) for name in named])
 
 
@@ -171,7 +139,7 @@ class _SelectRewriter:
 
     def _refuse(self, table: exp.Table, mine: list[exp.Column]) -> None:
         """Raise AmbiguousNameError if the SELECT can be answered from single calls only."""
-        if not self._shared().isdisjoint((*views.PER_CALL, *views.SUMS)):
+        if not self._shared().isdisjoint((*catalogue.PER_CALL, *catalogue.SUMS)):
             raise AmbiguousNameError
         for column in mine:
             aggregate = column.find_ancestor(exp.Select, *AGGREGATES)
@@ -251,7 +219,11 @@ class _SelectRewriter:
     def _select_rows(self, alias: str, at: int, conditions: list[exp.Expr]) -> str:
         """Return a query for the rows of counts that meet ``conditions``; ``at`` is the index of the view
         of calls among the sources."""
-        names = {"window_id": "window_id", "place": views.PLACE, "longest": views.LONGEST["duration_ns"]}
+        names = {
+            "window_id": "window_id",
+            "place": catalogue.PLACE,
+            "longest": catalogue.LONGEST["duration_ns"],
+        }
         rows = exp.select(*(_column(alias, column).as_(name) for name, column in names.items()))
         rows.set("from_", self._select.args["from_"].copy())
         rows.set("joins", [join.copy() for join in self._select.args.get("joins") or []])
@@ -278,7 +250,7 @@ class _SelectRewriter:
             by = named.get(by.name.lower(), by)
         if isinstance(by, exp.Div) and isinstance(by.right, exp.Literal) and is_real(by.right):
             by = by.left
-        if not isinstance(by, exp.Column) or by.name.lower() not in views.LONGEST:
+        if not isinstance(by, exp.Column) or by.name.lower() not in catalogue.LONGEST:
             return False
         return self._names.owner(by) == (self._select, alias)
 
@@ -296,7 +268,11 @@ class _SelectRewriter:
             owner = self._names.owner(column)
             if owner is None or owner[0] is not self._select:
                 return False
-            if owner[1] == alias and column.name.lower() in (*views.PER_CALL, *views.SUMS, "kernel_name"):
+            if owner[1] == alias and column.name.lower() in (
+                *catalogue.PER_CALL,
+                *catalogue.SUMS,
+                "kernel_name",
+            ):
                 return False
         return True
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stalltop.recordings.query import ready
-from stalltop.recordings.query.view import SqlView
-from stalltop.recordings.query.views import EVENT_COLUMNS, EVENTS, VIEWS
+from stalltop.recordings.views.catalogue import EVENT_COLUMNS, EVENTS, VIEWS
+from stalltop.recordings.views.view import SqlView
 
 _COLUMN_WIDTH = max(len(name) for view in VIEWS for name in view.names) + 2
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from stalltop.recordings.query import views
+from stalltop.recordings.views import catalogue
 
 _AGGREGATES: Final = frozenset(
     (
@@ -51,8 +51,8 @@ class Weighing:
         are sums, ``maxima`` whether the longest call of each sum is known."""
         self._alias = alias
         self._mine = {id(column) for column in mine}
-        self._sums = views.SUMS if sums else {}
-        self._unknown = frozenset((*views.PER_CALL, *views.SUMS) if sums else ())
+        self._sums = catalogue.SUMS if sums else {}
+        self._unknown = frozenset((*catalogue.PER_CALL, *catalogue.SUMS) if sums else ())
         self._maxima = maxima
         self.longest = False
         """Whether an aggregate uses the longest call of each sum."""
@@ -156,7 +156,7 @@ class Weighing:
         if self.is_known(node):
             return node.copy()
         if isinstance(node, exp.Column):
-            return self._other(views.LONGEST.get(node.name.lower()))
+            return self._other(catalogue.LONGEST.get(node.name.lower()))
         if isinstance(node, exp.Paren) or (isinstance(node, exp.Cast) and node.to.this in _REAL_TYPES):
             return _with(node, self._maximum(node.this))
         if (
@@ -208,7 +208,7 @@ class Weighing:
         return exp.Case(ifs=[exp.If(this=known, true=self._weight())])
 
     def _weight(self) -> exp.Column:
-        return self._column(views.WEIGHT)
+        return self._column(catalogue.WEIGHT)
 
     def _other(self, name: str | None) -> exp.Column | None:
         return None if name is None else self._column(name)

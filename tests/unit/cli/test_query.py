@@ -16,7 +16,7 @@ from stalltop.cli import main as cli
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.recordings.query import ready
 from stalltop.recordings.query.printing import write
-from stalltop.recordings.query.views import VIEWS
+from stalltop.recordings.views.catalogue import VIEWS
 from tests.windows.full import full_window
 from tests.windows.known_calls import random_calls, windows_of, write_file
 

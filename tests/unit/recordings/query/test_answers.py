@@ -13,10 +13,11 @@ from unittest import mock
 
 import pytest
 
-from stalltop.recordings.query import batches, ready, rewrite
+from stalltop.recordings.query import ready, rewrite
 from stalltop.recordings.query.ask import answer
-from stalltop.recordings.query.rewrite import Form
 from stalltop.recordings.read.reading import open_file
+from stalltop.recordings.views import batches
+from stalltop.recordings.views.forms import Form
 from tests.windows.full import full_window
 from tests.windows.known_calls import (
     LAUNCH,
@@ -362,7 +363,7 @@ def test_a_file_without_calls_gives_no_rows(tmp_path: Path) -> None:
 
 
 def test_every_view_has_its_documented_columns(tmp_path: Path) -> None:
-    from stalltop.recordings.query.views import VIEWS
+    from stalltop.recordings.views.catalogue import VIEWS
 
     path = write_file(tmp_path / "file", [full_window()])
     for view in VIEWS:

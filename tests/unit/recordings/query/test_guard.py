@@ -17,10 +17,11 @@ import pytest
 
 from stalltop.model.errors import StalltopError, UsageError
 from stalltop.model.window import UNCOUNTED
-from stalltop.recordings.query import alike, checking, guard, ready
+from stalltop.recordings.query import checking, guard, ready
 from stalltop.recordings.query.ask import answer
-from stalltop.recordings.query.guard import QueryTimeoutError
 from stalltop.recordings.read.reading import open_file
+from stalltop.recordings.views import alike, patience
+from stalltop.recordings.views.patience import QueryTimeoutError
 from tests.windows.full import full_window
 from tests.windows.known_calls import random_calls, windows_of, write_file
 
@@ -155,7 +156,7 @@ def test_a_query_can_be_interrupted(path: Path) -> None:
 
 def test_time_spent_by_the_reader_of_rows_does_not_count(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later = 0.0
-    monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + later))
+    monkeypatch.setattr(patience, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + later))
     with open_file(path) as file:
         rows = answer(file, ENDLESS.replace("count(*)", "*") + " LIMIT 200000", 60).rows
         assert len(list(islice(rows, 100))) == 100
@@ -196,8 +197,8 @@ def test_a_query_has_a_disk_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         if {("TEMP_STORE=2",), ("TEMP_STORE=3",)} & set(connection.execute("PRAGMA compile_options")):
             pytest.skip("this SQLite makes no temporary files")
-    monkeypatch.setattr(guard, "MOST_TEMPORARY", 1 << 20)
-    monkeypatch.setattr(guard, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(patience, "MOST_TEMPORARY", 1 << 20)
+    monkeypatch.setattr(patience, "LOOK_SECONDS", 0.0)
     sql = (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)"
         " SELECT printf('%.2000c', 'a') || i AS text FROM n ORDER BY -i"

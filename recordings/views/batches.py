@@ -13,10 +13,10 @@ import numpy as np
 
 from stalltop.model.histograms import payload as hdr_payload
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.recordings.query import sums
-from stalltop.recordings.query.divide import KernelPart, SeriesCounts, Single
-from stalltop.recordings.query.guard import Patience
-from stalltop.recordings.query.rewrite import Need
+from stalltop.recordings.views import sums
+from stalltop.recordings.views.divide import KernelPart, SeriesCounts, Single
+from stalltop.recordings.views.forms import Need
+from stalltop.recordings.views.patience import Patience
 
 MOST_APART: Final = 20_000
 """If a query that does not distinguish windows needs more rows of ``counts`` than this, the rows are summed

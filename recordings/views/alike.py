@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from stalltop.model.errors import StalltopError
-from stalltop.recordings.query import views
-from stalltop.recordings.query.batches import Batch, Head, batches
-from stalltop.recordings.query.divide import REST, divide
-from stalltop.recordings.query.guard import Patience
-from stalltop.recordings.query.rewrite import Form, Need
+from stalltop.recordings.views.batches import Batch, Head, batches
+from stalltop.recordings.views.catalogue import EVENT_COLUMNS, NO_KERNEL, WEIGHT
+from stalltop.recordings.views.divide import REST, divide
+from stalltop.recordings.views.forms import Form, Need
+from stalltop.recordings.views.patience import Patience
 
 MOST_ROWS: Final = 4_000_000
 """Largest number of rows in one query if a row stands for several calls with the same values."""
@@ -50,7 +50,7 @@ def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> No
         if rows > MOST_ROWS or (need.form is Form.SINGLE and calls > MOST_CALLS):
             raise StalltopError(f"this query needs more than {calls:,} calls one by one", _NARROWER)
         connection.executemany(f'INSERT INTO temp."{table}" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)', records)
-    columns = ", ".join(_SQL.get(name, f"n.{name}") for name, _ in views.EVENT_COLUMNS)
+    columns = ", ".join(_SQL.get(name, f"n.{name}") for name, _ in EVENT_COLUMNS)
     connection.execute(f'DROP VIEW IF EXISTS temp."{need.name}"')
     connection.execute(
         f'CREATE TEMP VIEW "{need.name}" AS SELECT {columns}{_weights(connection, need, table)}'
@@ -64,16 +64,16 @@ def _weights(connection: sqlite3.Connection, need: Need, table: str) -> str:
     """Return the end of the SELECT. For ``Form.ALIKE`` it has the weight as the last column, and FROM; for
     ``Form.SINGLE`` it is a FROM that repeats each row as many times as its weight."""
     if need.form is not Form.SINGLE:
-        return f', n."{views.WEIGHT}" FROM temp."{table}" n'
-    [(most,)] = connection.execute(f'SELECT ifnull(max("{views.WEIGHT}"), 0) FROM temp."{table}"')
+        return f', n."{WEIGHT}" FROM temp."{table}" n'
+    [(most,)] = connection.execute(f'SELECT ifnull(max("{WEIGHT}"), 0) FROM temp."{table}"')
     connection.execute('CREATE TEMP TABLE IF NOT EXISTS "~digits" (digit INTEGER PRIMARY KEY)')
     connection.executemany(
         'INSERT OR IGNORE INTO temp."~digits" VALUES (?)', ((digit,) for digit in range(min(most, _DIGIT)))
     )
     return (
         f' FROM temp."{table}" n'
-        f' CROSS JOIN temp."~digits" a ON a.digit <= (n."{views.WEIGHT}" - 1) / {_DIGIT}'
-        f' CROSS JOIN temp."~digits" b ON b.digit < min({_DIGIT}, n."{views.WEIGHT}" - a.digit * {_DIGIT})'
+        f' CROSS JOIN temp."~digits" a ON a.digit <= (n."{WEIGHT}" - 1) / {_DIGIT}'
+        f' CROSS JOIN temp."~digits" b ON b.digit < min({_DIGIT}, n."{WEIGHT}" - a.digit * {_DIGIT})'
     )
 
 
@@ -82,7 +82,7 @@ def _records(batch: Batch, most: int | None) -> list[tuple[Any, ...]]:
     (``Need.most``)."""
 
     def kernel_of(head: Head, kernel: int) -> int | None:
-        return (views.NO_KERNEL if kernel == REST else kernel) if head.launches else None
+        return (NO_KERNEL if kernel == REST else kernel) if head.launches else None
 
     divided = divide(batch.rows, batch.histograms, batch.parts, batch.singles)
     alike = divided.alike

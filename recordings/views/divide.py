@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stalltop.model.cuda_kernels import BUCKETS
 from stalltop.model.histograms.hdr import COUNTERS, highest_ns, indices_of, lowest_ns
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.recordings.query.spread import Alike, Steps, Units, spread
+from stalltop.recordings.views.spread import Alike, Steps, Units, spread
 
 I64 = NDArray[np.int64]
 

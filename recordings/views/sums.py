@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from stalltop.recordings.query.views import BY_SERIES, PLACE, SERIES_SQL, UNKNOWN, WHO_SQL
+from stalltop.recordings.views.catalogue import BY_SERIES, PLACE, SERIES_SQL, UNKNOWN, WHO_SQL
 
 
 def sums_of(events: str, *, kernels: bool, windows: bool) -> str:

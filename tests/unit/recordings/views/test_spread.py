@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stalltop.model.cuda_kernels import bucket_of
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, index_of
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.recordings.query.divide import REST, Divided, KernelPart, SeriesCounts, Single, divide
+from stalltop.recordings.views.divide import REST, Divided, KernelPart, SeriesCounts, Single, divide
 
 _DURATIONS = st.one_of(st.integers(0, 300), st.integers(0, 50_000), st.integers(0, HIGHEST_NS))
 _CALL = st.tuples(

@@ -1,11 +1,11 @@
-"""Views of devices and of the tenants that share them: a part of ``views.VIEWS``."""
+"""Views of devices and of the tenants that share them: a part of ``catalogue.VIEWS``."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from stalltop.model.devices.device import DEVICE_FIGURES
-from stalltop.recordings.query.view import IN_WINDOW, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
+from stalltop.recordings.views.view import IN_WINDOW, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
 
 _DEVICE_SQL: Final = "nullif(n.device, '') AS device"
 _UUID_SQL: Final = "substr(j.value, 1, instr(j.value || '::', '::') - 1)"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from stalltop.model.window import SPLITS
-from stalltop.recordings.query.device_views import DEVICE_VIEWS
-from stalltop.recordings.query.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
+from stalltop.recordings.views.device_views import DEVICE_VIEWS
+from stalltop.recordings.views.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
 
 UNKNOWN: Final = "(unknown)"
 """``kernel_name`` of launches of an unknown CUDA kernel. Other calls have NULL."""

@@ -6,9 +6,9 @@ import sqlite3
 from typing import Final
 
 from stalltop.model.families import launches_kernel
-from stalltop.recordings.query import containers
-from stalltop.recordings.query.view import SqlView
-from stalltop.recordings.query.views import EVENTS, NO_KERNEL, UNKNOWN, VIEWS
+from stalltop.recordings.views import containers
+from stalltop.recordings.views.catalogue import EVENTS, NO_KERNEL, UNKNOWN, VIEWS
+from stalltop.recordings.views.view import SqlView
 
 _EVENTS: Final = (
     "CASE WHEN s.layer = 'host' THEN 'host_events' WHEN s.nested THEN 'nested_events'"
