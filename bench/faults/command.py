@@ -17,11 +17,10 @@ from bench.faults.catalogue import GROUPS
 from bench.faults.graded import GRADED, REHEARSAL_SECONDS, STRENGTHS
 from bench.faults.real import environment
 from bench.faults.scoring.results import PLACES, Results
-from bench.faults.scoring.score import Healthy
 from bench.faults.stage.fault import FAULTS, Fault
 from bench.faults.stage.stage import Files
 from bench.faults.trial.healthy import run_healthy
-from bench.faults.trial.judging import Outcome
+from bench.faults.trial.outcome import Healthy, Outcome
 from bench.faults.trial.trial import made_for, run_trial
 from bench.faults.trial.watcher import Watcher
 from bench.measuring.program import ROOT

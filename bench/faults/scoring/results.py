@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.faults.scoring.curves import drawing
-from bench.faults.scoring.score import Healthy, false_alarms, table
+from bench.faults.scoring.score import false_alarms, table
 from bench.faults.scoring.strength import points, strength_table
 from bench.faults.stage.fault import Fault
-from bench.faults.trial.judging import Outcome, outcome_of
+from bench.faults.trial.outcome import Healthy, Outcome, outcome_of
 from bench.measuring.document import END, put
 from bench.measuring.machine import machine
 from bench.measuring.table import TextTable

@@ -6,10 +6,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from bench.faults.trial.judging import Outcome
+from bench.faults.trial.outcome import Healthy, Outcome
 from bench.measuring.table import TextTable
 
 HEAD: Final = (
@@ -21,22 +20,6 @@ DETECTED_SECONDS: Final = 2.0
 ROOT_SECONDS: Final = 3.0
 """Targets for the times until a problem opens and until its cause is found, s. They are meant for faults with
 an immediate effect; some faults take effect later."""
-
-
-@dataclass(slots=True)
-class Healthy:
-    """A run without a fault."""
-
-    seconds: float = 0.0
-    alarms: tuple[str, ...] = ()
-    """False alarms: alarms although nothing was wrong."""
-    disturbed: tuple[str, ...] = ()
-    """Alarms that rightly blame processes outside of the run; they are not false alarms."""
-    seed: int = 0
-    busy_seconds: float = 0.0
-    """Length of the run, weighted with the share of all CPUs that was busy, s."""
-    events: tuple[str, ...] = ()
-    """The changes that tenants went through, such as ``start reader`` or ``phase``, oldest first."""
 
 
 def table(outcomes: Sequence[Outcome], title: str) -> TextTable:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.faults.trial.judging import Outcome
+from bench.faults.trial.outcome import Outcome
 from bench.measuring.table import TextTable
 
 HEAD: Final = ("cause", "meant %", "lost %", "trials", "found", "named", "culprit", "false alarms", "instead")

@@ -11,10 +11,10 @@ from typing import Final
 
 from bench.faults.callers.loaders import BATCH
 from bench.faults.callers.ranks import job
-from bench.faults.scoring.score import Healthy
 from bench.faults.stage.stage import Files, Place, Stage
 from bench.faults.stage.workloads import fill_limit, latencies, loading_trainer, noise, step, trainer
 from bench.faults.trial.judging import Alarms
+from bench.faults.trial.outcome import Healthy
 from bench.faults.trial.watcher import Watcher
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller

@@ -13,7 +13,8 @@ from bench.faults.stage.device import looks_well
 from bench.faults.stage.fault import Fault, Truth
 from bench.faults.stage.stage import Files, Place, Stage
 from bench.faults.stage.workloads import noise
-from bench.faults.trial.judging import Outcome, judge
+from bench.faults.trial.judging import judge
+from bench.faults.trial.outcome import Outcome
 from bench.faults.trial.watcher import Seen, Watcher
 from stalltop.demo.build import Built
 

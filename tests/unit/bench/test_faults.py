@@ -14,12 +14,13 @@ import pytest
 from bench.faults import command
 from bench.faults.catalogue import GROUPS
 from bench.faults.scoring.results import BEGIN, PLACES, Results
-from bench.faults.scoring.score import Healthy, false_alarms, table
+from bench.faults.scoring.score import false_alarms, table
 from bench.faults.stage.fault import FAULTS, Truth, fault
 from bench.faults.stage.network import cpu_mask
 from bench.faults.stage.stage import Place, Stage
 from bench.faults.trial import watcher as watching
-from bench.faults.trial.judging import Outcome, alarms_in, judge
+from bench.faults.trial.judging import alarms_in, judge
+from bench.faults.trial.outcome import Healthy, Outcome
 from bench.faults.trial.watcher import Seen, Watcher
 from bench.measuring.document import END
 from stalltop.diagnosis.causes import CAUSES

@@ -19,7 +19,7 @@ from bench.faults.scoring.results import Results
 from bench.faults.scoring.strength import points, strength_table
 from bench.faults.stage.fault import Fault, Truth
 from bench.faults.stage.stage import Stage
-from bench.faults.trial.judging import Outcome, outcome_of
+from bench.faults.trial.outcome import Outcome, outcome_of
 from bench.faults.trial.trial import lost_share
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.model.errors import StalltopError, UsageError
