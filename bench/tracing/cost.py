@@ -50,7 +50,7 @@ class CostCase(NamedTuple):
 
     symbol: str
     item: str
-    """Arguments of the function in an item of `native/caller.c`, after the number of calls."""
+    """Arguments of the function in an item of `native/caller/caller.c`, after the number of calls."""
     says: str
     """One line for the notes of the table: what is special about this function."""
 

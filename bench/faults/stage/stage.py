@@ -177,8 +177,9 @@ class Stage:
         own_network: bool = False,
     ) -> Caller:
         """Starts a process called ``name`` in the tenant ``place``. If ``items`` is not '', ``threads``
-        threads of the process repeat these items of `native/caller.c`. ``latencies`` are the durations of
-        stand-in functions; ``own_network`` starts the process in a network namespace of its own."""
+        threads of the process repeat these items of `demo/native/caller/caller.c`. ``latencies`` are the
+        durations of stand-in functions. If ``own_network``, the process starts in a network namespace of its
+        own."""
         table = None
         if latencies is not None:
             table = write_table(latencies, self.folder / f"table-{len(place.callers)}-{place.identity}")

@@ -1,4 +1,5 @@
-"""Describes healthy programs as cycles of ``demo/native/caller.c``, light enough for a host with two CPUs."""
+"""Describes healthy programs as cycles of ``demo/native/caller/caller.c``, light enough for a host with two
+CPUs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _PHASES: Final = (
     f"!1500 {step(40)} ~9000",
     f"{step(4)} ~60000",
 )
-"""What a tenant may do, as items of `native/caller.c`: training, evaluation, a larger model, an idle
+"""What a tenant may do, as items of `native/caller/caller.c`: training, evaluation, a larger model, an idle
 server."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stalltop.demo.simulated_host import Plot
+from stalltop.demo.simulated.host import Plot
 from stalltop.model.devices.activity import ReportedActivity, reported_activity
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, DeviceProcess, Devices

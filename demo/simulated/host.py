@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.demo.habits import PEOPLE, PODS, Person
+from stalltop.demo.simulated.habits import PEOPLE, PODS, Person
 from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,

@@ -18,11 +18,11 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.demo import simulated_host as host
 from stalltop.demo.cgroups import pod_uid
-from stalltop.demo.habits import HABITS, OTHERS, PLACES, Act, Habit, Person
-from stalltop.demo.simulated_calls import kept_calls, kernels_of
-from stalltop.demo.simulated_devices import activity, allocations, simulated_devices
+from stalltop.demo.simulated import host
+from stalltop.demo.simulated.calls import kept_calls, kernels_of
+from stalltop.demo.simulated.devices import activity, allocations, simulated_devices
+from stalltop.demo.simulated.habits import HABITS, OTHERS, PLACES, Act, Habit, Person
 from stalltop.model.devices.device import System
 from stalltop.model.devices.labels import label_of
 from stalltop.model.histograms.hdr import HIGHEST_NS, indices_of

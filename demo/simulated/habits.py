@@ -155,4 +155,4 @@ PODS = (
     Person("embedder-0/main", "inference", "containerd", "embedder-0", "search", "main"),
     Person("notebook-anna/jupyter", "notebook", "containerd", "notebook-anna", "research", "jupyter"),
 )
-"""Four pods of one node, the tenants of the plot ``mps`` (`demo.simulated_host.PLOTS`)."""
+"""Four pods of one node, the tenants of the plot ``mps`` (`demo.simulated.host.PLOTS`)."""
