@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from bench import cost, document, gpu, recording, screen, start, switching, watching
 from bench.against import command as against
-from bench.machine import machine
-from bench.program import ROOT
-from bench.revision import commit_of, revision
-from bench.table import TextTable
+from bench.measuring import document
+from bench.measuring.machine import machine
+from bench.measuring.program import ROOT
+from bench.measuring.revision import commit_of, revision
+from bench.measuring.table import TextTable
+from bench.monitor import recording, screen, start, watching
+from bench.tracing import cost, gpu, switching
 from stalltop.demo.build import Built, build
 from stalltop.model.errors import StalltopError, TracingError, UsageError
 

@@ -33,21 +33,35 @@ _FRAMES = (
 _LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden", *_FRAMES)
 _X86_64 = ("-fcf-protection=none",)
 _TARGETS = (
-    ("libcuda.so.1", ("cuda.c", "standin.c"), (*_LIBRARY, "-Wl,-soname,libcuda.so.1"), ("-lm",)),
+    ("libcuda.so.1", "libraries", ("cuda.c", "standin.c"), (*_LIBRARY, "-Wl,-soname,libcuda.so.1"), ("-lm",)),
     (
         "libcudart.so.12",
+        "libraries",
         ("cudart.c", "standin.c"),
         (*_LIBRARY, "-Wl,-soname,libcudart.so.12"),
         ("-lm", "-ldl"),
     ),
-    ("libnccl.so.2", ("nccl.c", "standin.c"), (*_LIBRARY, "-Wl,-soname,libnccl.so.2"), ("-lm", "-ldl")),
+    (
+        "libnccl.so.2",
+        "libraries",
+        ("nccl.c", "standin.c"),
+        (*_LIBRARY, "-Wl,-soname,libnccl.so.2"),
+        ("-lm", "-ldl"),
+    ),
     (
         "libnvidia-ml.so.1",
+        "libraries",
         ("nvml.c", "nvml_parts.c", "nvml_scenario.c"),
         ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1"),
         (),
     ),
-    ("caller", ("caller.c", "calls.c", "host.c", "kernels.c", "memory.c"), (), ("-lpthread", "-ldl")),
+    (
+        "caller",
+        "caller",
+        ("caller.c", "calls.c", "host.c", "kernels.c", "memory.c"),
+        (),
+        ("-lpthread", "-ldl"),
+    ),
 )
 
 
@@ -74,12 +88,12 @@ class Built:
 
     @property
     def nvml(self) -> Path:
-        """Returns the path of the stand-in NVML: see ``native/nvml.h``."""
+        """Returns the path of the stand-in NVML: see ``nvml.h``."""
         return self.folder / "libnvidia-ml.so.1"
 
     @property
     def caller(self) -> Path:
-        """Returns the path of the program that calls the stand-in libraries: see ``native/caller.c``."""
+        """Returns the path of the program that calls the stand-in libraries: see ``caller.c``."""
         return self.folder / "caller"
 
 
@@ -134,8 +148,8 @@ def _fingerprint(command: list[str]) -> str:
     type."""
     digest = hashlib.sha256(_told(command, "--version"))
     digest.update(repr((command, _flags(command), _TARGETS)).encode())
-    for source in sorted(NATIVE.glob("*.[ch]")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    for source in sorted(NATIVE.rglob("*.[ch]")):
+        digest.update(str(source.relative_to(NATIVE)).encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -167,14 +181,14 @@ def _make(command: list[str], base: Path, finished: Path) -> None:
                 name,
                 subprocess.Popen(
                     [*command, *flags, *options, "-o", str(work / name)]
-                    + [str(NATIVE / source) for source in sources]
+                    + [str(NATIVE / folder / source) for source in sources]
                     + list(libraries),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                 ),
             )
-            for name, sources, options, libraries in _TARGETS
+            for name, folder, sources, options, libraries in _TARGETS
         ]
         failed = [message for name, process in running if (message := _wait(name, process))]
         if failed:

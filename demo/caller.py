@@ -103,7 +103,7 @@ class Caller:
         return self._process.pid
 
     def tell(self, command: str) -> None:
-        """Sends a command of ``native/caller.c`` without waiting for its answer; `answer` must follow.
+        """Sends a command of ``native/caller/caller.c`` without waiting for its answer; `answer` must follow.
 
         Raises CallerError if the process is gone.
         """

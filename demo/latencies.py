@@ -1,4 +1,4 @@
-"""Defines how long the stand-in functions take: the table that ``native/standin.h`` documents."""
+"""Defines how long the stand-in functions take: the table that ``native/libraries/standin.h`` documents."""
 
 from __future__ import annotations
 

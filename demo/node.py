@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NVML_VARIABLE: Final = "NVML_STANDIN_SCENARIO"
 """Environment variable with the path of the file from which the stand-in NVML takes its answers; see
-``native/nvml.h``."""
+``native/libraries/nvml.h``."""
 _MIB: Final = 1 << 20
 
 

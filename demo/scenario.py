@@ -1,15 +1,15 @@
 """Reads scenarios of sample tenants from ``scenarios/*.toml``.
 
 A scenario has ``about`` (a description), optionally ``files`` (files on a disk for items that read: sizes in
-MiB by name), optionally ``gpu`` (settings of the stand-in NVML, see `native/nvml.h`), and ``tenant`` tables.
-A tenant has ``name``, ``runtime`` (see `demo.cgroups.container_path`), optionally ``cpus`` (the number of
-CPUs that it may use, counted from the first), ``environment`` and ``pod``, a list of ``process`` tables and a
-table ``latency``.
+MiB by name), optionally ``gpu`` (settings of the stand-in NVML, see `native/libraries/nvml.h`), and
+``tenant`` tables. A tenant has ``name``, ``runtime`` (see `demo.cgroups.container_path`), optionally ``cpus``
+(the number of CPUs that it may use, counted from the first), ``environment`` and ``pod``, a list of
+``process`` tables and a table ``latency``.
 
 * A pod has ``namespace``, ``name``, ``container`` and ``given`` (the devices, by resource, that the stand-in
   kubelet reports for the pod).
-* A process has ``name``, ``threads`` (default 1), ``cycle`` (the items of `native/caller.c`), and optionally
-  ``communicator = [NAME, RANK, RANKS]``, ``gpu`` (the label of the device that lists the process),
+* A process has ``name``, ``threads`` (default 1), ``cycle`` (the items of `native/caller/caller.c`), and
+  optionally ``communicator = [NAME, RANK, RANKS]``, ``gpu`` (the label of the device that lists the process),
   ``memory_mib`` (the memory that the process holds on that device) and ``mps`` (whether the process is an MPS
   client).
 * A latency, by function name, has ``how``, ``shape`` and ``error_share`` as `demo.latencies.Latency`, ``us``,
@@ -44,7 +44,7 @@ class ProcessPlan:
 
     name: str
     cycle: str
-    """Items of `native/caller.c`, separated by spaces, that each thread repeats."""
+    """Items of `native/caller/caller.c`, separated by spaces, that each thread repeats."""
     threads: int = 1
     communicator: tuple[str, int, int] | None = None
     """The NCCL communicator that the process's collectives use: name, rank of the process, number of

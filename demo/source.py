@@ -10,8 +10,8 @@ from dataclasses import replace
 from stalltop.demo.build import compiler
 from stalltop.demo.cgroups import hierarchy
 from stalltop.demo.scenario import Scenario
-from stalltop.demo.simulated import SimulatedSource
-from stalltop.demo.simulated_host import PLOTS
+from stalltop.demo.simulated.host import PLOTS
+from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.demo.tenants import DemoTenants
 from stalltop.model.errors import StalltopError
 from stalltop.model.source import Source

@@ -14,11 +14,11 @@ from typing import Any, Final
 from bench.against.pairs import LEAST_PAIRS, Pairs, paired
 from bench.against.turns import SideProcess, Tables, closing, in_turns
 from bench.against.worktree import checked_out
-from bench.figures import FigureText
-from bench.program import Program
-from bench.revision import git, revision
-from bench.start import CACHE_VARIABLE
-from bench.table import TextTable
+from bench.measuring.figures import FigureText
+from bench.measuring.program import Program
+from bench.measuring.revision import git, revision
+from bench.measuring.table import TextTable
+from bench.monitor.start import CACHE_VARIABLE
 from stalltop.model.errors import StalltopError
 
 _WITH_ROUNDS: Final = ("cost", "gpu", "start", "switching")

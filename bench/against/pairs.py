@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.figures import Figure, FigureColumn, FigureText, figures
-from bench.spread import Spread, ratio
+from bench.measuring.figures import Figure, FigureColumn, FigureText, figures
+from bench.measuring.spread import Spread, ratio
 
 LEAST_PAIRS: Final = 4
 """Minimum number of pairs from which noise is estimated."""

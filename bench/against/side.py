@@ -87,15 +87,21 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _build() -> Any:
+    # Older revisions have no package "stalltop".
+    return _module("stalltop.demo.build", "demo.build").build
+
+
+def _module(name: str, older: str) -> Any:
+    """Imports the module ``name``, or, from a revision that does not have it, the module ``older``."""
     try:
-        return importlib.import_module("stalltop.demo.build").build
-    except ModuleNotFoundError:  # a revision without the package "stalltop"
-        return importlib.import_module("demo.build").build
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        return importlib.import_module(older)
 
 
 def _measure(options: argparse.Namespace) -> list[Any]:
     command = importlib.import_module("bench.__main__")
-    spread = importlib.import_module("bench.spread").Spread
+    spread = _module("bench.measuring.spread", "bench.spread").Spread
     build = _build()
     assert command.__file__ is not None
     found = Path(command.__file__).resolve().parent.parent
@@ -110,9 +116,9 @@ def _measure(options: argparse.Namespace) -> list[Any]:
     if "alone" in inspect.signature(run).parameters:
         more["alone"] = True
     elif options.name == "screen":
-        _ours_alone(importlib.import_module("bench.screen"))
+        _ours_alone(sys.modules[run.__module__])
     if options.program:
-        program = importlib.import_module("bench.program").Program
+        program = importlib.import_module("bench.measuring.program").Program
         more["program"] = program(Path(options.program[0]), options.program[1])
     folder = Path(tempfile.mkdtemp(prefix="stalltop-bench-"))
     try:

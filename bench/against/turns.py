@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench.program import Program
+from bench.measuring.program import Program
 from stalltop.model.errors import StalltopError
 
 _SIDE: Final = Path(__file__).parent / "side.py"

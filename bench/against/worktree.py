@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from bench.program import ROOT, Program
-from bench.revision import git
+from bench.measuring.program import ROOT, Program
+from bench.measuring.revision import git
 from stalltop.model.errors import StalltopError
 
 _ENVIRONMENT_SECONDS: Final = 900.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.faults import cuda, devices, host, loaders, ranks
-from bench.faults.fault import FAULTS
+from bench.faults.callers import cuda, devices, host, loaders, ranks
 from bench.faults.real import checkpoints, interpreters, jobs, servers
 from bench.faults.real import loaders as real_loaders
+from bench.faults.stage.fault import FAULTS
 
 GROUPS: Final = {
     name: tuple(cause for cause, one in FAULTS.items() if one.script.__module__ in modules)

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Final
 
 from bench.faults.catalogue import GROUPS
-from bench.faults.fault import FAULTS, Fault
 from bench.faults.graded import GRADED, REHEARSAL_SECONDS, STRENGTHS
-from bench.faults.healthy import run_healthy
-from bench.faults.judging import Outcome
 from bench.faults.real import environment
 from bench.faults.real.healthy import run_healthy_programs
-from bench.faults.results import PLACES, Results
-from bench.faults.score import Healthy
-from bench.faults.stage import Files
-from bench.faults.trial import made_for, run_trial
-from bench.faults.watcher import Watcher
+from bench.faults.scoring.results import PLACES, Results
+from bench.faults.stage.fault import FAULTS, Fault
+from bench.faults.stage.stage import Files
+from bench.faults.trial.healthy import run_healthy
+from bench.faults.trial.outcome import Healthy, Outcome
+from bench.faults.trial.trial import made_for, run_trial
+from bench.faults.trial.watcher import Watcher
+from bench.measuring.program import ROOT
 from stalltop.demo.build import Built, build
 from stalltop.demo.caller import CallerError
 from stalltop.diagnosis.normals import Normals
@@ -39,7 +39,7 @@ STRENGTH_TRIALS: Final = 3
 """Default number of trials of each cause at each strength."""
 SETTING_UP_SECONDS: Final = 1.6
 """Approximate time to start and end the processes of a trial; used only to estimate how long a run takes."""
-DOCUMENT: Final = Path(__file__).resolve().parent.parent.parent / "docs/faults.md"
+DOCUMENT: Final = ROOT / "docs/faults.md"
 _TOGETHER: Final = (
     ("cpu_contention", "lock_contention"),
     ("slow_disk", "cfs_throttling"),

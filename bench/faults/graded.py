@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from bench.faults.controllers import disk_of
-from bench.faults.fault import Fault, Truth
-from bench.faults.host import CPUS
-from bench.faults.loaders import BATCH
+from bench.faults.callers.host import CPUS
+from bench.faults.callers.loaders import BATCH
 from bench.faults.real.loaders import QUICK_MS
 from bench.faults.real.running import RealProgram, free_port
-from bench.faults.stage import Stage
-from bench.faults.workloads import loading_trainer, steps_of, trainer
+from bench.faults.stage.controllers import disk_of
+from bench.faults.stage.fault import Fault, Truth
+from bench.faults.stage.stage import Stage
+from bench.faults.stage.workloads import loading_trainer, steps_of, trainer
 from stalltop.model.errors import StalltopError
 
 STRENGTHS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)

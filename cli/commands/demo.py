@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     progress = Progress()
 
     def start() -> Source:
-        from stalltop.demo.simulated import SimulatedSource
+        from stalltop.demo.simulated.windows import SimulatedSource
         from stalltop.demo.source import demo_source, simulated_source
 
         if options.simulated:

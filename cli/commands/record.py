@@ -224,7 +224,7 @@ def _told(recorder: Recorder, written: bool) -> int:
 def _host(options: argparse.Namespace) -> str:
     """Returns the name of the recorded host."""
     if options.simulated:
-        from stalltop.demo.simulated import HOST
+        from stalltop.demo.simulated.windows import HOST
 
         return HOST
     from stalltop.model.text.clean import clean
@@ -234,7 +234,7 @@ def _host(options: argparse.Namespace) -> str:
 
 def _source(options: argparse.Namespace) -> Source:
     if options.simulated:
-        from stalltop.demo.simulated import SimulatedSource
+        from stalltop.demo.simulated.windows import SimulatedSource
 
         return diagnosed(SimulatedSource())
     from stalltop.probes.monitor import Monitor

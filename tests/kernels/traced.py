@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from bench.cpu import cpu_ns
+from bench.measuring.cpu import cpu_ns
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller
 from stalltop.demo.cgroups import Cgroups, container_id, container_path

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import cast
 
-from stalltop.demo.simulated import SimulatedSource
+from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.model.devices.device import System
 from stalltop.model.errors import StalltopError, TracingError
 from stalltop.model.source import Source

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.faults.fault import Truth, fault
 from bench.faults.real.running import RealProgram
-from bench.faults.stage import Stage
+from bench.faults.stage.fault import Truth, fault
+from bench.faults.stage.stage import Stage
 
 
 @fault("fsync", "torch-saves")

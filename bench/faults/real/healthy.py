@@ -10,12 +10,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from bench.faults.fault import FAULTS, Fault, Truth
-from bench.faults.judging import Alarms
-from bench.faults.score import Healthy
-from bench.faults.stage import Files, Place, Stage
-from bench.faults.watcher import Watcher
-from bench.faults.workloads import noise
+from bench.faults.stage.fault import FAULTS, Fault, Truth
+from bench.faults.stage.stage import Files, Place, Stage
+from bench.faults.stage.workloads import noise
+from bench.faults.trial.judging import Alarms
+from bench.faults.trial.outcome import Healthy
+from bench.faults.trial.watcher import Watcher
 from stalltop.demo.build import Built
 
 AT_ONCE: Final = 2

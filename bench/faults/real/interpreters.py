@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.faults.fault import Truth, fault
 from bench.faults.real.loaders import QUICK_MS
 from bench.faults.real.running import RealProgram
-from bench.faults.stage import Stage
+from bench.faults.stage.fault import Truth, fault
+from bench.faults.stage.stage import Stage
 
 
 @fault("gil", "python-gil")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from bench.faults.fault import Truth, fault
-from bench.faults.host import CPUS
+from bench.faults.callers.host import CPUS
 from bench.faults.real.running import RealProgram, free_port
-from bench.faults.stage import Place, Stage
+from bench.faults.stage.fault import Truth, fault
+from bench.faults.stage.stage import Place, Stage
 
 RANK_MS: Final = 2.0
 """Time for which a rank computes in each step before the fault."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.faults.fault import Truth, fault
-from bench.faults.host import CPUS
+from bench.faults.callers.host import CPUS
 from bench.faults.real.running import RealProgram, free_port
-from bench.faults.stage import Place, Stage
+from bench.faults.stage.fault import Truth, fault
+from bench.faults.stage.stage import Place, Stage
 
 QUICK_MS = 1.0
 """Time that a DataLoader's item takes before the fault."""

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from bench.faults.real.environment import PROGRAMS, python
-from bench.faults.stage import Place, Stage
-from bench.faults.workloads import latencies
+from bench.faults.stage.stage import Place, Stage
+from bench.faults.stage.workloads import latencies
 from stalltop.demo.build import build
 from stalltop.demo.latencies import TABLE_VARIABLE, write_table
 from stalltop.model.errors import StalltopError

@@ -209,7 +209,7 @@ def at_fixed_addresses(workplace: Workplace) -> Built:
     """Build the demo's caller without symbols and with its functions always at the same addresses."""
     folder = workplace.folder / "fixed"
     shutil.copytree(workplace.built.folder, folder)
-    sources = [str(NATIVE / f"{name}.c") for name in ("caller", "calls", "host", "kernels", "memory")]
+    sources = [str(source) for source in sorted((NATIVE / "caller").glob("*.c"))]
     program = str(folder / "caller")
     command = [*compiler(), "-O2", "-s", "-no-pie", "-o", program, *sources, "-lpthread", "-ldl"]
     subprocess.run(command, check=True, timeout=120)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults.controllers import Limits, disk_of
+from bench.faults.stage.controllers import Limits, disk_of
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
 from stalltop.probes.host.block_io import BlockIoNames
 from stalltop.probes.host.cgroup_pressure import Pressed, Pressures

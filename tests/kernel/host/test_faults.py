@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from bench.faults.controllers import Limits
-from bench.faults.network import link_name
-from bench.faults.stage import STREAM, Place
-from bench.faults.workloads import fill_limit
+from bench.faults.stage.controllers import Limits
+from bench.faults.stage.network import link_name
+from bench.faults.stage.stage import STREAM, Place
+from bench.faults.stage.workloads import fill_limit
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller
 from stalltop.demo.cgroups import MARK, Cgroups, container_id, container_path, hierarchy

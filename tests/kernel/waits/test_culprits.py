@@ -13,7 +13,7 @@ from statistics import median
 
 import pytest
 
-from bench.cpu import cpu_ns
+from bench.measuring.cpu import cpu_ns
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
 from stalltop.probes.maps.charges import KEEP_SECONDS, Charges
 from stalltop.probes.tracer.kernel_side import KernelSide

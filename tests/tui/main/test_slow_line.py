@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from bench.shown import PreparedSource
+from bench.monitor.shown import PreparedSource
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.main.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
 from stalltop.tui.screen_app import RunOptions

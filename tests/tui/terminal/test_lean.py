@@ -11,7 +11,7 @@ from rich.style import Style
 from textual._compositor import CompositorUpdate
 from textual.screen import Screen as TextualScreen
 
-from bench.shown import PreparedSource
+from bench.monitor.shown import PreparedSource
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.terminal.lean import Lean

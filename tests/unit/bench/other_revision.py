@@ -71,9 +71,9 @@ if __name__ == "__main__":
 }
 _NEW_RUN: Final = """
 import sys
-from bench.figures import FigureColumn
-from bench.spread import Spread
-from bench.table import TextTable
+from bench.measuring.figures import FigureColumn
+from bench.measuring.spread import Spread
+from bench.measuring.table import TextTable
 
 def run(built, folder, *, quick):
     values = []
@@ -101,8 +101,9 @@ def repository(folder: Path) -> tuple[str, str]:
         (folder / name).write_text(text.replace("VALUE", str(OLD)))
     git(folder, "init", "--quiet")
     old = _commit(folder)
-    for name in ("figures.py", "spread.py", "table.py"):
-        shutil.copy(ROOT / "bench" / name, folder / "bench")
+    (folder / "bench/measuring").mkdir()
+    for name in ("__init__.py", "figures.py", "spread.py", "table.py"):
+        shutil.copy(ROOT / "bench/measuring" / name, folder / "bench/measuring")
     (folder / "bench/mini.py").write_text(_NEW_RUN.replace("VALUE", str(NEW)))
     return old, _commit(folder)
 

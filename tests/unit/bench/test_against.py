@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 
 from bench import __main__ as command
-from bench import document, revision
 from bench.against import command as against
 from bench.against.pairs import Pairs, paired, student
 from bench.against.turns import SideProcess, in_turns
 from bench.against.worktree import checked_out
-from bench.figures import Figure, FigureColumn, FigureText, figures, values_of
-from bench.program import Program
-from bench.spread import Spread
-from bench.table import TextTable
+from bench.measuring import document, revision
+from bench.measuring.figures import Figure, FigureColumn, FigureText, figures, values_of
+from bench.measuring.program import Program
+from bench.measuring.spread import Spread
+from bench.measuring.table import TextTable
 from stalltop.model.errors import StalltopError, UsageError
 from tests.unit.bench.other_revision import NEW, OLD, git, repository
 

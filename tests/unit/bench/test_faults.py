@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from bench.document import END
 from bench.faults import command
-from bench.faults import watcher as watching
 from bench.faults.catalogue import GROUPS
-from bench.faults.fault import FAULTS, Truth, fault
-from bench.faults.judging import Outcome, alarms_in, judge
-from bench.faults.network import cpu_mask
-from bench.faults.results import BEGIN, PLACES, Results
-from bench.faults.score import Healthy, false_alarms, table
-from bench.faults.stage import Place, Stage
-from bench.faults.watcher import Seen, Watcher
+from bench.faults.scoring.results import BEGIN, PLACES, Results
+from bench.faults.scoring.score import false_alarms, table
+from bench.faults.stage.fault import FAULTS, Truth, fault
+from bench.faults.stage.network import cpu_mask
+from bench.faults.stage.stage import Place, Stage
+from bench.faults.trial import watcher as watching
+from bench.faults.trial.judging import alarms_in, judge
+from bench.faults.trial.outcome import Healthy, Outcome
+from bench.faults.trial.watcher import Seen, Watcher
+from bench.measuring.document import END
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals

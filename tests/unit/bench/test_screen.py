@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from bench.marks import Marks
-from bench.screen import latencies_ms
-from bench.shown import STEADY_ROWS, PreparedSource
+from bench.monitor.marks import Marks
+from bench.monitor.screen import latencies_ms
+from bench.monitor.shown import STEADY_ROWS, PreparedSource
 from stalltop.model.rows.pivot import pivot
 
 ROW = b"\x1b[48;2;%d;0;0m\x1b[%d;1Hcontainer\x1b[0m"

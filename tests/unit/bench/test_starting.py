@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as command
-from bench import cost, gpu, workload
-from bench.cpu import cpu_ns
-from bench.machine import machine
-from bench.spread import Spread, ratio
-from bench.table import TextTable
-from bench.terminal import OnTerminal
+from bench.measuring.cpu import cpu_ns
+from bench.measuring.machine import machine
+from bench.measuring.spread import Spread, ratio
+from bench.measuring.table import TextTable
+from bench.monitor import workload
+from bench.monitor.terminal import OnTerminal
+from bench.tracing import cost, gpu
 from stalltop.demo.build import Built
 from stalltop.demo.scenario import Scenario
 

@@ -13,14 +13,14 @@ from xml.etree import ElementTree
 import pytest
 
 from bench.faults import command, graded
-from bench.faults.curves import drawing
-from bench.faults.fault import Fault, Truth
 from bench.faults.graded import GRADED, STRENGTHS, Harm
-from bench.faults.judging import Outcome, outcome_of
-from bench.faults.results import Results
-from bench.faults.stage import Stage
-from bench.faults.strength import points, strength_table
-from bench.faults.trial import lost_share
+from bench.faults.scoring.curves import drawing
+from bench.faults.scoring.results import Results
+from bench.faults.scoring.strength import points, strength_table
+from bench.faults.stage.fault import Fault, Truth
+from bench.faults.stage.stage import Stage
+from bench.faults.trial.outcome import Outcome, outcome_of
+from bench.faults.trial.trial import lost_share
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.model.errors import StalltopError, UsageError
 

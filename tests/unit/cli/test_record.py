@@ -23,7 +23,7 @@ import pytest
 from stalltop.cli.commands import record as command
 from stalltop.cli.commands.record import age, bounds, duration, recorded, size
 from stalltop.cli.main import parsed
-from stalltop.demo.simulated import SimulatedSource
+from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.files.places import recording_path
 from stalltop.model.errors import UsageError
 from stalltop.model.window import Window

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from stalltop.demo.simulated import SimulatedSource
-from stalltop.demo.simulated_calls import kept_calls
+from stalltop.demo.simulated.calls import kept_calls
+from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.model.histograms.hdr import index_of
 from stalltop.model.window import Rows
 

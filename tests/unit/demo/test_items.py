@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cpu import cpu_ns
+from bench.measuring.cpu import cpu_ns
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller, CallerError, CallsMade
 from stalltop.demo.latencies import Latency, write_table

@@ -12,7 +12,7 @@ from stalltop.demo.build import NATIVE
 from stalltop.demo.cgroups import container_id, container_path
 from stalltop.demo.latencies import Latency
 from stalltop.demo.scenario import load_scenario, parse_scenario, scenario_names
-from stalltop.demo.simulated import SimulatedSource
+from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.demo.source import NamedSource, why_simulated
 from stalltop.model.errors import StalltopError, UsageError
 from stalltop.probes.tenants.patterns import parse_best
@@ -38,7 +38,7 @@ def test_every_shipped_scenario_is_parsed() -> None:
         assert scenario.about
         assert scenario.tenants
         # Every function with a latency exists in a stand-in library, and every tenant can get a cgroup.
-        sources = "".join(path.read_text() for path in NATIVE.glob("*.c"))
+        sources = "".join(path.read_text() for path in (NATIVE / "libraries").glob("*.c"))
         for tenant in scenario.tenants:
             assert container_path(tenant.runtime, container_id())
             assert tenant.processes

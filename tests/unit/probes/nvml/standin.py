@@ -1,5 +1,5 @@
-"""Builds the stand-in driver library of demo/native/nvml.h, and runs programs that load it in place of the
-real one."""
+"""Builds the stand-in driver library of demo/native/libraries/nvml.h, and runs programs that load it in place
+of the real one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[4]
-SOURCES = [ROOT / "demo/native" / name for name in ("nvml.c", "nvml_parts.c", "nvml_scenario.c")]
+SOURCES = [ROOT / "demo/native/libraries" / name for name in ("nvml.c", "nvml_parts.c", "nvml_scenario.c")]
 # Each program that starts with this text runs in a process of its own: the NVML bindings load
 # libnvidia-ml.so.1 only once in a process, from the search path of the loader.
 BEGIN = """

@@ -1,6 +1,6 @@
 """Tests that a long recording has the right windows and stays within its bound.
 
-``bench/recording.py`` measures a whole week.
+``bench/monitor/recording.py`` measures a whole week.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.week import InventedHost, lengths, make
+from bench.monitor.week import InventedHost, lengths, make
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
 from stalltop.recordings.write.recording import Recording

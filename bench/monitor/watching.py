@@ -1,0 +1,175 @@
+"""Measures what the monitor itself uses while it traces: CPU time, memory, and bytes to the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.measuring.cpu import cpu_ns
+from bench.measuring.figures import FigureColumn, measured
+from bench.measuring.program import ROOT
+from bench.measuring.table import TextTable
+from bench.monitor.terminal import WAIT_SECONDS, OnTerminal
+from bench.monitor.workload import OPERATIONS, TENANTS, scenario
+from stalltop.demo.build import Built
+from stalltop.demo.tenants import DemoTenants
+from stalltop.model.errors import StalltopError
+
+SUMMARY: Final = "CPU, memory and terminal bytes of the monitor, with and without the screen, by load"
+RATES: Final = (0, 1_000, 50_000, 500_000)
+"""Target rates of traced calls per second; 0: there are no calls to watch."""
+_SETTLE_SECONDS: Final = 12.0
+"""Time until the sliding window of ten seconds is full."""
+_FULL_RATE: Final = 50_000
+_FULL_SECONDS: Final = 240.0
+"""Time until the past windows that the screen keeps have reached their memory limit, at ``_FULL_RATE``
+calls/s. Quick runs do not wait for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorFigures:
+    """Measurements of a monitor, with or without the screen, at one load."""
+
+    cpu_percent: float
+    memory_mb: float
+    """Resident memory, including the mapped histograms."""
+    own_mb: float
+    """Resident memory that is neither file-backed nor shared."""
+    bytes_per_s: float = 0.0
+    calls_per_s: float = 0.0
+    rows: int = 0
+    tenants: int = 0
+    lost: int = 0
+    probe_percent: float = 0.0
+
+
+def run(built: Built, folder: Path, *, quick: bool) -> list[TextTable]:
+    """Measures and returns the table. Raises StalltopError."""
+    seconds = 10.0 if quick else 25.0
+    table = TextTable(
+        f"watching: the monitor at 1 Hz, {TENANTS} tenants x {OPERATIONS} operations, {seconds:.0f} s each",
+        (
+            "load",
+            FigureColumn("calls/s", "1/s", ""),
+            FigureColumn("rows", "", ""),
+            FigureColumn("lost", "calls"),
+            "screen",
+            FigureColumn("CPU %", "%"),
+            FigureColumn("KB/s to terminal", "KB/s"),
+            FigureColumn("resident MB", "MB"),
+            FigureColumn("own MB", "MB"),
+            FigureColumn("probes CPU %", "%"),
+        ),
+    )
+    for rate in RATES:
+        with contextlib.ExitStack() as stack:
+            if rate:
+                stack.enter_context(DemoTenants(scenario(rate), built=built))
+            print(f"watching: {rate} calls/s, without the screen", file=sys.stderr)
+            bare = _without_screen(seconds)
+            print(f"watching: {rate} calls/s, with the screen", file=sys.stderr)
+            settle = _FULL_SECONDS if rate == _FULL_RATE and not quick else _SETTLE_SECONDS
+            full = _with_screen(seconds, settle)
+        probes = measured(bare.probe_percent, ".1f")
+        for name, found in (("no", bare), ("120x40", full)):
+            table.add(
+                f"{rate:,} calls/s",
+                measured(bare.calls_per_s, ",.0f"),
+                measured(bare.rows, "d"),
+                measured(bare.lost, "d"),
+                name,
+                measured(found.cpu_percent, ".2f"),
+                measured(found.bytes_per_s / 1e3, ".1f") if found is full else "-",
+                measured(found.memory_mb, ".0f"),
+                measured(found.own_mb, ".0f"),
+                probes if found is bare else "-",
+            )
+    table.notes.append("")
+    if not quick:
+        table.notes.append(
+            f"{_FULL_RATE:,} calls/s with the screen: after {_FULL_SECONDS:.0f} s, when its past is full"
+        )
+    table.notes += [
+        "load: the target; calls/s: counted, including nested calls",
+        "CPU %: of one core, by the monitor's process",
+        "resident: with the mapped histograms, 16 KiB per row; own: without shared memory",
+        "probes CPU %: what the probes cost the traced processes, of one core, by calibration",
+    ]
+    return [table]
+
+
+def _without_screen(seconds: float) -> MonitorFigures:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.tracing.headless"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        if not select.select([process.stdout], [], [], WAIT_SECONDS)[0]:
+            raise StalltopError(f"the monitor printed no window within {WAIT_SECONDS:.0f} s")
+        time.sleep(_SETTLE_SECONDS)
+        cpu, memory = _measure(process.pid, seconds)
+        output, _ = process.communicate(timeout=30.0)  # closes stdin, which ends the monitor
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    windows = [json.loads(line) for line in output.splitlines()][int(_SETTLE_SECONDS) :]
+    if not windows:
+        raise StalltopError("the monitor printed no windows", f"exit status {process.returncode}")
+    passed = sum(window["seconds"] for window in windows)
+    return MonitorFigures(
+        cpu,
+        *memory,
+        calls_per_s=sum(window["calls"] for window in windows) / passed,
+        rows=max(window["rows"] for window in windows),
+        tenants=max(window["tenants"] for window in windows),
+        lost=sum(window["lost"] for window in windows),
+        probe_percent=sum(window["probe_percent"] for window in windows) / len(windows),
+    )
+
+
+def _with_screen(seconds: float, settle: float) -> MonitorFigures:
+    with OnTerminal([sys.executable, "-P", "-m", "stalltop", "live"]) as program:
+        program.wait_for("LIVE")
+        time.sleep(settle)
+        before = program.written_bytes
+        began = time.monotonic()
+        cpu, memory = _measure(program.pid, seconds)
+        written = (program.written_bytes - before) / (time.monotonic() - began)
+        program.leave()
+    return MonitorFigures(cpu, *memory, bytes_per_s=written)
+
+
+def _measure(pid: int, seconds: float) -> tuple[float, tuple[float, float]]:
+    """Returns the CPU use of process ``pid`` over ``seconds``, percent of a core, and its memory at the end,
+    MB. Raises StalltopError if the process ends in that time."""
+    try:
+        before, began = cpu_ns(pid), time.monotonic_ns()
+        time.sleep(seconds)
+        cpu = 100.0 * (cpu_ns(pid) - before) / (time.monotonic_ns() - began)
+        return cpu, _memory_mb(pid)
+    except OSError:
+        raise StalltopError("the monitor ended during the measurement") from None
+
+
+def _memory_mb(pid: int) -> tuple[float, float]:
+    """Returns the resident memory of process ``pid``, and the anonymous part of that memory, MB."""
+    sizes = {
+        name: int(value.split()[0]) * 1024 / 1e6
+        for name, _, value in (
+            line.partition(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        )
+        if name in ("VmRSS", "RssAnon")
+    }
+    return sizes["VmRSS"], sizes["RssAnon"]

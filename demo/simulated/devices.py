@@ -1,0 +1,139 @@
+"""Generates the devices of the simulated host, the processes on them, the times at which tenants used them,
+and the devices that the Kubernetes scheduler gave to pods."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from stalltop.demo.simulated.host import Plot
+from stalltop.model.devices.activity import ReportedActivity, reported_activity
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Device, DeviceProcess, Devices
+from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Rows
+
+_TOTAL_BYTES: Final = 80 << 30
+_TICK_NS: Final = 1 << 20
+_STEP_TICKS: Final = 40
+"""Length of the shortest step of a simulated program, in ticks of ``_TICK_NS``."""
+_OTHERS: Final[dict[str, Any]] = {
+    "pcie_generation": 5,
+    "pcie_generation_max": 5,
+    "pcie_width": 16,
+    "pcie_width_max": 16,
+    "performance_state": 0,
+    "persistence": True,
+    "compute_mode": "default",
+    "virtualization": "none",
+    "memory_clock_mhz": 2619,
+    "memory_clock_max_mhz": 2619,
+    "power_limit_default_watts": 700.0,
+    "slowdown_celsius": 90.0,
+    "shutdown_celsius": 95.0,
+    "nvlinks": 18,
+    "nvlinks_active": 18,
+    "ecc": True,
+    "remap_pending": False,
+    "remap_failed": False,
+    **dict.fromkeys(("remapped_corrected", "remapped_uncorrected", "ecc_uncorrected_lifetime"), 0),
+    **dict.fromkeys(("ecc_corrected", "ecc_uncorrected", "pcie_replays", "nvlink_errors"), 0),
+    "ecc_corrected_lifetime": 3,
+}
+"""Figures of a device that stay constant during the simulation."""
+_SERVER: Final = DeviceProcess(3_907, "C", 30 << 20, process="nvidia-cuda-mps")
+"""The MPS server. Its name (``nvidia-cuda-mps-server``) is cut to 15 characters, as the Linux kernel does."""
+
+
+def simulated_devices(
+    age: float, plot: Plot, holders: Collection[tuple[int, str]], random: np.random.Generator
+) -> Devices:
+    """Returns the devices ``age`` seconds after the start; ``holders`` are the processes (pid, tenant id) on
+    them."""
+    devices = []
+    for index in range(plot.gpus):
+        wave = 0.5 + 0.5 * math.sin(2 * math.pi * (age / 37 + index / 3))
+        busy = min(100.0, max(0.0, 70 + 25 * wave + float(random.normal(0, 2))))
+        hot = 58 + 0.24 * busy
+        here = sorted(holder for holder in holders if holder[0] % plot.gpus == index)
+        each = int(_TOTAL_BYTES * 0.8 / max(len(here), 1))
+        kind = "M+C" if plot.mps else "C"
+        processes = [DeviceProcess(pid, kind, each, who) for pid, who in here]
+        devices.append(
+            Device(
+                index=index,
+                uuid=uuid(index),
+                name="Simulated 80GB",
+                utilization_percent=round(busy),
+                memory_utilization_percent=round(busy * 0.55),
+                memory_used_bytes=each * len(here),
+                memory_total_bytes=_TOTAL_BYTES,
+                power_watts=round(180 + 4.6 * busy, 1),
+                power_limit_watts=700.0,
+                temperature_celsius=round(hot),
+                sm_clock_mhz=1755 if hot > 80 else 1980,
+                sm_clock_max_mhz=1980,
+                throttle_reasons=("thermal, software",) if hot > 80 else (),
+                processes=(*([_SERVER] if plot.mps else []), *processes),
+                mig=False,
+                **_OTHERS,
+                pci_bus_id=f"00000000:{0x1B + 0x20 * index:02X}:00.0",
+                minor=index,
+                sm_active_percent=round(busy * 0.82),
+                sm_occupancy_percent=round(busy * 0.31),
+                tensor_percent=round(busy * 0.4),
+                dram_percent=round(busy * 0.45),
+                memory_temperature_celsius=round(hot + 9),
+                pcie_rx_bytes_per_second=int(busy * 2.1e7),
+                pcie_tx_bytes_per_second=int(busy * 3e6),
+            )
+        )
+    return Devices(tuple(devices), driver="simulated")
+
+
+def uuid(index: int) -> str:
+    """Returns the UUID of device number ``index``."""
+    return f"GPU-00000000-0000-0000-0000-00000000000{index}"
+
+
+def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]:
+    """Returns the devices that pods were given: if they share devices through MPS, each pod has a replica of
+    the first device; otherwise nothing is returned."""
+    if not plot.mps:
+        return ()
+    return tuple(
+        Allocation(
+            namespace=tenant.namespace,
+            pod=tenant.pod,
+            container=tenant.container,
+            resource="nvidia.com/gpu.shared",
+            devices=(f"{uuid(0)}::{number}",),
+            pod_uid=tenant.pod_uid,
+            tenant=tenant.id,
+        )
+        for number, tenant in enumerate(tenants)
+        if tenant.pod
+    )
+
+
+def activity(rows: Rows, seconds: float, random: np.random.Generator) -> ReportedActivity:
+    """Returns when tenants were active on devices. In each of its steps, a process is active for the share of
+    time that its calls took in ``rows``. Steps of different processes differ in length, so that their active
+    times overlap now and then."""
+    ticks = max(int(seconds * 1e9) // _TICK_NS, 1)
+    called_ns: Counter[tuple[str, str, int]] = Counter()
+    for key, total_ns in zip(rows.keys, rows.total_ns.tolist(), strict=True):
+        if key.outermost and key.layer != HOST_LAYER and total_ns:
+            called_ns[key.device, key.tenant, key.pid] += total_ns
+    active: dict[tuple[str, str], int] = {}
+    for (device, tenant, pid), ns in called_ns.items():
+        step = _STEP_TICKS + pid % 29
+        place = (np.arange(ticks) + random.integers(step)) % step
+        bits = np.packbits(place < ns / (ticks * _TICK_NS) * step, bitorder="little")
+        active[device, tenant] = active.get((device, tenant), 0) | int.from_bytes(bits.tobytes(), "little")
+    return reported_activity(active, _TICK_NS)
