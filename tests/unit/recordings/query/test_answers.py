@@ -17,6 +17,7 @@ from stalltop.recordings.query import batches, ready, rewrite
 from stalltop.recordings.query.ask import answer
 from stalltop.recordings.query.rewrite import Form
 from stalltop.recordings.read.reading import open_file
+from tests.queries import LAUNCHES, NCCL
 from tests.windows.full import full_window
 from tests.windows.known_calls import (
     LAUNCH,
@@ -27,16 +28,6 @@ from tests.windows.known_calls import (
     write_file,
 )
 
-LAUNCHES = """
-SELECT container_id, kernel_name, COUNT(*) AS launches, SUM(duration_ns)/1e6 AS total_ms
-FROM cuda_events e JOIN containers c ON c.cgroup_id = e.cgroup_id
-GROUP BY container_id, kernel_name ORDER BY total_ms DESC LIMIT 20;
-"""
-NCCL = """
-SELECT container_id, op, COUNT(*) AS calls, AVG(duration_ns)/1e6 AS avg_ms, MAX(duration_ns)/1e6 AS p100_ms
-FROM nccl_events e JOIN containers c ON c.cgroup_id = e.cgroup_id
-GROUP BY container_id, op;
-"""
 CONTAINERS = {"docker:aa": "train", "docker:bb": f"serve@{'b' * 12}", "cri:cc": f"serve@{'c' * 12}"}
 SEEDS = range(15)
 

@@ -1,32 +1,18 @@
-"""Tests charts: areas several lines high that draw a figure over time."""
+"""Tests the charts of the past figures of devices."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from textual.app import App, ComposeResult
 
 from stalltop.model.devices.device import DEVICE_GAUGES, Device, Devices
 from stalltop.model.merge.packing import Packed, pack
-from stalltop.model.text.glyphs import ASCII
 from stalltop.tui.device.past import charts, course
 from stalltop.tui.pages.sections import Frame
-from stalltop.widgets.charts import Chart, Charts, area
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 from tests.windows.by_hand import window
-
-
-def test_an_area_fills_from_below_in_eighths() -> None:
-    assert area([0.0, 25.0, 50.0, 75.0, 100.0], 2, 100.0) == ["   ▄█", "▁▄███"]
-    assert area([0.0, 50.0, 100.0], 1, 100.0, ASCII) == [".:#"]
-
-
-def test_unknown_values_are_gaps_and_values_beyond_the_scale_are_clamped() -> None:
-    assert area([None, float("nan"), 500.0, -5.0], 1, 100.0) == ["  █▁"]
-    assert area([5.0], 1, 0.0) == ["▁"]
-
 
 HOT = Device(
     *(1, "GPU-1", "H100"),
@@ -66,26 +52,6 @@ def test_a_course_covers_at_most_the_seconds_asked_for() -> None:
     assert found is not None
     assert found.span == pytest.approx(5.0)
     assert len([value for value in found.means(DEVICE_GAUGES[0]) if value is not None]) == 6
-
-
-async def test_charts_share_the_height_and_those_that_do_not_fit_are_left_out() -> None:
-    class Bare(App[None]):
-        pictures = True
-
-        def compose(self) -> ComposeResult:
-            yield Charts("charts")
-
-    rows = [[Chart(f"GPU {at}", "5%", [1.0, 2.0], 2.0, "100%")] for at in range(4)]
-    app = Bare()
-    async with app.run_test(size=(40, 10)) as pilot:
-        found = app.query_one(Charts)
-        found.styles.height = 10
-        await pilot.pause()
-        found.show(rows)
-        text = [found.render_line(line).text for line in range(10)]
-    assert [line.split()[1] for line in text if "GPU" in line] == ["0", "1", "2"]
-    assert text[0].rstrip().endswith("100%")
-    assert text[1].rstrip().endswith("█")
 
 
 async def test_the_list_of_devices_has_charts_and_draws_none_on_a_slow_line() -> None:

@@ -32,7 +32,7 @@ from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import CHAINS, full_window
 from tests.windows.recordings import following, record
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "json.md"
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "json.md"
 
 
 def text(one: Window, width: int = 100, *, glyphs: Glyphs = UNICODE) -> str:

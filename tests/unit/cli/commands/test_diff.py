@@ -29,7 +29,7 @@ from tests.windows.hostile import NAMES
 from tests.windows.known_calls import random_calls, windows_of, write_file
 from tests.windows.recordings import record
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "diff.md"
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "diff.md"
 
 
 def of(

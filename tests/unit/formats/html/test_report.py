@@ -26,8 +26,7 @@ from stalltop.model.merge.merging import merge
 from stalltop.model.rows.pivot import pivot
 from stalltop.model.text import figures
 from stalltop.model.window import Window
-from tests.unit.formats import test_page
-from tests.unit.formats.test_page import ATTRIBUTES, ELEMENTS
+from tests.unit.formats.html.parsed_page import ATTRIBUTES, ELEMENTS, HtmlPage
 from tests.windows.by_hand import row_table, window
 from tests.windows.drawn import sequences
 from tests.windows.exported import hostile, several
@@ -40,7 +39,7 @@ LINKING = {"href", "id", "open"}
 STYLES = re.compile(r"(width|padding-left|left):[0-9.]+(%|em)(;width:[0-9.]+%)?(;opacity:[0-9.]+)?")
 
 
-class ReportPage(test_page.HtmlPage):
+class ReportPage(HtmlPage):
     """Finds elements of a page by name and class."""
 
     def of(self, name: str, class_: str = "") -> list[dict[str, str]]:

@@ -10,17 +10,17 @@ from rich.cells import cell_len
 from stalltop.formats.documents.window import document
 from stalltop.formats.text import sharing_table, sharing_text
 from stalltop.formats.text.sharing_lines import sharing_lines
-from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.devices.activity import DeviceActivity
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, MigInstance
 from stalltop.model.devices.sharing import Sharer, Sharing, sharing_of
 from stalltop.model.evidence import Evidence
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.text.style import Style
-from stalltop.model.window import Coverage, Missing, Window
+from stalltop.model.window import Coverage, Missing
 from tests.windows.by_hand import window as empty
 from tests.windows.evidence import BATCH, SERVE, TRAIN, row
-from tests.windows.shared_devices import at, client, divided, gpu, on
+from tests.windows.shared_devices import at, client, divided, gpu, on, shared
 
 NAMED = empty()
 
@@ -169,26 +169,6 @@ def test_the_help_names_what_would_show_more() -> None:
     )
     assert sharing_text.help_text(sharing("mps", 2)).startswith("A device each would")
     assert sharing_text.help_text(sharing("exclusive", 1, divisible=True)) == ""
-
-
-def shared() -> tuple[Window, Device]:
-    """Returns a shared device: two tenants with activity, and a third one without an allocation."""
-    device = gpu(client(100, TRAIN), client(200, SERVE), client(300, BATCH), utilization_percent=93.0)
-    low, high = sorted((TRAIN, SERVE))
-    made = on(
-        device,
-        rows=[row("cudaLaunchKernel", 900, running=3), row("cudaDeviceSynchronize", 9, gpu=450)],
-        evidence=Evidence(
-            activity=(DeviceActivity("0", TRAIN, 600_000_000), DeviceActivity("0", SERVE, 150_000_000)),
-            overlaps=(DeviceOverlap("0", low, high, 150_000_000),),
-        ),
-        allocations=(
-            Allocation("lab", "train-0", "main", "nvidia.com/gpu", ("GPU-0::0", "GPU-0::1"), "u1", TRAIN),
-            Allocation("lab", "idle-0", "main", "nvidia.com/gpu", ("GPU-0::2",), "u2", "cri:idle"),
-            Allocation("lab", "serve-0", "main", "nvidia.com/gpu", ("GPU-0::3",), "u3", SERVE),
-        ),
-    )
-    return made, device
 
 
 def test_tenants_have_figures_and_notes() -> None:

@@ -17,9 +17,7 @@ from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.window import SPLITS
 from tests.windows.by_hand import window
 from tests.windows.full import full_window
-from tests.windows.hostile import NAMES, hostile_window
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+from tests.windows.hostile import FORMULA, NAMES, hostile_window
 
 
 def read(text: str) -> list[dict[str, str]]:
@@ -147,7 +145,7 @@ def test_a_report_has_all_rows_of_the_shown_table() -> None:
 
 
 def test_every_csv_column_is_documented() -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "saving.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[4] / "docs" / "saving.md").read_text(encoding="utf-8")
     one = full_window()
     compared = replace(sheet(one, ("operation", "layer"), ""), compared_with=1.0)
     for head in csv_table(compared, one).splitlines()[0].split(","):

@@ -16,7 +16,7 @@ from tests.windows.by_hand import Calls, key, window
 from tests.windows.drawn import windows
 from tests.windows.full import full_window
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "json.md"
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "json.md"
 SAMPLE = re.compile(r"(?<=```json\n).*?(?=```\n)", re.DOTALL)
 
 

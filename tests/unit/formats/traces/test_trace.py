@@ -167,7 +167,7 @@ def test_captured_calls_are_slices_of_their_threads() -> None:
 
 
 def test_the_document_shows_the_output() -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "export.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[4] / "docs" / "export.md").read_text(encoding="utf-8")
     sample = text.partition("<!-- slice -->")[2].partition("<!-- /slice -->")[0].strip()
     shown = json.loads(sample.removeprefix("```json").removesuffix("```"))
     assert shown in trace_of([full_window()])["traceEvents"]

@@ -21,13 +21,13 @@ from stalltop.formats.tables.columns import COLUMNS, table
 from stalltop.model.errors import StalltopError
 from stalltop.model.rows.pivot import bounded
 from stalltop.model.window import SPLITS, Window
-from tests.unit.formats.test_tables import FORMULA
 from tests.windows.by_hand import window
 from tests.windows.drawn import windows
 from tests.windows.exported import hostile, several
 from tests.windows.full import full_window
+from tests.windows.hostile import FORMULA
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "export.md"
+DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "export.md"
 
 
 def csv_of(found: list[Window]) -> list[dict[str, str]]:

@@ -32,7 +32,7 @@ from stalltop.recordings.write.recorder import Recorder
 from stalltop.recordings.write.recording import Recording
 from tests.windows.cheap import second
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 UNIT = ROOT / "deploy" / "stalltop-record.service"
 DEADLINE = 90.0
 
