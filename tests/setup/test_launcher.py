@@ -239,7 +239,9 @@ def test_stalltop_python_has_priority_over_all_others(pythons: Pythons) -> None:
         ("", "not installed: python3.12"),
     ],
 )
-def test_with_old_pythons_only_it_says_what_to_install(pythons: Pythons, manager: str, said: str) -> None:
+def test_with_old_pythons_only_the_launcher_says_what_to_install(
+    pythons: Pythons, manager: str, said: str
+) -> None:
     pythons.owns("3.10")
     if manager:
         (pythons.path / manager).write_text("#!/bin/sh\nexit 1\n")

@@ -96,7 +96,7 @@ def test_stop_does_not_wait_for_a_hung_read() -> None:
     assert source.closed.is_set()
 
 
-def test_still_sources_are_read_once() -> None:
+def test_a_source_that_never_changes_is_read_once() -> None:
     inbox = Inbox()
     source = MadeSource(numbered)
     collector = Collector(source, inbox, interval=0.0, still=True)

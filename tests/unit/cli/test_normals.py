@@ -90,8 +90,8 @@ def learned() -> Normals:
 
 
 def appears(path: Path) -> bool:
-    """Waits until ``path`` exists, for at most a minute, as a slow disk needs time; returns whether it
-    does."""
+    """Waits until ``path`` exists, for at most a minute, since a slow disk needs time; returns whether
+    ``path`` exists."""
     deadline = time.monotonic() + 60
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -169,7 +169,9 @@ def test_without_baselines_no_file_is_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_with_no_state_no_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_written_unless_the_user_wants_no_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     path = normals_path(socket.gethostname())
     assert tmp_path in path.parents

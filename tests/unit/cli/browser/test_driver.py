@@ -15,7 +15,7 @@ from stalltop.serving.packets import FilePacket, file_in
 
 @pytest.fixture
 def driver() -> BrowserDriver:
-    """Returns a driver of which nothing is set up; tests set its output. The rest would need an app."""
+    """Returns a driver without the attributes that need an app; tests set the output of the driver."""
     return BrowserDriver.__new__(BrowserDriver)
 
 

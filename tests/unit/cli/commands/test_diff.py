@@ -35,7 +35,7 @@ DOCS = Path(__file__).resolve().parents[4] / "docs" / "diff.md"
 def of(
     durations: list[int], *, tenant: str = "docker:aa", name: str = "train", pid: int = 1, errors: int = 0
 ) -> Window:
-    """Returns a window with calls of one container. Another window may use its name with another id."""
+    """Returns a window with calls of one container, which has the id ``tenant`` and the name ``name``."""
     made = window([Calls(key(tenant=tenant, pid=pid), durations, errors=errors)])
     return replace(made, tenants={tenant: Tenant(tenant, name)})
 

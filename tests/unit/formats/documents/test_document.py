@@ -1,3 +1,5 @@
+"""Tests a window as JSON: its fields, their types, and the sample in docs/json.md."""
+
 from __future__ import annotations
 
 import json

@@ -21,7 +21,7 @@ def saved(one: Window) -> str:
 
 
 def table(text: str, title: str) -> list[list[str]]:
-    """Return the cells of the table below this title, without the line of dashes."""
+    """Return the cells of the table below ``title``, without the line of dashes."""
     _, _, below = text.partition(f"### `{title}`\n\n")
     lines = below.partition("\n\n")[0].splitlines()
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]

@@ -1,3 +1,5 @@
+"""Tests a window as printed text: what it contains, what is cut, and that lines fit the terminal."""
+
 from __future__ import annotations
 
 import re

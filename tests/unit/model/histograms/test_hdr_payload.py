@@ -1,3 +1,5 @@
+"""Tests histograms as HdrHistogram payloads, which hdrh reads and writes, too."""
+
 from __future__ import annotations
 
 import base64

@@ -1,3 +1,5 @@
+"""Tests histograms of many rows: their counters and percentiles equal those of hdrh."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Tests filters: which rows match, and which texts are no filter."""
+
 from __future__ import annotations
 
 import pytest

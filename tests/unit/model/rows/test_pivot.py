@@ -1,3 +1,5 @@
+"""Tests groups of rows by any dimensions: their sums and percentiles."""
+
 from __future__ import annotations
 
 from collections import Counter, defaultdict

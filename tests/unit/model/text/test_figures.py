@@ -1,3 +1,5 @@
+"""Tests figures as text of a fixed width."""
+
 from __future__ import annotations
 
 import math
