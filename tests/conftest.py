@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from stalltop.demo.build import Built, build
 
-# Every run takes the same examples, and without time limits a slow machine does not fail.
+# Every run takes the same examples. No example has a time limit, so that no test fails on a slow machine.
 settings.register_profile(
     "stalltop",
     deadline=None,

@@ -14,6 +14,7 @@ from stalltop.recordings.query import checking, functions, guard
 from stalltop.recordings.query.mistakes import damaged, told
 from stalltop.recordings.read.reading import Recorded
 from stalltop.recordings.views import catalogue, making, sums
+from stalltop.recordings.views.patience import Patience
 
 _VIEWS = {view.name: frozenset(view.names) for view in catalogue.VIEWS}
 _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
@@ -55,7 +56,7 @@ class _Question:
         self._path = recorded.path
         self._least = least
         self._sql = sql.strip().rstrip(";").rstrip()
-        self._patience = guard.Patience(seconds)
+        self._patience = Patience(seconds)
         self._refused: list[str] = []
 
     def answer(self, warnings: tuple[str, ...]) -> Answer:
@@ -82,8 +83,9 @@ class _Question:
         """Make the views that the query needs, and return the SQL to run."""
         if not any(name in self._sql.lower() for name in catalogue.EVENTS):
             return self._sql
-        from stalltop.recordings.query.rewrite import Form, planned, unread
+        from stalltop.recordings.query.rewrite import planned, unread
         from stalltop.recordings.views.alike import unfold
+        from stalltop.recordings.views.forms import Form
 
         plan = planned(self._sql, _columns_of, least=Form(self._least))
         for need in plan.needs:

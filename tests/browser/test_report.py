@@ -73,7 +73,7 @@ async def test_a_link_to_a_chain_opens_its_details(tmp_path: Path) -> None:
         await page.until(f"{last}.open")
 
 
-async def test_names_that_lie_run_nothing(tmp_path: Path) -> None:
+async def test_hostile_names_run_no_script(tmp_path: Path) -> None:
     one = hostile()
     path = tmp_path / "report.html"
     path.write_text(report.page([one], one.start, one.end), encoding="utf-8")

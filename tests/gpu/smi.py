@@ -56,15 +56,15 @@ class SmiFigure:
 
 
 _SCALES: Final = {"B": _MIB, "B/s": 1000}
-"""What 1 is in nvidia-smi, by the unit of ``DeviceFigure``."""
+"""Factor from a value of nvidia-smi to the unit of the ``DeviceFigure``, by this unit."""
 _STEADY: Final[dict[str, float]] = {"B": _MIB, "W": 1}
 """Allowed difference of figures of the board, which nvidia-smi rounds, by unit."""
 _MOVING: Final = {"%": 15, "B": 64 * _MIB, "C": 6, "B/s": 1e9}
-"""Allowed difference of other figures, by unit."""
+"""Allowed difference of all other figures, which change between the two readings, by unit."""
 _SHARES: Final = {"W": 0.1, "MHz": 0.1}
-"""The same as a share of the larger value."""
+"""Allowed difference of figures that are not of the board, as a share of the larger value, by unit."""
 _APART: Final[dict[str, float]] = {"performance_state": 8, "pcie_generation": 4, "fan_percent": 20}
-"""Allowed difference, by figure."""
+"""Allowed difference of single figures, by name, in place of that of their unit."""
 
 
 def _figure(figure: DeviceFigure) -> SmiFigure:

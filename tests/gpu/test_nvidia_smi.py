@@ -26,7 +26,8 @@ def asked() -> str:
 
 
 def test_every_figure_agrees_with_nvidia_smi(capsys: pytest.CaptureFixture[str]) -> None:
-    # Patient, so that ``devices`` are read between the two answers of nvidia-smi.
+    # ``read`` waits for a new sample for up to 30 s, so that ``devices`` are sampled between the two answers
+    # of nvidia-smi.
     reader = DeviceReader(patience_seconds=30.0)
     try:
         wait_until(lambda: reader.read().devices, what="NVML's first answer")

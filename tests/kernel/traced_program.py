@@ -174,7 +174,7 @@ def read_calls(kernel: KernelSide) -> Counts:
 
 
 def by_function(kernel: KernelSide, *pids: int, of: str) -> dict[tuple[str, bool], int]:
-    """Return the column ``of`` of the counts since the previous read, such as "calls", for ``pids``.
+    """Return a column of the counts since the previous read for ``pids``; ``of`` names it, such as "calls".
 
     The keys are (function, whether the calls are nested).
     """

@@ -13,86 +13,13 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-
-# Replaces /usr/bin/python3 and the environment's interpreter: makes "environments" with a copy of itself, and
-# logs every use of pip and every start of the program.
-INTERPRETER = r"""#!/bin/sh
-log=LOG
-case "$*" in
-"-c import ensurepip, venv") [ ! -e "$log.no-venv" ] ;;
---version) echo "Python 3.x" ;;
-"-c "*) ;;
-"-m venv --clear "*)
-    echo "${*%/*}" >"$log.venv"
-    eval "place=\${$#}"
-    rm -rf "$place"/* && mkdir -p "$place/bin" && cp "$0" "$place/bin/python" ;;
-"-m pip install "*)
-    echo pip >>"$log"
-    [ ! -e "$log.slow" ] || sleep "$(cat "$log.slow")"
-    [ ! -e "$log.no-network" ] || { echo "could not fetch" >&2; exit 1; } ;;
-"-P -m stalltop "*) shift 3; echo "run $*" >>"$log" ;;
-*pyproject.toml*) cat >/dev/null; echo wanted ;;
-*) cat >/dev/null ;;
-esac
-"""
-
+from tests.setup.checkout import ROOT, Checkout
 
 TOOLS = (
     *("sh", "basename", "cat", "cksum", "cp", "dirname", "flock", "id", "mkdir", "mktemp", "paste"),
     *("readlink", "rm", "sed", "sleep", "tail", "tr"),
 )
 """Programs that the launcher calls besides Python."""
-
-
-class Checkout:
-    """A copy of the launcher with the stand-in interpreter."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "checkout"
-        self.folder.mkdir(mode=0o755)
-        for name in ("stalltop", "pyproject.toml"):
-            shutil.copy(ROOT / name, self.folder)
-        (self.folder / "scripts").mkdir()
-        shutil.copy(ROOT / "scripts/environment.sh", self.folder / "scripts")
-        self.log = folder / "log"
-        self.python = folder / "python3"
-        self.python.write_text(INTERPRETER.replace("LOG", str(self.log)))
-        self.python.chmod(0o755)
-
-    def popen(self, *arguments: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
-        def prepare() -> None:
-            # If a shell runs the tests in the background, the tests and all programs that they start ignore
-            # SIGINT.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            if before is not None:
-                before()
-
-        return subprocess.Popen(
-            [str(self.folder / "stalltop"), *arguments],
-            env={
-                **os.environ,
-                "STALLTOP_PYTHON": str(self.python),
-                "XDG_DATA_HOME": str(self.folder.parent / "data"),
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            preexec_fn=prepare,
-        )
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        process = self.popen(*arguments)
-        out, err = process.communicate(timeout=60)
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
-
-    def uses(self) -> list[str]:
-        return self.log.read_text().splitlines() if self.log.exists() else []
-
-    def flag(self, name: str) -> Path:
-        return self.log.with_name(f"{self.log.name}.{name}")
 
 
 @pytest.fixture
@@ -312,7 +239,9 @@ def test_stalltop_python_has_priority_over_all_others(pythons: Pythons) -> None:
         ("", "not installed: python3.12"),
     ],
 )
-def test_with_old_pythons_only_it_says_what_to_install(pythons: Pythons, manager: str, said: str) -> None:
+def test_with_old_pythons_only_the_launcher_says_what_to_install(
+    pythons: Pythons, manager: str, said: str
+) -> None:
     pythons.owns("3.10")
     if manager:
         (pythons.path / manager).write_text("#!/bin/sh\nexit 1\n")

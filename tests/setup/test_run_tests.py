@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.setup.test_launcher import ROOT, Checkout
+from tests.setup.checkout import ROOT, Checkout
 
 
 @pytest.mark.parametrize("browser", [True, False])

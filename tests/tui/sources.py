@@ -71,3 +71,13 @@ def many(rows: int, factor: int = 1) -> Window:
     return window(
         [Calls(key(f"operation{number:03}"), [factor * (number + 1) * 1000] * 3) for number in range(rows)]
     )
+
+
+def with_devices(number: int, count: int) -> Window:
+    one = numbered(number)
+    (first,) = one.devices.devices
+    devices = tuple(
+        replace(first, index=index, uuid=f"GPU-{index}", utilization_percent=10.0 * (index + number + 1))
+        for index in range(count)
+    )
+    return replace(one, devices=replace(one.devices, devices=devices))

@@ -113,7 +113,7 @@ def random_evidence(seed: int) -> Evidence:
 
 
 def random_devices(seed: int) -> Devices:
-    """Returns two devices that are always present."""
+    """Returns GPUs 0 and 1, which every window of a drawn sequence has, with random figures."""
     random = Random(seed)
 
     def count() -> int | None:

@@ -27,6 +27,8 @@ NAMES = (
     "",
 )
 """Names that processes, containers and operations may have."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of a cell that make a spreadsheet read it as a formula."""
 
 
 def hostile_window() -> Window:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
 from stalltop.model.devices.sharing import Sharer, Sharing
+from stalltop.model.evidence import Evidence
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
-from tests.windows.evidence import Spent, window
+from tests.windows.evidence import BATCH, SERVE, TRAIN, Spent, row, window
 
 GIB = 1 << 30
 POD = Tenant("cri:new", "new", "pod", "containerd", pod="web-0", namespace="lab", pod_uid="uid-2")
@@ -57,3 +59,23 @@ def divided(listed_with_instances: bool) -> Device:
 
 def pod(name: str, tenant: str = "", device: str = "GPU-0::1", uid: str = "") -> Allocation:
     return Allocation("lab", name, "main", "nvidia.com/gpu.shared", (device,), uid, tenant)
+
+
+def shared() -> tuple[Window, Device]:
+    """Returns a shared device: two tenants with activity, and a third one without an allocation."""
+    device = gpu(client(100, TRAIN), client(200, SERVE), client(300, BATCH), utilization_percent=93.0)
+    low, high = sorted((TRAIN, SERVE))
+    made = on(
+        device,
+        rows=[row("cudaLaunchKernel", 900, running=3), row("cudaDeviceSynchronize", 9, gpu=450)],
+        evidence=Evidence(
+            activity=(DeviceActivity("0", TRAIN, 600_000_000), DeviceActivity("0", SERVE, 150_000_000)),
+            overlaps=(DeviceOverlap("0", low, high, 150_000_000),),
+        ),
+        allocations=(
+            Allocation("lab", "train-0", "main", "nvidia.com/gpu", ("GPU-0::0", "GPU-0::1"), "u1", TRAIN),
+            Allocation("lab", "idle-0", "main", "nvidia.com/gpu", ("GPU-0::2",), "u2", "cri:idle"),
+            Allocation("lab", "serve-0", "main", "nvidia.com/gpu", ("GPU-0::3",), "u3", SERVE),
+        ),
+    )
+    return made, device

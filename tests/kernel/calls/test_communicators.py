@@ -52,7 +52,7 @@ def joined(workplace: Workplace, name: str, count: int, ranks: int = 0) -> list[
     """Start ``count`` processes, each in its own cgroup; they join a communicator as ranks 0 to ``count`` -
     1.
 
-    The communicator has ``ranks`` ranks; 0 stands for ``count``.
+    The communicator has ``ranks`` ranks, or ``count`` if ``ranks`` is 0.
     """
     callers = [workplace.caller(cgroup=workplace.cgroup()) for _ in range(count)]
     for rank, caller in enumerate(callers):

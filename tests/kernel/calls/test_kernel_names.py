@@ -19,17 +19,14 @@ from stalltop.probes.monitor import Monitor
 from stalltop.probes.symbols import demangler
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child
+from tests.kernel.cuda_kernel_names import ATTENTION, GEMM, HISTOGRAM, SCALE
 from tests.kernel.harness import Workplace, probe, wait_until
 from tests.kernel.nvidia.fetched import CUDART12, CUDART13
 from tests.kernel.traced_program import read_calls
-from tests.unit.probes.symbols.test_registrations import library
+from tests.stripped_library import library
 
 pytestmark = pytest.mark.beside
 
-GEMM = "gemm(float const*, float const*, float*, int, int, int)"
-ATTENTION = "void nn::attention_forward<128, true>(float*, float const*, nn::Tile<128, true>)"
-HISTOGRAM = "(anonymous namespace)::histogram(unsigned char const*, unsigned int*)"
-SCALE = "scale(float*, float, int)"
 LAUNCH, DRIVER_LAUNCH = "cudaLaunchKernel", "cuLaunchKernel"
 
 

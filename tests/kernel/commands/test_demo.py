@@ -276,9 +276,8 @@ def test_a_slow_disk_of_a_data_loader_is_diagnosed_link_by_link() -> None:
                 continue
             steps = [link for link in chain.links if link.role != "factor"]
             told[:] = [f"{link.depth} {link.role} {link.text}" for link in steps]
-            first = {
-                link.depth: link for link in reversed(steps)
-            }  # of several links of a depth the first explains most time
+            # If several links have the same depth, the first of them explains most of the time.
+            first = {link.depth: link for link in reversed(steps)}
             if [link.depth for link in steps] != sorted(link.depth for link in steps) or len(first) != 5:
                 continue
             links = [first[depth] for depth in sorted(first)]

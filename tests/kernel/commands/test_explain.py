@@ -50,8 +50,8 @@ def test_demo_tenants_are_explained_and_a_baseline_is_stored(tmp_path: Path) -> 
     deadline = time.monotonic() + 300
     try:
         # The demo does not say when all its tenants call, and a baseline needs some quiet windows. So this
-        # waits for both. ``looks`` fails with the first wrong exit code or message; no answer is discarded
-        # for it.
+        # repeats both commands until there are calls and a baseline. ``looks`` fails at the first wrong exit
+        # code or message, so no failure is hidden by the repetition.
         while True:
             explained, window = looks(tmp_path)
             gaps = [row for row in window["operations"] if row["operation"] == "host gap"]

@@ -15,9 +15,9 @@ from stalltop.probes.monitor import Monitor
 from stalltop.probes.symbols import demangler
 from stalltop.recordings.query.ask import answer
 from stalltop.recordings.read.reading import open_file
-from tests.kernel.calls.test_kernel_names import ATTENTION, GEMM
+from tests.kernel.cuda_kernel_names import ATTENTION, GEMM
 from tests.kernel.harness import Workplace, wait_until
-from tests.unit.recordings.query.test_answers import LAUNCHES, NCCL
+from tests.queries import LAUNCHES, NCCL
 from tests.windows.known_calls import write_file
 
 pytestmark = pytest.mark.beside

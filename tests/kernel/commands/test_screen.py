@@ -37,7 +37,8 @@ pytestmark = [
 ]
 
 PAST_SECONDS = 3.0
-"""After this time there are past windows that ended in an earlier second of the clock than the newest one."""
+"""After this time since the first window, there are windows that ended in an earlier second of the clock than
+the newest window, so that a step back changes the time that the screen shows."""
 
 
 class Tmux:

@@ -60,7 +60,7 @@ class WatchedMonitor:
         return any(tenant.cgroup_path.endswith(cgroup.name) for tenant in self.last.tenants.values())
 
     def traces(self, *files: Path) -> bool:
-        """Return whether all these files were probed at the last read."""
+        """Return whether all of ``files`` were probed at the last read."""
         return {str(file) for file in files} <= {row.path for row in self.last.coverage.libraries}
 
     def uncounted(self) -> dict[str, int]:

@@ -6,29 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from stalltop.model.devices.device import Device, DeviceProcess
+from stalltop.model.devices.device import DeviceProcess
 from stalltop.model.merge.packing import Packed, pack
 from stalltop.tui.device import page as device_page
 from stalltop.tui.device import past as device_past
 from stalltop.tui.device.screen import table
 from stalltop.tui.pages.sections import Frame, Places, Section, duration_text, note, plain
 from stalltop.widgets.page import PageLine
+from tests.tui.device.page_text import BARE, FRAME, said, text
 from tests.windows.by_hand import window
 from tests.windows.full import full_window
-
-FRAME = Frame(width=78, height=24)
-BARE = Device(
-    0, "GPU-0", "Bare", notes=("utilization, power: not supported", "compute processes: no permission")
-)
-
-
-def text(section: Section) -> list[str]:
-    return ["".join(part for part, _ in line.parts) for line in section.lines]
-
-
-def said(section: Section, name: str) -> str:
-    """Return the rest of the line that begins with ``name``."""
-    return next(line.strip()[len(name) :].strip() for line in text(section) if line.strip().startswith(name))
 
 
 def test_unknown_figures_are_dashes_with_the_reason() -> None:

@@ -13,8 +13,8 @@ from stalltop.tui.device import parts as device_parts
 from stalltop.tui.device.screen import table
 from stalltop.tui.pages.sections import Frame
 from stalltop.widgets.devices import is_hot
-from tests.tui.device.test_page import BARE, FRAME, said, text
-from tests.tui.device.test_rows import lines
+from tests.tui.device.page_text import BARE, FRAME, said, text
+from tests.tui.device_lines import lines
 from tests.windows.by_hand import window
 
 FULL = Device(

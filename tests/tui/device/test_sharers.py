@@ -15,10 +15,9 @@ from stalltop.tui.device.sharers import sharers
 from stalltop.tui.pages.sections import Frame, Section
 from tests.tui.screen import running
 from tests.tui.sources import numbered
-from tests.unit.formats.test_sharing import shared
 from tests.windows.drawn import windows
 from tests.windows.evidence import TRAIN, row
-from tests.windows.shared_devices import at, client, divided, gpu, on
+from tests.windows.shared_devices import at, client, divided, gpu, on, shared
 
 FRAME = Frame(width=98, height=40)
 

@@ -121,7 +121,7 @@ def test_a_frozen_picture_takes_other_lengths() -> None:
     assert not [moments.choose(1) for _ in range(4)][-1], "no length is longer than since the start"
 
 
-def test_a_picture_asked_for_before_a_release_is_dropped() -> None:
+def test_a_picture_asked_for_before_the_return_to_now_is_dropped() -> None:
     moments = looking()
     moments.step(-1)
     asked = moments.ask()

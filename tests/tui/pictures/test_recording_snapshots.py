@@ -1,4 +1,4 @@
-"""Compares the screen on a recording with saved pictures, as ``test_snapshots`` does for the live screen."""
+"""Compares the screen on a recording with saved pictures."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 from stalltop.model.window import Window
 from stalltop.recordings.read.reading import load
 from tests.tui.past.recorded import OPTIONS, MemoryFile, opened
-from tests.tui.pictures.test_snapshots import FOLDER as SAVED
-from tests.tui.pictures.test_snapshots import SIZES, STATE, State, becomes, text
+from tests.tui.pictures.comparing import SIZES, STATE, WINDOW, State, becomes, text
 
 FOLDER = Path(__file__).resolve().parent / "snapshots_recording"
 START = 1_763_000_000.0
@@ -35,7 +34,7 @@ def windows() -> list[Window]:
 
     Its chains are open from minute 16.7 for two minutes. After minute 30 there is a gap of half an hour.
     """
-    saved = load(SAVED / "window.stalltop")
+    saved = load(WINDOW)
     found = []
     for number in range(270):
         start = START + 10.0 * number + (1_800.0 if number >= 180 else 0.0)

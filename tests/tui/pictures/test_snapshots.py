@@ -1,16 +1,10 @@
-"""Compares the screen at each size and in every theme with saved pictures.
-
-Run pytest with ``STALLTOP_SNAPSHOTS=write`` to write the pictures again, and review the difference before you
-commit it. All pictures show one saved window, so that changes of the demo and the diagnosis change none.
-"""
+"""Compares the live screen with saved pictures, at each size and in every theme."""
 
 from __future__ import annotations
 
-import difflib
-import os
 import string
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,27 +15,11 @@ from rich.style import Style
 from stalltop.recordings.read.reading import load
 from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.settings.palettes import THEME_NAMES
+from tests.tui.pictures.comparing import SIZES, STATE, WINDOW, State, becomes, text
 from tests.tui.screen import Screen, running
 
 FOLDER = Path(__file__).resolve().parent / "snapshots"
-WRITE = os.environ.get("STALLTOP_SNAPSHOTS") == "write"
-STATE = "/tmp/stalltop-that-nobody-has"
-"""The folder that the screen shows as the user's state folder, the same on every machine. It is never
-created."""
-QUIET_SECONDS = 1.0 if WRITE else 10.0
-"""If the picture has not changed for so many seconds, the test stops waiting for the saved picture."""
-DEADLINE_SECONDS = 60.0
 LETTERS = string.ascii_letters + string.digits
-SIZES = ((80, 24), (120, 40), (200, 60))
-
-
-@dataclass(frozen=True)
-class State:
-    """A state of the screen; ``steps`` are the keys that lead to it, each with a text that appears after the
-    key."""
-
-    name: str
-    steps: tuple[tuple[str, str], ...] = ()
 
 
 MAIN = State("main")
@@ -107,11 +85,6 @@ def _style(style: Style) -> str:
     return " ".join((*words, _colour(style.color), "on", _colour(style.bgcolor)))
 
 
-def text(screen: Screen) -> str:
-    """Return the text of the screen without blanks at the ends of lines."""
-    return "".join(f"{line.rstrip()}\n" for line in screen.text().splitlines())
-
-
 def coloured(screen: Screen) -> str:
     """Return the text of the screen, the lines again with a letter for the style of each cell, and a legend
     of the letters."""
@@ -131,40 +104,12 @@ async def compare(state: State, looks: Appearance, size: tuple[int, int], name: 
     """Bring the screen into ``state`` and wait until it equals the picture in the file ``name``."""
     draw = coloured if name.startswith("looks-") else text
     options = RunOptions(interval=0.0, theme=looks.theme, ascii=looks.ascii)
-    async with running(load(FOLDER / "window.stalltop"), size=size, options=options) as screen:
+    async with running(load(WINDOW), size=size, options=options) as screen:
         await screen.sees("bert-trainer")
         for key, words in state.steps:
             await screen.press(key)
             await screen.sees(words)
         await becomes(screen, FOLDER / f"{name}.txt", draw, folder)
-
-
-async def becomes(screen: Screen, path: Path, draw: Callable[[Screen], str], folder: Path) -> None:
-    """Wait until ``draw(screen)`` equals the content of ``path``.
-
-    If it does not, fails the test with the difference and saves a screenshot in ``folder``.
-    """
-    expected = "" if WRITE else path.read_text(encoding="utf-8")
-    end = time.monotonic() + DEADLINE_SECONDS
-    shown, since = "", time.monotonic()
-    while shown != expected or not shown:
-        if shown != (shown := draw(screen)):
-            since = time.monotonic()
-        if time.monotonic() > min(end, since + QUIET_SECONDS):
-            break
-        await screen.pilot.pause(0.05)
-    if WRITE:
-        path.write_text(shown, encoding="utf-8")
-    elif shown != expected:
-        picture = folder / f"{path.stem}.svg"
-        picture.write_text(screen.app.export_screenshot(title=path.stem), encoding="utf-8")
-        lines = difflib.unified_diff(
-            expected.splitlines(), shown.splitlines(), str(path), "shown", lineterm=""
-        )
-        pytest.fail(
-            "\n".join((f"{path.stem} differs from its saved picture; screenshot: {picture}", *lines)),
-            pytrace=False,
-        )
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")

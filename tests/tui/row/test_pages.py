@@ -9,7 +9,6 @@ import pytest
 from stalltop.model.devices.device import Devices
 from stalltop.model.tenant import Tenant
 from stalltop.model.text import figures
-from stalltop.model.window import Window
 from stalltop.tui.device.screen import DeviceScreen, DevicesScreen
 from stalltop.tui.row.facts import facts
 from stalltop.tui.row.screen import TWO_COLUMNS_FROM, RowScreen
@@ -17,7 +16,7 @@ from stalltop.tui.screen_app import RunOptions
 from stalltop.widgets.page import Page
 from tests.tui.faults import GAP, LATE, REDUCE, STARVED, STORM, faulty
 from tests.tui.screen import Screen, running
-from tests.tui.sources import numbered
+from tests.tui.sources import numbered, with_devices
 from tests.windows.by_hand import Calls, key, window
 
 SIZES = [(40, 8), (60, 15), (80, 24), (120, 40), (200, 60)]
@@ -231,16 +230,6 @@ async def test_without_colours_the_parts_of_a_split_are_letters(monkeypatch: pyt
 
 
 # ---- devices
-
-
-def with_devices(number: int, count: int) -> Window:
-    one = numbered(number)
-    (first,) = one.devices.devices
-    devices = tuple(
-        replace(first, index=index, uuid=f"GPU-{index}", utilization_percent=10.0 * (index + number + 1))
-        for index in range(count)
-    )
-    return replace(one, devices=replace(one.devices, devices=devices))
 
 
 async def test_one_device_has_a_page() -> None:

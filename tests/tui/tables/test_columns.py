@@ -40,7 +40,7 @@ from stalltop.tui.tables.compare import Pair, pair_table
 from stalltop.tui.tables.groups import PathStep
 from stalltop.tui.tables.view import View
 from stalltop.widgets.table import TableData
-from tests.tui.tables.test_tree import figures, look
+from tests.tui.tables.made_table import figures, look
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
 

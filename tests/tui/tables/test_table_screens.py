@@ -14,9 +14,8 @@ from stalltop.tui.pages.live import LiveScreen
 from stalltop.tui.saving.screen import SaveScreen
 from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.tables.compare_screen import CompareScreen
-from tests.tui.row.test_pages import with_devices
 from tests.tui.screen import running
-from tests.tui.sources import numbered
+from tests.tui.sources import numbered, with_devices
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,13 @@ from stalltop.model.merge.packing import Packed, pack
 from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window import Missing, OpenCall, Window
 from stalltop.tui.tables.groups import Key
-from stalltop.tui.tables.table import steps_to, table
+from stalltop.tui.tables.table import steps_to
 from stalltop.tui.tables.trends import AT_ONCE, ROWS_AT_ONCE, WINDOWS, RowTrends
 from stalltop.tui.tables.view import ONLY, View
 from stalltop.widgets.table import Cell, TableData
+from tests.tui.tables.made_table import figures, look
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window
-
-
-def look(one: Window, view: View, width: int = 120, **rest: object) -> TableData:
-    return table(one, view, width=width, **rest)  # type: ignore[arg-type]
 
 
 def names(data: TableData) -> list[str]:
@@ -106,18 +103,6 @@ def test_a_level_of_a_tree_equals_the_table_inside_the_row(by: str) -> None:
             assert number
             assert inside.pop(one_key[view.levels()[1].own]) == figures_
     assert not inside
-
-
-def figures(data: TableData) -> list[tuple[Key, dict[str, str]]]:
-    """Return the key of each row, and the figures of the row that do not depend on other rows."""
-    found = []
-    for row in data.rows:
-        texts = {column.id: cell.text for column, cell in zip(data.columns, row.cells, strict=True)}
-        assert isinstance(row.key, tuple)
-        found.append(
-            (row.key, {name: texts[name] for name in ("calls", "p50", "p99", "total", "errors", "n")})
-        )
-    return found
 
 
 def test_the_path_to_a_row_of_a_tree_equals_that_of_entering_its_parents() -> None:

@@ -23,7 +23,7 @@ from textual.message import Message
 from stalltop.tui.terminal import keyboard as reading
 from stalltop.tui.terminal.keyboard import PASTE_SECONDS, READ_BYTES, Keyboard
 from tests.tui.pseudo_terminal import ALTERNATE_OFF, ALTERNATE_ON, DEADLINE, ROOT, PseudoTerminal
-from tests.tui.serving.test_screens import command
+from tests.tui.serve_command import command
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -50,7 +50,7 @@ def faults(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])
 
 
-def test_batches_pass_from_worker_to_taker_and_no_further_than_the_queue_allows(start: Start) -> None:
+def test_a_worker_waits_once_the_queue_of_batches_is_full(start: Start) -> None:
     worker, taker = start(), start()
     worker.tell("run 1 10 @give:batches:4")
     taker.run("@take:batches:4", cycles=6)

@@ -98,7 +98,7 @@ def assert_consistent(chain: Chain) -> None:
 @given(seed=st.integers(0, 1 << 32), victims=st.sampled_from([(100,), (100, 102)]))
 def test_noise_rarely_changes_the_first_culprit(seed: int, victims: Sequence[int]) -> None:
     found = chains(noisy(seed, 2 * MINUTE, victims=victims))
-    # In the windows, another neighbour takes most in five of six seconds.
+    # In five of six seconds, the neighbour that takes most is another one than in the second before.
     assert changes(firsts(found)) <= 2
     for chain in found:
         assert_consistent(chain)
@@ -129,7 +129,7 @@ def test_an_ended_culprit_is_not_named_any_longer_than_rules_look_back() -> None
     assert named[-10:].index(901) <= 3
 
 
-def test_many_small_culprits_are_told_as_one_besides_the_first() -> None:
+def test_many_small_culprits_are_named_together_after_the_first() -> None:
     (chain,) = faults(explain(second(0, dict.fromkeys(range(900, 940), 1.0))))
     first, rest = chain.culprits
     assert f"that {first.tenant} holds" in chain.summary

@@ -112,7 +112,7 @@ def test_one_long_window_opens_a_chain() -> None:
     assert open_at(ticks(Diagnosis(rules=[ScriptedRule(*[0.5] * 10)]), 1, seconds=5.0)) == [True]
 
 
-def test_only_a_window_as_long_as_a_lasting_loss_opens_a_chain_of_a_small_one() -> None:
+def test_a_small_loss_opens_a_chain_only_if_the_window_shows_that_it_lasts() -> None:
     rule = ScriptedRule(*[0.08] * 10)
     assert open_at(ticks(Diagnosis(rules=[rule]), 1, seconds=5.0)) == [False]
     assert open_at(ticks(Diagnosis(rules=[rule]), 1, seconds=7.0)) == [True]
@@ -297,7 +297,7 @@ def test_processes_of_one_name_share_a_baseline_per_process() -> None:
         normals.learn(Facts(window([often, seldom, inside], start=float(second))))
     of_calls, of_nested = normals.to_plain()["workloads"]
     rate, running = of_calls[7], of_calls[8]
-    assert rate == pytest.approx(500)  # a second and process: two processes made 1,000
+    assert rate == pytest.approx(500)  # per second and process: two processes made 1,000 a second
     assert running == pytest.approx(20e6 / 1000)
     assert of_nested[3] == "> cudaLaunchKernel"
     assert of_nested[8] == pytest.approx(4e6)

@@ -1,3 +1,5 @@
+"""Tests counts of launches by CUDA kernel: buckets of durations, and sums of windows."""
+
 from __future__ import annotations
 
 import pytest

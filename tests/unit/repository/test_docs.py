@@ -11,7 +11,7 @@ import pytest
 from bench.faults.command import parser as faults_parser
 from stalltop.cli import main as cli
 from stalltop.cli.screen_options import FLAGS, add_screen_options
-from tests.unit.repository.test_packaging import folders
+from tests.unit.repository.checkout import folders
 
 ROOT = Path(__file__).resolve().parents[3]
 README = ROOT / "README.md"

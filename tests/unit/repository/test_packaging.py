@@ -5,20 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.unit.repository.checkout import ROOT, folders
+
 CODE = ROOT / "src"
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-NOT_INSTALLED = {"bench", "scripts", "tests"}
-
-
-def folders() -> set[str]:
-    """Returns the folders at the root with Python code of the program."""
-    found = {file.parent.name for file in ROOT.glob("[a-z]*/__init__.py")}
-    return found - NOT_INSTALLED
 
 
 def test_the_package_links_every_folder() -> None:

@@ -286,9 +286,9 @@ def _rows(sync: Spent, neighbour_launches: int = 5000) -> list[Spent]:
 def _watched(
     neighbour_before: float | None = None, seconds: int = 60, wait_ms: float | None = 8.0
 ) -> dict[tuple[str, str, int], Points]:
-    """Returns samples from ``seconds`` ago to more than 4 s ago. In them the trainer waits for the device for
-    ``wait_ms``, and its neighbour launches ``neighbour_before`` CUDA kernels a second. None leaves the
-    samples of that figure out."""
+    """Returns a sample every 2 s, from ``seconds`` ago until about 5 s ago. In each the trainer waits for the
+    device for ``wait_ms``, and its neighbour launches ``neighbour_before`` CUDA kernels a second. If one of
+    the two is None, there are no samples of it."""
     times = [1001.0 - ago for ago in range(seconds, 4, -2)]
     series: dict[tuple[str, str, int], Points]
     series = {("kernels_per_s", TRAIN, 100): [(time, 1000.0) for time in times]}
@@ -322,7 +322,7 @@ def test_a_new_neighbour_on_the_device_is_named() -> None:
     assert "time-sliced" in told.links[1].text
 
 
-def test_the_first_of_equal_neighbours_stays_so_and_many_are_told_as_one() -> None:
+def test_the_first_of_equal_neighbours_stays_first_and_many_are_named_together() -> None:
     pids = range(7, 12)
     users = (SHARED.processes[0], *(DeviceProcess(pid, "C", 1 << 30, BATCH) for pid in pids))
     launching = {pid: 5000 + pid for pid in pids}
@@ -342,7 +342,7 @@ def test_the_first_of_equal_neighbours_stays_so_and_many_are_told_as_one() -> No
     assert [link.pid for link in culprits(Who(BATCH, 8, "train.py"))] == [8, 11, 10, 0]
 
 
-def test_mps_clients_are_called_so() -> None:
+def test_mps_clients_are_called_mps_clients() -> None:
     mps = replace(SHARED, processes=tuple(replace(process, kind="M+C") for process in SHARED.processes))
     (told,) = _neighbours(row(SYNC, 40, gpu=700), mps)
     assert "MPS" in told.links[1].text

@@ -205,8 +205,8 @@ def test_a_chain_names_all_waiting_ranks() -> None:
 
 def _severity_of_hang(waited_s: float, *longest_s: float) -> str:
     """Returns the severity of the hang that is found after a wait of ``waited_s``; '' if none is found.
-    Before, there were waits of ``longest_s``, which began at 300 s, 400 s and so on, and were sampled every
-    2 s while they lasted."""
+    Earlier waits took ``longest_s``: the first began at 300 s, the second at 400 s, and so on. Each was
+    sampled every 2 s while it lasted."""
     ranks = rank(0, WAITING, since_entry_ns=round(waited_s * SECOND)), rank(1, LATE, SERVE, behind=1)
     made = window(evidence=Evidence(ranks=ranks), start=1_000.0)
     series = Series()

@@ -88,7 +88,7 @@ def test_a_small_loss_is_marked_as_such(ms: float, found: list[tuple[str, bool]]
     assert [(each.cause, each.small) for each in waits(Facts(one))] == found
 
 
-def test_what_has_evidence_of_its_own_is_never_small() -> None:
+def test_a_loss_with_evidence_of_its_own_is_not_marked_as_small() -> None:
     gap = row(HOST_GAP, 40, running=960, runqueue=30)
     (found,) = waits(Facts(window([LAUNCHES, gap], tenants=[stopped(30)])))
     assert (found.cause, found.small) == ("cfs_throttling", False)
@@ -101,7 +101,9 @@ def test_what_has_evidence_of_its_own_is_never_small() -> None:
         pytest.param(10, 110, [], id="a fast device, a seventh of the time"),
     ],
 )
-def test_a_limit_makes_short_requests_slow(queued_ms: float, service_ms: float, found: list[str]) -> None:
+def test_a_fast_disk_is_slow_if_a_limit_holds_requests_back(
+    queued_ms: float, service_ms: float, found: list[str]
+) -> None:
     one = window(
         [LAUNCHES, row(HOST_GAP, 100, running=850, disk=140)],
         evidence=Evidence(

@@ -473,7 +473,7 @@ def test_ranks_that_wait_for_each_other_for_as_long_are_not_late() -> None:
     assert loss.ns == pytest.approx(10.0)
 
 
-def test_a_wait_that_ran_into_its_time_limit_was_for_who_ended_the_next() -> None:
+def test_a_wait_that_timed_out_counts_for_who_ended_the_next_wait() -> None:
     limited = (
         wait(CALLER, HAND_OVER, LOOP, 700),
         wait(LOOP, "network", NOBODY, 720, 72),
@@ -523,7 +523,7 @@ def test_many_threads_that_wake_each_other_are_followed_in_time() -> None:
     assert 40 <= counted < 40 * 40 * 10
 
 
-def test_nothing_is_lost_on_the_way_to_the_same_host() -> None:
+def test_retransmits_explain_no_wait_for_data_of_the_same_host() -> None:
     made = seen(wait(CALLER, "network", NOBODY, 700), network=700)
     sent_again = (ProcessUse(TRAIN, 100, "train.py", retransmits_v4=50),)
     made = replace(made, evidence=replace(made.evidence, processes=sent_again))

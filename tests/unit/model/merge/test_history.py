@@ -1,3 +1,5 @@
+"""Tests the history in memory: old windows are merged, and its size is bounded."""
+
 from __future__ import annotations
 
 import tracemalloc

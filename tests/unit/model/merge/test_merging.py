@@ -1,3 +1,5 @@
+"""Tests merging windows of one host and of several hosts."""
+
 from __future__ import annotations
 
 from collections import Counter

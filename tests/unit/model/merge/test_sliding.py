@@ -1,3 +1,5 @@
+"""Tests the sum of the last seconds, and the sum since the start."""
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -260,7 +260,9 @@ def test_a_block_cgroup_belongs_to_its_tenant(v1: CgroupFiles) -> None:
         (IoLimit(None, None), 500, 20, 0),
     ],
 )
-def test_a_limit_takes_at_least_this_time(limit: IoLimit, moved: int, requests: int, least_ns: int) -> None:
+def test_io_under_a_limit_takes_at_least_a_known_time(
+    limit: IoLimit, moved: int, requests: int, least_ns: int
+) -> None:
     assert limit.least_ns(moved, requests) == least_ns
 
 

@@ -58,7 +58,7 @@ def test_the_one_that_connects_to_a_path_is_the_client(tmp_path: Path) -> None:
             assert found.clients([(client, os.getpid())]) == [(client, os.getpid())]
 
 
-def test_a_connection_made_after_the_first_look_is_seen() -> None:
+def test_a_connection_made_after_the_first_sample_is_seen() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         found = Connections()
@@ -115,7 +115,7 @@ def test_what_a_connection_of_another_process_moved_is_read() -> None:
     assert tcp_info(client, fd, ("127.0.0.1", port)) is None, "the process has ended"
 
 
-def test_bytes_count_from_one_look_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_count_from_one_sample_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = {3: [TcpInfo(10, 100, 9), TcpInfo(14, 130, 9)], 4: [TcpInfo(1, 1, 5), TcpInfo(2, 900, 5)]}
     monkeypatch.setattr(connections, "tcp_info", lambda pid, fd, remote: readings[fd].pop(0))
     near, far = ("192.0.2.7", 443), ("192.0.2.8", 443)

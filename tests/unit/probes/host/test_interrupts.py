@@ -65,7 +65,9 @@ def test_a_cpu_without_many_interrupts_is_not_reported(proc: Proc, tmp_path: Pat
     assert reader.look() == ()
 
 
-def test_times_are_of_the_window_and_kinds_of_the_second_on(proc: Proc, tmp_path: Path) -> None:
+def test_times_are_known_from_the_first_sample_on_and_kinds_from_the_second(
+    proc: Proc, tmp_path: Path
+) -> None:
     reader = InterruptReader(tmp_path)
     proc.moves(user=30, idle=20, irq=10, softirq=40, net=5_000)
     first = {one.cpu: one for one in reader.look()}
@@ -80,7 +82,7 @@ def test_times_are_of_the_window_and_kinds_of_the_second_on(proc: Proc, tmp_path
     assert second[0].kinds == ()
 
 
-def test_kinds_are_counted_from_a_sample_of_a_noisy_time_only(proc: Proc, tmp_path: Path) -> None:
+def test_kinds_are_unknown_if_the_previous_sample_is_of_a_quiet_time(proc: Proc, tmp_path: Path) -> None:
     reader = InterruptReader(tmp_path)
     proc.moves(softirq=50, user=50)
     reader.look()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.gpu.smi import compare, number, processes
-from tests.unit.probes.nvml.test_readings import FIRST
+from tests.unit.probes.nvml.full_device import FIRST
 
 ANSWER = """<?xml version="1.0" ?>
 <nvidia_smi_log><gpu id="00000000:01:00.0">

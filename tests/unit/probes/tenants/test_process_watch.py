@@ -1,3 +1,5 @@
+"""Tests the watch on processes that reports when they end."""
+
 import os
 import subprocess
 import time

@@ -18,6 +18,7 @@ from stalltop.recordings.query.ask import answer
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.views import batches
 from stalltop.recordings.views.forms import Form
+from tests.queries import LAUNCHES, NCCL
 from tests.windows.full import full_window
 from tests.windows.known_calls import (
     LAUNCH,
@@ -28,16 +29,6 @@ from tests.windows.known_calls import (
     write_file,
 )
 
-LAUNCHES = """
-SELECT container_id, kernel_name, COUNT(*) AS launches, SUM(duration_ns)/1e6 AS total_ms
-FROM cuda_events e JOIN containers c ON c.cgroup_id = e.cgroup_id
-GROUP BY container_id, kernel_name ORDER BY total_ms DESC LIMIT 20;
-"""
-NCCL = """
-SELECT container_id, op, COUNT(*) AS calls, AVG(duration_ns)/1e6 AS avg_ms, MAX(duration_ns)/1e6 AS p100_ms
-FROM nccl_events e JOIN containers c ON c.cgroup_id = e.cgroup_id
-GROUP BY container_id, op;
-"""
 CONTAINERS = {"docker:aa": "train", "docker:bb": f"serve@{'b' * 12}", "cri:cc": f"serve@{'c' * 12}"}
 SEEDS = range(15)
 

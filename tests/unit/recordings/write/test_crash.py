@@ -78,7 +78,8 @@ def begun(path: Path) -> bool:
 
 
 def check(windows: list[Window], numbers: int) -> None:
-    """Checks that ``windows`` cover all seconds from the first to ``numbers``, with the recorded content."""
+    """Checks that ``windows`` cover the first ``numbers`` seconds without a gap and have the recorded
+    content."""
     at = 0
     for one in windows:
         assert one.start == START + at
