@@ -8,7 +8,7 @@ from textual.binding import Binding
 
 from stalltop.model.chain import Chain
 from stalltop.tui.chain.page import chain_page
-from stalltop.tui.keys import key, own_bindings
+from stalltop.tui.keys.actions import key, own_bindings
 from stalltop.tui.pages.live import LiveScreen
 from stalltop.widgets.page import Page
 

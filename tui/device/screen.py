@@ -17,7 +17,7 @@ from stalltop.tui.device import page as device_page
 from stalltop.tui.device import parts as device_parts
 from stalltop.tui.device import past as device_past
 from stalltop.tui.device.sharers import sharers
-from stalltop.tui.keys import bindings
+from stalltop.tui.keys.actions import bindings
 from stalltop.tui.pages.live import Drawn, LivePage, past_of
 from stalltop.tui.pages.sections import Frame
 from stalltop.tui.pages.table_screen import TableScreen

@@ -7,14 +7,14 @@ from itertools import islice
 
 from stalltop.model.devices.device import Devices
 from stalltop.model.window import Window
-from stalltop.tui.keys import footer
-from stalltop.tui.main.alert_panel import AlertPanel
+from stalltop.tui.keys.footer import footer
 from stalltop.tui.main.arrangement import Arrangement
 from stalltop.tui.main.layout import time_shown
 from stalltop.tui.main.status import header_state, recording_text, silent_seconds, starting_text
 from stalltop.tui.past.moments import Moments
 from stalltop.tui.past.recall import timespan
-from stalltop.tui.screen_app import AppScreen
+from stalltop.tui.problems.alert_panel import AlertPanel
+from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows

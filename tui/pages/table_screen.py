@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from stalltop.model.window import Window
-from stalltop.tui.keys import own_bindings
+from stalltop.tui.keys.actions import own_bindings
 from stalltop.tui.pages.live import LiveScreen
 from stalltop.tui.saving.copying import line_text
 from stalltop.widgets.table import Table

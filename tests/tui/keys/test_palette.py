@@ -8,10 +8,10 @@ from dataclasses import replace
 from textual.command import CommandList
 from textual.widgets import Input
 
-from stalltop.tui.keys import ACTIONS, printed
-from stalltop.tui.main.time_keys import ONE_MOMENT
+from stalltop.tui.keys.actions import ACTIONS, printed
+from stalltop.tui.main_keys.time_keys import ONE_MOMENT
 from stalltop.tui.palette import WITHOUT_KEYS, ActionPalette, doable
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.settings import Settings
 from tests.tui.screen import running
 from tests.tui.sources import numbered

@@ -17,7 +17,7 @@ from stalltop.model.errors import TracingError
 from stalltop.model.source import Source
 from stalltop.model.window import Missing
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import palette
@@ -365,8 +365,8 @@ async def test_a_window_that_comes_while_the_program_ends_is_not_drawn() -> None
         await main.query(
             "#alerts, #keys"
         ).remove()  # Textual does the same to the widgets of a closing screen, beginning with the last widget
-        main.take(newest)
+        main.updates.take(newest)
         main.drawing.time()
-        main._every_second()
+        main.updates.every_second()
         main._tables_looked()
         main.speech.hush()
