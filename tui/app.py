@@ -120,12 +120,15 @@ class StalltopApp(ScreenApp):
             self.choices = self.main.choices()  # the widgets still exist here
         super().exit(result, return_code, message)
 
-    def finish(self, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS) -> None:
-        """Wait up to ``close_seconds`` until the source is closed. Files that are being saved have
-        ``save_seconds``, counted from the call."""
-        until = time.monotonic() + save_seconds
-        self.collector.stop(close_seconds)
-        self.saving.join(until)
+
+def finish(
+    app: StalltopApp, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS
+) -> None:
+    """Wait up to ``close_seconds`` until the source of ``app`` is closed. Files that are being saved have
+    ``save_seconds``, counted from the call."""
+    until = time.monotonic() + save_seconds
+    app.collector.stop(close_seconds)
+    app.saving.join(until)
 
 
 def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> int:
@@ -149,7 +152,7 @@ def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> 
         finally:
             signal.signal(signal.SIGCONT, signal.SIG_DFL)
         leaving.screen_ended()
-        app.finish(save_seconds=CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
+        finish(app, save_seconds=CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
         if options.keep is not None:
             options.keep(app.choices)
         if leaving.lost():

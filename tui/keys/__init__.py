@@ -1,1 +1,1 @@
-"""Every key of the screen: the actions and their keys, the line of keys, other keys that a user chose."""
+"""Every key: actions, the line of keys, the keys of pages, and other keys that a user chose."""

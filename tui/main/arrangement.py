@@ -50,7 +50,7 @@ class Arrangement:
         tables.lay_out(
             TablesLayout("second" in shown.shown, shown.beside, self.share, alone=shown.enlarged == "tables")
         )
-        panel.fit(self.layout.warnings)
+        panel.room.fit(self.layout.warnings)
         if not tables.display and not small and not screen.query_one("#filter").display:
             screen.set_focus(panel)
         self.keep_focus()

@@ -105,7 +105,7 @@ class Drawing:
         progress = app.options.progress
         step = progress.step if progress is not None and window is None else None
         self._panel.update_from(window, self.notes, starting_text(step, app.glyphs))
-        self._panel.fit(self._arrangement.layout.warnings)
+        self._panel.room.fit(self._arrangement.layout.warnings)
 
     def header_now(self) -> HeaderState:
         """Return what the first line shows, on this screen and on pages that cover it."""

@@ -133,7 +133,7 @@ class MainView(AppScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Show what fits into the new size."""
-        self.panel.forget_height()
+        self.panel.room.forget_height()
         self.arrangement.fit()
         self.call_after_refresh(self.drawing.everything)
 
@@ -147,5 +147,5 @@ class MainView(AppScreen):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Give the list of problems more lines while it has the focus."""
-        self.panel.fit(self.arrangement.layout.warnings)
+        self.panel.room.fit(self.arrangement.layout.warnings)
         self.drawing.keys()

@@ -12,7 +12,7 @@ from stalltop.tui.keys.actions import key
 from stalltop.tui.main.view import MainView
 from stalltop.tui.saving.saving import Saved
 from stalltop.tui.terminal.textual_internals import drawn
-from stalltop.widgets.strips import printable
+from stalltop.widgets.drawing.strips import printable
 
 READ_SECONDS = 6.0
 """Seconds that a message about a saved file, a copied text or an error stays."""

@@ -8,15 +8,15 @@ from stalltop.model.chain import Chain
 from stalltop.tui.main.view import MainView
 from stalltop.tui.main_keys.files import READ_SECONDS, FileKeys
 from stalltop.tui.main_keys.panels import PanelKeys
-from stalltop.tui.problems.chains import chains_of
-from stalltop.tui.tables.steps import Steps
-from stalltop.widgets.strips import printable
+from stalltop.tui.problems.chains import chains_of, stands
+from stalltop.tui.tables.steps import TableSteps
+from stalltop.widgets.drawing.strips import printable
 
 
 class ProblemKeys:
     """Handles the keys for problems on ``main``."""
 
-    def __init__(self, main: MainView, steps: Steps, panels: PanelKeys, files: FileKeys) -> None:
+    def __init__(self, main: MainView, steps: TableSteps, panels: PanelKeys, files: FileKeys) -> None:
         self._main = main
         self._say = main.speech.say
         self._steps = steps
@@ -61,8 +61,8 @@ class ProblemKeys:
         """Hide the problem, or the line about coverage, under the cursor from now on; show it again if it is
         hidden."""
         panel = self._main.panel
-        if panel.has_focus and panel.stands_here:
-            self._changed(panel.silence_here())
+        if panel.has_focus and stands(panel.cursor_key):
+            self._changed(panel.silenced.toggle_line(panel.cursor_key))
             return
         chain = self._chain_here()
         if chain is not None:
@@ -70,11 +70,11 @@ class ProblemKeys:
 
     def silence_chain(self, chain: Chain) -> None:
         """Hide the problem of ``chain`` from now on; show it again if it is hidden."""
-        self._changed(self._main.panel.silence(chain))
+        self._changed(self._main.panel.silenced.toggle(chain))
 
     def show_silenced(self) -> None:
         """Show silenced problems too, or hide them again."""
-        self._changed(self._main.panel.show_silenced())
+        self._changed(self._main.panel.silenced.toggle_shown())
 
     def copy_fix(self) -> None:
         """Copy the command that fixes the problem under the cursor. Shortly after a file was saved, copy the
@@ -110,7 +110,9 @@ class ProblemKeys:
         """Return the chain under the cursor, or the worst chain of the row under it. Shows a message if there
         is none."""
         panel = self._main.panel
-        chain = panel.chain_here if panel.has_focus else next(iter(self._row_chains()), None)
+        chain = (
+            panel.found.chain(panel.cursor_key) if panel.has_focus else next(iter(self._row_chains()), None)
+        )
         if chain is None:
             self._say("no problem names this line", "dim")
         return chain

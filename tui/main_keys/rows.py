@@ -13,7 +13,7 @@ from stalltop.tui.columns.choice import defaults, sorts
 from stalltop.tui.main.view import MainView
 from stalltop.tui.main_keys.panels import PanelKeys
 from stalltop.tui.main_keys.time_keys import TimeKeys
-from stalltop.tui.tables.steps import Steps
+from stalltop.tui.tables.steps import TableSteps
 from stalltop.tui.tables.table import available
 from stalltop.tui.views.groups import below
 from stalltop.widgets.table import Table
@@ -22,7 +22,7 @@ from stalltop.widgets.table import Table
 class RowKeys:
     """Groups, sorts and unfolds the rows of ``main``, compares two of them, and opens their pages."""
 
-    def __init__(self, main: MainView, steps: Steps, panels: PanelKeys, time: TimeKeys) -> None:
+    def __init__(self, main: MainView, steps: TableSteps, panels: PanelKeys, time: TimeKeys) -> None:
         self._main = main
         self._say = main.speech.say
         self._steps = steps

@@ -16,15 +16,15 @@ from stalltop.tui.main_keys.problems import ProblemKeys
 from stalltop.tui.main_keys.program import ProgramKeys
 from stalltop.tui.main_keys.rows import RowKeys
 from stalltop.tui.main_keys.time_keys import TimeKeys
-from stalltop.tui.tables.steps import Steps
+from stalltop.tui.tables.steps import TableSteps
 from stalltop.widgets.alerts import AlertList
 from stalltop.widgets.table import Table
 from stalltop.widgets.timeline import Timeline
 
 
 class MainScreen(MainView):
-    """The main screen. ``tui.keys`` names what a key does as PART.METHOD; the parts are attributes of this
-    class."""
+    """The main screen. ``tui.keys.actions`` names what a key does as PART.METHOD; the parts are attributes of
+    this class."""
 
     BINDINGS = bindings("screen")
 
@@ -35,7 +35,7 @@ class MainScreen(MainView):
         self.playing = Playing(self, self.time)
         self.panels = PanelKeys(self)
         self.files = FileKeys(self)
-        steps = Steps(self.tables)
+        steps = TableSteps(self.tables)
         self.problems = ProblemKeys(self, steps, self.panels, self.files)
         self.rows = RowKeys(self, steps, self.panels, self.time)
         self.filter = FilterKeys(self)

@@ -57,7 +57,7 @@ class TimeKeys:
         self._length_chosen()
 
     def _length_chosen(self) -> None:
-        self._main.stalltop.choose_length(self._moments.length)
+        self._main.stalltop.collector.choose(self._moments.length)
         self._say(f"window: {length_text(self._moments.length)}{self._much()}", "label")
         self._main.updates.show_moment()
 

@@ -11,8 +11,8 @@ from stalltop.tui.keys.actions import bindings
 from stalltop.tui.main.layout import LEAST_HEIGHT
 from stalltop.tui.main_keys.screen import MainScreen
 from stalltop.tui.screens.bases import AppScreen
+from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.header import Header
-from stalltop.widgets.lines import Lines
 from stalltop.widgets.page import Page
 
 HEADER_SECONDS = 0.5

@@ -30,18 +30,9 @@ class CompareScreen(TableScreen):
     ]
 
     def __init__(self, pair: Pair) -> None:
-        super().__init__()
+        super().__init__(PairTable("pair"))
         self._pair = pair
         self._sort, self._descending = "more", True
-
-    @property
-    def table(self) -> PairTable:
-        """Return the table on this screen."""
-        return self.query_one("#pair", PairTable)
-
-    def new_table(self) -> PairTable:
-        """Return the table; called once."""
-        return PairTable("pair")
 
     def data(self, window: Window) -> TableData:
         """Return the comparison in ``window``."""

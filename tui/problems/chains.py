@@ -74,6 +74,15 @@ class Listed:
         """Return the chains that are still open."""
         return tuple(chain for chain in self.chains if chain.open)
 
+    def chain(self, key: Hashable) -> Chain | None:
+        """Return the chain of the line ``key``; None if that line has none."""
+        return next((chain for chain in self.chains if chain.id == key), None)
+
+
+def stands(key: Hashable) -> bool:
+    """Return whether the line ``key`` is about something that holds since the start and does not change."""
+    return isinstance(key, tuple) and key[0] == STANDING
+
 
 def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SHOWN) -> dict[str, float]:
     """Return the loss (ms/s) by which each open chain is sorted, by the chain's id.

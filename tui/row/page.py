@@ -19,8 +19,8 @@ from stalltop.tui.row.facts import RowFacts, waits_ns
 from stalltop.tui.row.past import Sample
 from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, outermost_ns
 from stalltop.widgets.distribution import DurationAxis, distribution
+from stalltop.widgets.drawing.sparkline import sparkline
 from stalltop.widgets.page import PageLine
-from stalltop.widgets.sparkline import sparkline
 
 MOST_LISTED = 6
 """The most problems, culprits and open calls that are listed."""

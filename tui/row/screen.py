@@ -20,7 +20,7 @@ from stalltop.tui.row.facts import RowFacts, facts
 from stalltop.tui.row.past import RowPast
 from stalltop.tui.views.groups import Path
 from stalltop.widgets.distribution import DurationAxis, axis_of
-from stalltop.widgets.strips import printable
+from stalltop.widgets.drawing.strips import printable
 
 AT_ONCE = 30
 """Number of earlier windows that are computed before keys are handled again."""

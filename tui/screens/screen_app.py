@@ -40,10 +40,6 @@ class ScreenApp(TerminalApp):
         if options.low_bandwidth:
             self.colours.few(True)
 
-    def choose_length(self, length: float | None) -> None:
-        """Read windows of this length, in seconds, from now on; None: since the start."""
-        self.collector.choose(length)
-
     @property
     def letters(self) -> bool:
         """Return whether parts of a bar need letters, because the colours do not differ enough."""

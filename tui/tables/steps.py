@@ -18,7 +18,7 @@ from stalltop.tui.views.view import View
 from stalltop.widgets.table import Table
 
 
-class Steps:
+class TableSteps:
     """Changes what ``tables`` show, and remembers the way back."""
 
     def __init__(self, tables: Tables) -> None:

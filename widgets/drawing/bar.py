@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.style import Style
 
 from stalltop.model.text.glyphs import Glyphs
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.strips import Part
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import Part
 
 
 def bar(

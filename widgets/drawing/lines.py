@@ -15,8 +15,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.widgets.palette import Palette, palette
-from stalltop.widgets.strips import changed_span
+from stalltop.widgets.drawing.palette import Palette, palette
+from stalltop.widgets.drawing.strips import changed_span
 
 
 class Lines(Widget):
