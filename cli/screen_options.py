@@ -14,7 +14,7 @@ from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.tui.settings.settings import AUTO, LEAST_INTERVAL, LENGTHS, MOST_INTERVAL, SINCE_START
 
 if TYPE_CHECKING:
-    from stalltop.tui.screen_app import RunOptions
+    from stalltop.tui.screens.run_options import RunOptions
 
 LEAVE_SECONDS = 0.15
 """Seconds that stalltop waits at its end for the settings to be written. If the disk is slower, the settings
@@ -67,7 +67,7 @@ def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
 
     Raises UsageError if the config file is invalid.
     """
-    from stalltop.tui.screen_app import RunOptions
+    from stalltop.tui.screens.run_options import RunOptions
     from stalltop.tui.settings.theme import many_colours
 
     fixed = load(config_path()) if options.config else {}

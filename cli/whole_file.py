@@ -10,7 +10,7 @@ from stalltop.cli.tracing import say
 from stalltop.model.chain import Chain
 from stalltop.model.comparing.chain_difference import ChainTally
 from stalltop.model.window import Window
-from stalltop.widgets.strips import printable
+from stalltop.widgets.drawing.strips import printable
 
 
 def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:

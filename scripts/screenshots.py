@@ -26,7 +26,7 @@ from stalltop.model.merge.sliding import Sliding  # noqa: E402
 from stalltop.model.text.glyphs import UNICODE  # noqa: E402
 from stalltop.model.window import Window  # noqa: E402
 from stalltop.tui.app import StalltopApp  # noqa: E402
-from stalltop.tui.screen_app import RunOptions  # noqa: E402
+from stalltop.tui.screens.run_options import RunOptions  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)

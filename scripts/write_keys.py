@@ -19,8 +19,9 @@ from stalltop.formats.documents import text as json_text  # noqa: E402
 from stalltop.probes.nvml import text as nvml_text  # noqa: E402
 from stalltop.recordings.file import format_text  # noqa: E402
 from stalltop.recordings.query import text as query_text  # noqa: E402
-from stalltop.tui import keys  # noqa: E402
-from stalltop.tui.pages import filter_help, page_keys  # noqa: E402
+from stalltop.tui.keys import actions as keys  # noqa: E402
+from stalltop.tui.keys import page_keys  # noqa: E402
+from stalltop.tui.pages import filter_help  # noqa: E402
 from stalltop.tui.settings import settings as config  # noqa: E402
 
 

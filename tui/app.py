@@ -14,15 +14,16 @@ from rich.console import RenderableType
 from textual import events, on
 from textual.screen import Screen
 
-from stalltop.model.errors import StalltopError, described
+from stalltop.model.errors import StalltopError
 from stalltop.model.source import Source
 from stalltop.model.text.style import Style
-from stalltop.tui.collector import Failed, Tick
-from stalltop.tui.keys import bindings, choose, keymap
-from stalltop.tui.main.screen import MainScreen
+from stalltop.tui.keys.actions import bindings, choose, keymap
+from stalltop.tui.main_keys.screen import MainScreen
 from stalltop.tui.opens import PagesOf
-from stalltop.tui.saving.saving import Saved
-from stalltop.tui.screen_app import PictureMade, PictureNotMade, RunOptions, ScreenApp
+from stalltop.tui.reading.collector import Failed, Tick
+from stalltop.tui.saving.saving import Saved, Saving
+from stalltop.tui.screens.run_options import RunOptions
+from stalltop.tui.screens.screen_app import ScreenApp
 from stalltop.tui.terminal.abilities import require_screen
 from stalltop.tui.terminal.interrupts import INTERRUPTED
 from stalltop.tui.terminal.last_words import explain, print_last, print_saved
@@ -51,10 +52,15 @@ class StalltopApp(ScreenApp):
         choose(options.keys)
         super().__init__(source, options)
         self.animation_level = "none"
-        self.opens = PagesOf(self)
         self.choices: Mapping[str, object] = {}
         """The settings as they were when the app ended; ``run`` passes them to ``RunOptions.keep``."""
-        self.main = MainScreen(options.window, file=not isinstance(source, Source))
+        self.saving = self.new_saving()
+        opens = PagesOf(self, self.saving)
+        self.main = MainScreen(options.window, opens, file=not isinstance(source, Source))
+
+    def new_saving(self) -> Saving:
+        """Return the object that saves files; called once."""
+        return Saving(self.post_message)
 
     def get_default_screen(self) -> Screen[None]:
         """Return the main screen."""
@@ -74,15 +80,7 @@ class StalltopApp(ScreenApp):
 
     @on(Tick)
     def _tick(self, message: Tick) -> None:
-        self.main.take(message.snapshot)
-
-    @on(PictureMade)
-    def _made(self, message: PictureMade) -> None:
-        self.main.made(message.turn, message.picture)
-
-    @on(PictureNotMade)
-    def _not_made(self, message: PictureNotMade) -> None:
-        self.main.speech.say(f"cannot show that moment: {described(message.error)}", "bad")
+        self.main.updates.take(message.snapshot)
 
     @on(Saved)
     def _saved(self, message: Saved) -> None:
@@ -106,14 +104,14 @@ class StalltopApp(ScreenApp):
 
     def action_help(self) -> None:
         """Open the help about all keys, from any screen."""
-        from stalltop.tui.pages.screens import HelpScreen
+        from stalltop.tui.pages.help_screen import HelpScreen
 
         self.push_screen(HelpScreen(type(self.screen).__name__))
 
     async def on_event(self, event: events.Event) -> None:
         """Remove the line for newcomers at any key, then handle the key."""
         if isinstance(event, events.Key):
-            self.main.tour.end()
+            self.main.updates.tour.end()
         await super().on_event(event)
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
@@ -122,12 +120,15 @@ class StalltopApp(ScreenApp):
             self.choices = self.main.choices()  # the widgets still exist here
         super().exit(result, return_code, message)
 
-    def finish(self, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS) -> None:
-        """Wait up to ``close_seconds`` until the source is closed. Files that are being saved have
-        ``save_seconds``, counted from the call."""
-        until = time.monotonic() + save_seconds
-        self.collector.stop(close_seconds)
-        self.saving.join(until)
+
+def finish(
+    app: StalltopApp, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS
+) -> None:
+    """Wait up to ``close_seconds`` until the source of ``app`` is closed. Files that are being saved have
+    ``save_seconds``, counted from the call."""
+    until = time.monotonic() + save_seconds
+    app.collector.stop(close_seconds)
+    app.saving.join(until)
 
 
 def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> int:
@@ -151,7 +152,7 @@ def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> 
         finally:
             signal.signal(signal.SIGCONT, signal.SIG_DFL)
         leaving.screen_ended()
-        app.finish(save_seconds=CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
+        finish(app, save_seconds=CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
         if options.keep is not None:
             options.keep(app.choices)
         if leaving.lost():

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 
 from stalltop.model.chain import Chain
 from stalltop.model.rows.dimensions import Dimension
-from stalltop.tui.screen_app import ScreenApp
-from stalltop.tui.tables.compare import Pair
+from stalltop.tui.saving.saving import Saving
+from stalltop.tui.screens.screen_app import ScreenApp
+from stalltop.tui.tables.picking import Pair
 
 if TYPE_CHECKING:
-    from stalltop.tui.row.facts import Path
     from stalltop.tui.saving.formats import ShownScreen
+    from stalltop.tui.views.groups import Path
 
 
 class PagesOf:
-    """Opens the pages of ``app``; implements ``screen_app.Opens``."""
+    """Opens the pages of ``app``; implements ``main.opens.Opens``."""
 
-    def __init__(self, app: ScreenApp) -> None:
+    def __init__(self, app: ScreenApp, saving: Saving) -> None:
+        """``saving`` saves the files that the user asks for."""
         self._app = app
+        self._saving = saving
 
     def row(self, path: Path) -> None:
         """Open the page of the row at ``path``."""
@@ -29,7 +32,7 @@ class PagesOf:
 
     def pair(self, pair: Pair) -> None:
         """Show two rows side by side."""
-        from stalltop.tui.tables.compare_screen import CompareScreen
+        from stalltop.tui.pair.screen import CompareScreen
 
         self._app.push_screen(CompareScreen(pair))
 
@@ -73,7 +76,7 @@ class PagesOf:
         """Open the dialogue that saves ``shown``; ``tell`` gets a message, its role and its seconds."""
         from stalltop.tui.saving.screen import SaveScreen
 
-        self._app.push_screen(SaveScreen(shown, tell, still=self._app.options.still))
+        self._app.push_screen(SaveScreen(shown, self._saving, tell, still=self._app.options.still))
 
     def moment(self, start: float, end: float, at: float, went: Callable[[float | None], None]) -> None:
         """Open the line in which the user types a moment; ``went`` gets its Unix time, or None if the user

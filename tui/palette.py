@@ -22,10 +22,10 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Input
 
-from stalltop.tui.keys import BY_ID, printed
-from stalltop.tui.main.status import length_text
+from stalltop.tui.keys.actions import BY_ID, printed
 from stalltop.tui.main.view import MainView
-from stalltop.tui.screen_app import TopScreen
+from stalltop.tui.past.times import length_text
+from stalltop.tui.screens.bases import TopScreen
 from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.tui.settings.settings import LENGTHS
 

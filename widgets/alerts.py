@@ -9,54 +9,16 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
-from rich.style import Style
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from stalltop.model.text.figures import fit, middle
-from stalltop.model.text.glyphs import Glyphs
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.strips import Part, printable, strip_of
+from stalltop.widgets.alert_drawing import AlertDrawing, AlertRow, padded
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import strip_of
 
-LEAST_NAME = 16
-"""A line that is too long is shortened in ``AlertRow.name``, which keeps at least this many cells."""
-_LEAST = 8
-"""A column that is cut to fewer cells is left blank, because so few letters tell nothing."""
-_CULPRIT = 36
-"""Cells of the culprit column in a list that is wide enough to show the fix after it."""
-_TIGHT, _NARROW, _WIDE = 70, 100, 150
-"""Widths in cells. Below ``_TIGHT`` the list leaves out the tenant that loses time; below ``_NARROW`` it
-leaves out when a problem that is still open began; from ``_WIDE`` on it also shows the operation."""
-_TIME = 14
-"""Cells of ``since 12:03:44``."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlertRow:
-    """One line: either ``text`` alone, or ``title`` and the fields after it, each in a column of its own."""
-
-    key: Hashable
-    mark: str
-    """One character that shows the severity without a colour."""
-    role: str
-    """Name of the palette's style that shows the severity."""
-    text: str = ""
-    name: str = ""
-    """A part of ``text``, such as a path. It is cut in its middle before anything else of ``text`` is cut."""
-    title: str = ""
-    who: str = ""
-    lost: str = ""
-    """The time lost, with its unit, such as ``412ms/s``."""
-    where: str = ""
-    """The operation that is slow."""
-    culprit: str = ""
-    since: str = ""
-    fix: str = ""
-    """The fix. It shows only where the list is wide enough."""
-    ended: str = ""
-    """When the problem ended. The line is dim if this is set."""
+__all__ = ["AlertList", "AlertRow"]
 
 
 class AlertList(Lines, can_focus=True):
@@ -182,8 +144,9 @@ class AlertList(Lines, can_focus=True):
         """Return the lines in view. The last one also tells how many rows are hidden."""
         rows = self._all
         shown = rows[self._top : self._top + height]
-        hidden = len(rows) - len(shown)
-        tail = "  ".join(part for part in (self._hidden(hidden, rows, shown), self._tail) if part)
+        hidden = _hidden(self._top, len(shown), len(rows), focused=self.has_focus)
+        tail = "  ".join(part for part in (hidden, self._tail) if part)
+        drawing = AlertDrawing(self.glyphs, paint)
         drawn = []
         for at, row in enumerate(shown):
             last = at == len(shown) - 1
@@ -191,97 +154,19 @@ class AlertList(Lines, can_focus=True):
             over = paint.cursor if self.has_focus and self._top + at == self._cursor else None
             # ``tail`` covers the end of the last line. The columns are not made narrower for it, so they stay
             # below those of the lines above.
-            parts = self._row(row, room if row.text else width, over, paint)
+            parts = drawing.line(row, room if row.text else width, over)
             if last and tail:
                 parts = [
-                    *_padded(parts, room, over, self.glyphs),
+                    *padded(parts, room, over, self.glyphs),
                     ("  " + tail + " ", over or paint.dim),
                 ]
             drawn.append(strip_of(parts, width, over))
         return drawn
 
-    def _hidden(self, hidden: int, rows: Sequence[AlertRow], shown: Sequence[AlertRow]) -> str:
-        if self.has_focus:
-            return f"{self._top + 1}-{self._top + len(shown)} of {len(rows)}" if hidden else ""
-        return f"+{hidden} more" if hidden else ""
 
-    def _row(self, row: AlertRow, width: int, over: Style | None, paint: Palette) -> list[Part]:
-        role: Style = getattr(paint, row.role)
-        mark_style = role if over is None or role.bgcolor else role + over
-        parts: list[Part] = [
-            (self.glyphs.cursor if over is not None else " ", over),
-            (row.mark, mark_style),
-            (" ", over),
-        ]
-        room = max(width - 3, 0)
-        if row.text:
-            text = self._sentence(row, room)
-            return [*parts, (text, (role + over) if over is not None else role)]
-        plain = paint.dim if row.ended else paint.text
-        dim, loud = paint.dim, (paint.dim if row.ended else role if not role.bgcolor else paint.bad)
-        for text, wide, style in self._columns(row, room, plain, dim, loud):
-            parts.append((fit(printable(text), wide, self.glyphs), style + over if over else style))
-            parts.append((" ", over))
-        return parts
-
-    def _columns(
-        self, row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
-    ) -> list[tuple[str, int, Style]]:
-        """Return (text, cells, style) for each column, left to right. Columns and the blanks between them
-        take ``width`` cells."""
-        if width < _NARROW:
-            return self._narrow(row, width, plain, dim, loud)
-        columns = [(row.title, 36, loud), (row.who, 18, plain), (row.lost, 8, plain)]
-        if width >= _WIDE:
-            columns.append((row.where, 26, plain))
-        since = f"ended {row.ended}" if row.ended else f"since {row.since}" if row.since else ""
-        rest = width - sum(wide + 1 for _, wide, _ in columns) - _TIME - 1
-        helps = max(rest - 1 - _CULPRIT, 0) if width >= _WIDE else 0
-        columns.append((row.culprit, rest - 1 - helps, plain))
-        if helps:
-            columns.append((row.fix, helps - 1, dim))
-        return [*columns, (since, _TIME, dim)]
-
-    def _narrow(
-        self, row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
-    ) -> list[tuple[str, int, Style]]:
-        """Return (text, cells, style) for each column of a list narrower than ``_NARROW`` cells, left to
-        right.
-
-        In a narrower list the tenant is left out first, then the culprit. From ``_TIGHT`` cells on, the line
-        of a problem that ended shows the time of its end in place of the time lost.
-        """
-        rest = width - 30 - 1 - 8 - 1
-        if rest < 8:
-            return [(row.title, max(width - 9, 1), loud), (row.lost, 8, plain)]
-        if width < _TIGHT:
-            return [(row.title, 30, loud), (row.lost, 8, plain), (row.culprit, rest, plain)]
-        rest -= 13
-        columns = [(row.title, 30, loud), (row.who, 12, plain)]
-        if row.ended:
-            when = (f"ended {row.ended}", _TIME, dim)
-            return [*columns, when, (row.culprit, rest + 8 - _TIME, plain)]
-        return [*columns, (row.lost, 8, plain), (row.culprit, rest, plain)]
-
-    def _sentence(self, row: AlertRow, room: int) -> str:
-        text = printable(row.text)
-        if row.name and cell_len(text) > room:
-            name = printable(row.name)
-            short = max(cell_len(name) - (cell_len(text) - room), LEAST_NAME)
-            if short < cell_len(name):
-                text = text.replace(name, middle(name, short, self.glyphs), 1)
-        return fit(text, min(cell_len(text), room), self.glyphs)
-
-
-def _padded(parts: list[Part], width: int, fill: Style | None, glyphs: Glyphs) -> list[Part]:
-    """Cut or pad ``parts`` to exactly ``width`` cells. A part that would be cut to fewer than ``_LEAST``
-    cells becomes blanks."""
-    kept: list[Part] = []
-    for text, style in parts:
-        length = cell_len(text)
-        if length > width:
-            kept.append((fit(text if width >= _LEAST else "", width, glyphs), style))
-            return kept
-        kept.append((text, style))
-        width -= length
-    return [*kept, (" " * width, fill)]
+def _hidden(first: int, shown: int, rows: int, *, focused: bool) -> str:
+    """Return how many of ``rows`` lines are hidden if ``shown`` lines from number ``first`` on are in view;
+    empty if none are hidden. With the focus, return which lines are in view."""
+    if shown == rows:
+        return ""
+    return f"{first + 1}-{first + shown} of {rows}" if focused else f"+{rows - shown} more"

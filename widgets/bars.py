@@ -6,10 +6,10 @@ from textual.strip import Strip
 
 from stalltop.model.devices.device import System
 from stalltop.model.text import figures
-from stalltop.widgets.bar import bar
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.strips import Part, strip_of
+from stalltop.widgets.drawing.bar import bar
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import Part, strip_of
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -13,9 +13,9 @@ from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import Part, printable, strip_of
 
 LEAST_LINES, MOST_LINES = 3, 18
 """The least and the largest number of lines of one chart, with its title."""

@@ -11,9 +11,9 @@ from textual.message import Message
 from textual.strip import Strip
 
 from stalltop.model.text.figures import fit, printable
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.strips import Part, strip_of
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import Part, strip_of
 
 
 @dataclass(frozen=True, slots=True)

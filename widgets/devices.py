@@ -12,11 +12,11 @@ from stalltop.model.devices.device import DEVICE_FIGURE, Device, Devices
 from stalltop.model.devices.ways import Way, unlisted, unnamed, users_of, way_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
-from stalltop.widgets.bar import bar
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.sparkline import sparkline
-from stalltop.widgets.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.bar import bar
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.sparkline import sparkline
+from stalltop.widgets.drawing.strips import Part, printable, strip_of
 
 PAST_CELLS = 40
 """Cells of the history of utilization at the end of a line, one cell for each window."""

@@ -7,9 +7,9 @@ from textual import events
 from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import Part, printable, strip_of
 
 
 class KeyLine(Lines):

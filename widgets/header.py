@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from stalltop.model.text import figures
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import Part, printable, strip_of
 
 LEAST_HOST = 9
 """A longer host name is cut to this many cells to make room for missed calls, problems and the call rate."""

@@ -12,9 +12,9 @@ from textual import events
 from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.strips import Part, printable, strip_of
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import Part, printable, strip_of
 
 _Look = TypeVar("_Look", str, Style | None)
 """How a part of a line looks: the name of a role, or a style."""

@@ -7,28 +7,20 @@ heads.
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 
-from rich.cells import cell_len
-from rich.style import Style
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from stalltop.model.text.figures import fit
-from stalltop.model.text.glyphs import Glyphs
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.strips import PLAIN, Part, printable, strip_of
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow, TableRows
+from stalltop.widgets.table_drawing import TableDrawing, in_view
 
 __all__ = ["HEAD_LINES", "Cell", "Column", "Role", "Table", "TableData", "TableRow", "TableRows"]
 
-
-UNSURE = "~"
-"""Stands before a figure that few calls support, in themes where ``dim`` looks like plain text."""
 HEAD_LINES = 2
 """Lines above the rows: title and heads."""
 
@@ -192,201 +184,16 @@ class Table(Lines, can_focus=True):
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """Return the title, the column heads and the rows in view."""
         data = self.data
-        shown = [self._title(width, paint)]
-        columns, more_left, more_right = self._in_view(width)
+        drawing = TableDrawing(data, width, self.glyphs, paint, focused=self.has_focus)
+        shown = [drawing.title(self._top, self._page)]
+        columns = in_view(data, width, self._side, reveal=self._reveal)
+        self._side, self._reveal = columns.side, False
         self._keep_in_view()
         if not data.columns:
             return shown
-        shown.append(self._head(columns, more_left, more_right, width, paint))
+        head, self._heads = drawing.head(columns)
+        shown.append(head)
         if not data.rows:
-            shown.append(strip_of((), width))
-            for line in data.empty:
-                parts = textwrap.wrap(printable(line), max(width - 6, 10))
-                shown.extend(strip_of([("   " + part, paint.dim)], width) for part in parts)
-            return shown
-        for at in range(self._top, min(self._top + self._page, len(data.rows))):
-            cursor = at == self._cursor
-            shown.append(self._row(data.rows[at], columns, cursor, width, paint))
-        return shown
-
-    def _in_view(self, width: int) -> tuple[list[tuple[int, Column, int]], bool, bool]:
-        """Return (index, column, width) of the columns that fit, and whether columns are hidden left and
-        right."""
-        columns = list(enumerate(self.data.columns))
-        fixed = [(i, c, c.width) for i, c in columns if c.fixed]
-        others = [(i, c, c.width) for i, c in columns if not c.fixed]
-        room = width - 1 - sum(w + 1 for _, _, w in fixed)
-        # Scrolling ends where the last column becomes visible.
-        last = len(others) - 1
-        needed = 0
-        while last >= 0 and needed + others[last][2] + 1 <= room:
-            needed += others[last][2] + 1
-            last -= 1
-        if self._reveal:
-            self._reveal = False
-            self._side = _seen(others, self.data.sort, self._side, room)
-        self._side = min(self._side, last + 1)
-        fitting: list[tuple[int, Column, int]] = []
-        for index, column, wide in others[self._side :]:
-            if room < wide + 1:
-                break
-            fitting.append((index, column, wide))
-            room -= wide + 1
-        more_right = self._side + len(fitting) < len(others)
-        if fixed:
-            index, column, wide = fixed[0]
-            wide += max(room, 0)
-            fixed[0] = (index, column, min(wide, column.most) if column.most else wide)
-        return fixed + fitting, self._side > 0, more_right
-
-    def _title(self, width: int, paint: Palette) -> Strip:
-        rows = len(self.data.rows)
-        position = ""
-        if rows > self._page:
-            position = f" {self._top + 1}-{min(self._top + self._page, rows)} of {rows} "
-        parts: list[Part] = [(" ", None)]
-        for text, role in self.data.title:
-            style = self._style(role, paint)
-            if role == "head" and not self.has_focus:
-                style = paint.label
-            parts.append((printable(text), style))
-        used = sum(cell_len(text) for text, _ in parts)
-        if position and used + len(position) > width:
-            room = max(width - len(position), 0)
-            parts = [(text, style) for text, style in _cut(parts, room, self.glyphs)]
-            used = room
-        legend = [(text, self._style(role, paint)) for text, role in self.data.legend]
-        room = width - used - len(position) - sum(cell_len(text) for text, _ in legend)
-        if room >= 3:
-            parts += [(" " * room, None), *legend, (position, paint.dim)]
-        else:
-            parts.append((position.rjust(width - used), paint.dim))
-        return strip_of(parts, width)
-
-    def _head(
-        self, columns: list[tuple[int, Column, int]], left: bool, right: bool, width: int, paint: Palette
-    ) -> Strip:
-        glyphs = self.glyphs
-        mark = glyphs.down if self.data.descending else glyphs.up
-        text_parts: list[Part] = [(glyphs.left if left else " ", paint.label)]
-        self._heads = []
-        at = 1
-        for _, column, wide in columns:
-            title, style = column.title, paint.label
-            if column.id == self.data.sort:
-                title = mark + title if column.right else title + mark
-                style = paint.head
-            if column.right and cell_len(title) == wide + 1 and text_parts[-1][0] == " " and at > 1:
-                text_parts.pop()  # the mark replaces the blank between two columns
-                text_parts.append((title, style))
-            else:
-                title = title[:wide].rjust(wide) if column.right else title[:wide].ljust(wide)
-                text_parts.append((title, style))
-            text_parts.append((" ", paint.label))
-            self._heads.append((at, at + wide, column.id))
-            at += wide + 1
-        if right:
-            text_parts[-1] = (" " * (width - at) + glyphs.right, paint.accent)
-        return strip_of(text_parts, width, paint.label)
-
-    def _row(
-        self,
-        row: TableRow,
-        columns: Sequence[tuple[int, Column, int]],
-        cursor: bool,
-        width: int,
-        paint: Palette,
-    ) -> Strip:
-        marked = cursor and self.has_focus
-        over = paint.cursor if marked else None
-        # The row of the cursor begins with an arrow in the table that has the focus, with a dot in other
-        # tables.
-        glyphs = self.glyphs
-        sign = glyphs.cursor if marked else glyphs.place
-        parts: list[Part] = [(sign if cursor else " ", over or paint.dim)]
-        for place, (index, column, wide) in enumerate(columns):
-            cell = row.cells[index]
-            if cell.parts:
-                parts += [(text, self._style(role, paint)) for text, role in cell.parts]
-            elif place == 0:
-                mark = row.mark if wide > 4 else None
-                text = fit(printable(cell.text), wide - 2 if mark else wide, glyphs)
-                parts += _emphasized(text, cell.found, self._under(cell.role, over, paint))
-                if mark is not None:
-                    parts.append((" ", over))
-                    parts.append((fit(mark.text, 1), self._under(mark.role, over, paint)))
-            else:
-                text = printable(cell.text)
-                if cell.unsure and not paint.greys:
-                    text = UNSURE + text.lstrip()
-                    if cell_len(text) == wide + 1:
-                        parts.pop()  # the sign replaces the blank between two columns
-                        parts.append((text[0], over))
-                        text = text[1:]
-                blanks = wide - cell_len(text) if column.right else 0
-                text = " " * blanks + text if blanks > 0 else fit(text, wide, glyphs)
-                parts.append((text, self._under(cell.role, over, paint)))
-            parts.append((" ", over))
-        return strip_of(parts, width, over)
-
-    def _under(self, role: Role, over: Style | None, paint: Palette) -> Style | None:
-        """Return the style of ``role``, combined with ``over``, the style of the cursor; ``over`` is None in
-        a row without the cursor."""
-        style = self._style(role, paint) if role else None
-        if over is None:
-            return style
-        if style is None or over.reverse:
-            return over
-        if role == "critical":
-            return style
-        if role in ("warn", "bad"):
-            # Warnings stay visible under the cursor: their colour becomes the background.
-            return over + Style(color=paint.ground.bgcolor, bgcolor=style.color)
-        return style + over
-
-    @staticmethod
-    def _style(role: Role, paint: Palette) -> Style:
-        style: Style = getattr(paint, role or "text")
-        return style
-
-
-_FOUND = Style(bold=True, underline=True)
-"""Added to the style of letters that the filter found. It is visible without colours too."""
-
-
-def _emphasized(text: str, spans: Sequence[tuple[int, int]], style: Style | None) -> list[Part]:
-    """Split ``text`` into parts in ``style``; the letters in ``spans`` stand out."""
-    parts: list[Part] = []
-    at = 0
-    for start, end in spans:
-        parts += [(text[at:start], style), (text[start:end], (style or PLAIN) + _FOUND)]
-        at = end
-    parts.append((text[at:], style))
-    return parts
-
-
-def _seen(columns: Sequence[tuple[int, Column, int]], wanted: str, side: int, room: int) -> int:
-    """Return the first column to show, as near to ``side`` as possible, so that column ``wanted`` fits in
-    ``room`` cells."""
-    at = next((at for at, (_, column, _) in enumerate(columns) if column.id == wanted), None)
-    if at is None:
-        return side
-    first, used = at, columns[at][2] + 1
-    while first > 0 and used + columns[first - 1][2] + 1 <= room:
-        first -= 1
-        used += columns[first][2] + 1
-    return min(max(side, first), at)
-
-
-def _cut(parts: Sequence[Part], room: int, glyphs: Glyphs) -> list[Part]:
-    """Cut ``parts`` to ``room`` cells, or fill them up with blanks."""
-    kept: list[Part] = []
-    for text, style in parts:
-        length = cell_len(text)
-        if length > room:
-            kept.append((fit(text, room, glyphs), style))
-            return kept
-        kept.append((text, style))
-        room -= length
-    kept.append((" " * room, None))
-    return kept
+            return shown + drawing.without_rows()
+        rows = range(self._top, min(self._top + self._page, len(data.rows)))
+        return shown + [drawing.row(data.rows[at], columns, cursor=at == self._cursor) for at in rows]

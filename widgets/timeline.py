@@ -14,9 +14,9 @@ from textual.strip import Strip
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.model.window_times import WindowTimes
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
-from stalltop.widgets.strips import Part, strip_of
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import Part, strip_of
 
 _HEIGHTS = len(UNICODE.timeline_levels)
 """Number of heights, one for each half decade of lost time: below 1 ms/s, up to 3.2 ms/s, up to 10 ms/s, and

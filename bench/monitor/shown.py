@@ -22,7 +22,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, Coverage, Library, Rows, Window
 from stalltop.tui.app import run
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 
 TENANTS: Final = 10
 DIFFERENT: Final = 8

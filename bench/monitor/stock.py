@@ -14,7 +14,7 @@ from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.source import Source
 from stalltop.model.text import figures
 from stalltop.model.window import Window
-from stalltop.tui.collector import Collector, Tick
+from stalltop.tui.reading.collector import Collector, Tick
 
 COLUMNS: Final = ("calls/s", "p50", "p95", "p99", "max", "total", "share", "errors", "bytes/s", "calls")
 

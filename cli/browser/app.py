@@ -12,11 +12,9 @@ from textual.message import Message
 from stalltop.cli.browser.driver import BrowserDriver
 from stalltop.formats.registry import Format
 from stalltop.model.errors import StalltopError
-from stalltop.model.source import Source
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.saving.formats import ShownScreen
 from stalltop.tui.saving.saving import Saved, Saving
-from stalltop.tui.screen_app import RunOptions
 
 NO_PNG = "cannot save PNG: a screen in a browser may not start the program that makes it; save SVG instead"
 
@@ -54,9 +52,9 @@ class Delivering(Saving):
 class BrowserApp(StalltopApp):
     """The live screen in a browser."""
 
-    def __init__(self, source: Source, options: RunOptions) -> None:
-        super().__init__(source, options)
-        self.saving = Delivering(self.post_message)
+    def new_saving(self) -> Saving:
+        """Return the object that passes files to the browser."""
+        return Delivering(self.post_message)
 
     def get_driver_class(self) -> type[Driver]:
         """Returns the driver for a browser."""

@@ -25,7 +25,7 @@ from stalltop.model.errors import UsageError
 from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.rows.filter import parse
 from stalltop.model.window import Window
-from stalltop.widgets.strips import printable
+from stalltop.widgets.drawing.strips import printable
 
 _DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
 """Dimensions by which rows can be compared. Host and device are left out, because they differ between

@@ -111,7 +111,7 @@ def _print(kept: InFile, at: float, options: argparse.Namespace) -> None:
     window = kept.window_at(at, length)
     assert window is not None, "window_at returns None only if its caller can cancel"
     start, end = float(kept.stretch.start[0]), kept.end
-    from stalltop.tui.main.status import length_text
+    from stalltop.tui.past.times import length_text
 
     of = "all of it" if length is None else f"{length_text(length)} to {when(window.end, end)}"
     say(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stalltop.recordings.write.bounds import Bounds
     from stalltop.recordings.write.recorded_source import RecordedSource
     from stalltop.recordings.write.recorder import Recorder
-    from stalltop.tui.screen_app import RunOptions
+    from stalltop.tui.screens.run_options import RunOptions
 
 CLOSE_SECONDS = 20.0
 """Seconds that stalltop waits at its end for the disk to write the last windows."""

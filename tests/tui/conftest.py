@@ -8,9 +8,9 @@ import pytest
 
 SAID = (
     "stalltop.tui.main.speech.SAID_SECONDS",
-    "stalltop.tui.main.view.OFFER_SECONDS",
+    "stalltop.tui.main.updates.OFFER_SECONDS",
     "stalltop.tui.pages.live.SAID_SECONDS",
-    "stalltop.tui.main.files.READ_SECONDS",
+    "stalltop.tui.main_keys.files.READ_SECONDS",
 )
 """Paths of the constants that say how long messages stay on the screen."""
 

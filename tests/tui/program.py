@@ -17,7 +17,7 @@ from stalltop.model.errors import StalltopError, TracingError
 from stalltop.model.source import Source
 from stalltop.model.window import Window
 from stalltop.tui.app import run
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from tests.tui.sources import numbered
 
 RARE_KEYS = (("quit", ("f9",)), ("suspend", ("f10",)), ("interrupt", ("f12",)))

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Window
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.widgets.table import Table
 from tests.tui.sources import FedSource
 

@@ -9,7 +9,7 @@ import pytest
 from textual.message import Message
 
 from stalltop.model.merge.packing import pack
-from stalltop.tui.collector import FIRST_SECONDS, Collector, Failed, Tick
+from stalltop.tui.reading.collector import FIRST_SECONDS, Collector, Failed, Tick
 from tests.tui.sources import FedSource, MadeSource, numbered
 
 DEADLINE = 30.0
@@ -62,7 +62,7 @@ def test_the_first_reads_do_not_wait_for_the_interval() -> None:
 
 
 def test_another_window_length_needs_no_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stalltop.tui.collector.FIRST_SECONDS", ())
+    monkeypatch.setattr("stalltop.tui.reading.collector.FIRST_SECONDS", ())
     inbox = Inbox()
     source = MadeSource(numbered)
     collector = Collector(source, inbox, interval=3600.0, length=10.0)

@@ -1,1 +1,1 @@
-"""The page about one problem, and the list of all problems."""
+"""The pages about one problem, and about all warnings and the coverage."""

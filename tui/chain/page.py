@@ -12,8 +12,8 @@ from stalltop.model.rows.pivot import bounded
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
-from stalltop.tui.chain.chains import MARK, ROLE, keys_of, loss
-from stalltop.tui.tables.split import bar, legend
+from stalltop.tui.columns.split import bar, legend
+from stalltop.tui.problems.chains import MARK, ROLE, keys_of, loss
 from stalltop.widgets.page import PageLine
 
 MOST_ROWS = 12

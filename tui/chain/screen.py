@@ -8,7 +8,7 @@ from textual.binding import Binding
 
 from stalltop.model.chain import Chain
 from stalltop.tui.chain.page import chain_page
-from stalltop.tui.keys import key, own_bindings
+from stalltop.tui.keys.actions import key, own_bindings
 from stalltop.tui.pages.live import LiveScreen
 from stalltop.widgets.page import Page
 
@@ -43,7 +43,7 @@ class ChainScreen(LiveScreen):
         known = {chain.id: chain for chain in window.chains}
         self._chains = [known.get(chain.id, chain) for chain in self._chains]
         number = f"{self._at + 1} of {len(self._chains)}  Left Right  " if len(self._chains) > 1 else ""
-        silenced = "  (silenced)" if self.chain.id in self.main.panel.silenced else ""
+        silenced = "  (silenced)" if self.chain.id in self.main.panel.silenced.keys else ""
         self.query_one("#page", Page).show(
             chain_page(self.chain, window, glyphs=self.stalltop.glyphs, letters=self.app.no_color),
             title=f"{self.TITLE_TEXT}{silenced}",

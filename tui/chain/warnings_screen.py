@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
+from stalltop.tui.chain.warnings_page import warnings_page
 from stalltop.tui.pages.live import LiveScreen
 from stalltop.tui.pages.sections import plain
-from stalltop.tui.pages.texts import warnings_page
 from stalltop.widgets.page import Page
 
 

@@ -15,8 +15,8 @@ from stalltop.model.window import Window
 from stalltop.tui.device.parts import aged, facts, held
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note, pair
 from stalltop.widgets.devices import is_hot
+from stalltop.widgets.drawing.strips import printable
 from stalltop.widgets.page import PageLine
-from stalltop.widgets.strips import printable
 
 MOST_LISTED = 16
 """The most processes that are listed."""

@@ -17,13 +17,13 @@ from stalltop.tui.device import page as device_page
 from stalltop.tui.device import parts as device_parts
 from stalltop.tui.device import past as device_past
 from stalltop.tui.device.sharers import sharers
-from stalltop.tui.keys import bindings
+from stalltop.tui.keys.actions import bindings
 from stalltop.tui.pages.live import Drawn, LivePage, past_of
 from stalltop.tui.pages.sections import Frame
 from stalltop.tui.pages.table_screen import TableScreen
 from stalltop.widgets.charts import LEAST_LINES, Charts
 from stalltop.widgets.devices import is_hot
-from stalltop.widgets.sparkline import sparkline
+from stalltop.widgets.drawing.sparkline import sparkline
 from stalltop.widgets.table import HEAD_LINES, Table
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow
 
@@ -94,7 +94,7 @@ class DevicesScreen(TableScreen):
 
     def __init__(self, on: Sequence[int] = ()) -> None:
         """``on`` are numbers of devices. The cursor begins on the first of them."""
-        super().__init__()
+        super().__init__(DeviceTable("list"))
         self._on = on
 
     def on_mount(self) -> None:
@@ -103,15 +103,6 @@ class DevicesScreen(TableScreen):
         for device in window.devices.devices if window is not None else ():
             if device.index in self._on[:1]:
                 self.table.put_cursor((device.uuid, device.index))
-
-    @property
-    def table(self) -> DeviceTable:
-        """Return the list of GPUs on this screen."""
-        return self.query_one("#list", DeviceTable)
-
-    def new_table(self) -> DeviceTable:
-        """Return the list; called once."""
-        return DeviceTable("list")
 
     def compose(self) -> ComposeResult:
         """Yield the list and the charts below it."""

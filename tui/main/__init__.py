@@ -1,1 +1,1 @@
-"""The main screen: its widgets, what it draws, and what its keys do."""
+"""The main screen without its keys: its widgets, what they show, and when they are drawn."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from textual.screen import Screen
 
-from stalltop.tui.filter_entry import ENDS_FROM
-from stalltop.tui.main.alert_panel import AlertPanel
+from stalltop.tui.main.filter_entry import ENDS_FROM
 from stalltop.tui.main.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, ScreenLayout, layout
+from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.settings.settings import PANELS
+from stalltop.tui.tables.sizes import TablesLayout
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList, AlertRow
 from stalltop.widgets.footer import KeyLine
@@ -45,8 +46,11 @@ class Arrangement:
         text = f"{width}x{height} is too small: {LEAST_WIDTH}x{LEAST_HEIGHT} is the least"
         warning.show([AlertRow("small", " ", "warn", text)])
         tables, panel = screen.query_one(Tables), screen.query_one(AlertPanel)
-        tables.lay_out(self.layout, share=self.share)
-        panel.fit(self.layout.warnings)
+        shown = self.layout
+        tables.lay_out(
+            TablesLayout("second" in shown.shown, shown.beside, self.share, alone=shown.enlarged == "tables")
+        )
+        panel.room.fit(self.layout.warnings)
         if not tables.display and not small and not screen.query_one("#filter").display:
             screen.set_focus(panel)
         self.keep_focus()

@@ -7,14 +7,14 @@ from itertools import islice
 
 from stalltop.model.devices.device import Devices
 from stalltop.model.window import Window
-from stalltop.tui.keys import footer
-from stalltop.tui.main.alert_panel import AlertPanel
+from stalltop.tui.keys.footer import footer
 from stalltop.tui.main.arrangement import Arrangement
 from stalltop.tui.main.layout import time_shown
 from stalltop.tui.main.status import header_state, recording_text, silent_seconds, starting_text
 from stalltop.tui.past.moments import Moments
 from stalltop.tui.past.recall import timespan
-from stalltop.tui.screen_app import AppScreen
+from stalltop.tui.problems.alert_panel import AlertPanel
+from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
@@ -105,7 +105,7 @@ class Drawing:
         progress = app.options.progress
         step = progress.step if progress is not None and window is None else None
         self._panel.update_from(window, self.notes, starting_text(step, app.glyphs))
-        self._panel.fit(self._arrangement.layout.warnings)
+        self._panel.room.fit(self._arrangement.layout.warnings)
 
     def header_now(self) -> HeaderState:
         """Return what the first line shows, on this screen and on pages that cover it."""

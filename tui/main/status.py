@@ -11,10 +11,10 @@ from stalltop.model.progress import ProgressStep
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
-from stalltop.tui.chain.chains import MARK, ROLE, counts
-from stalltop.tui.collector import Snapshot
-from stalltop.tui.past.moments import Picture
-from stalltop.tui.tables.groups import calls_per_s
+from stalltop.tui.past.times import ago_text
+from stalltop.tui.problems.chains import MARK, ROLE, counts
+from stalltop.tui.reading.collector import Snapshot
+from stalltop.tui.views.groups import calls_per_s
 from stalltop.widgets.header import HeaderState
 
 if TYPE_CHECKING:
@@ -33,28 +33,6 @@ BAR_CELLS = 12
 """Cells of the progress bar of the start. The bar is never full, because the duration is an estimate."""
 LEAST_AGE = 0.5
 """The first line tells how long ago the moment that is shown was, if that is at least this many seconds."""
-
-
-def length_text(length: float | None) -> str:
-    """Return the chosen length of the window as text."""
-    return "since start" if length is None else f"last {length:.0f}s"
-
-
-def ago_text(seconds: float) -> str:
-    """Format how long ago something is: ``-7s``, ``-2m05s``, ``-3h20m``, ``-4d03h``."""
-    whole = round(seconds)
-    if whole < 100:
-        return f"-{whole}s"
-    if whole < 6_000:
-        return f"-{whole // 60}m{whole % 60:02}s"
-    if whole < 172_800:
-        return f"-{whole // 3600}h{whole % 3600 // 60:02}m"
-    return f"-{whole // 86_400}d{whole % 86_400 // 3600:02}h"
-
-
-def changes_text(against: Picture) -> str:
-    """Return the part of a table's title about the moment that the table is compared with."""
-    return f"   changes since {figures.clock(against.at)} ({length_text(against.length)})"
 
 
 def window_text(window: Window, length: float | None, began: float | None = None) -> str:

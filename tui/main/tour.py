@@ -4,9 +4,9 @@ opened."""
 from __future__ import annotations
 
 from stalltop.model.window_times import WindowTimes
-from stalltop.tui.keys import key
+from stalltop.tui.keys.actions import key
 from stalltop.tui.main.speech import Speech
-from stalltop.tui.main.status import ago_text
+from stalltop.tui.past.times import ago_text
 from stalltop.widgets.timeline import span_text
 
 NEWCOMER_SECONDS = 30.0

@@ -11,16 +11,15 @@ from textual.widgets import Label
 
 from stalltop.model.merge.packing import Packed
 from stalltop.model.window import Window
-from stalltop.tui.collector import Snapshot
-from stalltop.tui.filter_entry import ENDS, FilterEntry
-from stalltop.tui.main.alert_panel import AlertPanel
 from stalltop.tui.main.arrangement import Arrangement
 from stalltop.tui.main.drawing import Drawing
-from stalltop.tui.main.slow_line import offer
+from stalltop.tui.main.filter_entry import ENDS, FilterEntry
+from stalltop.tui.main.opens import Opens
 from stalltop.tui.main.speech import Speech
-from stalltop.tui.main.tour import Tour
-from stalltop.tui.past.moments import LIVE, OF_FILE, Moments, Picture
-from stalltop.tui.screen_app import AppScreen
+from stalltop.tui.main.updates import Updates
+from stalltop.tui.past.moments import LIVE, OF_FILE, Moments
+from stalltop.tui.problems.alert_panel import AlertPanel
+from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.settings.settings import PANELS
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList
@@ -30,11 +29,6 @@ from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.header import Header
 from stalltop.widgets.timeline import Timeline
 
-OFFER_SECONDS = 8.0
-"""Seconds that the offer to draw less stays. They are many, because a slow connection shows the offer
-late."""
-NEWS_SECONDS = 6.0
-"""Seconds that a message about the running recording stays."""
 STARTING_SECONDS = 0.25
 """Seconds between two updates of the progress while there is no data."""
 
@@ -46,38 +40,29 @@ class MainView(AppScreen):
     # The terminal handles selecting with the mouse (with Shift held).
     ALLOW_SELECT = False
 
-    def __init__(self, length: float | None, *, file: bool = False) -> None:
-        """``length`` is that of a window in seconds, None: since the start. ``file`` tells that a recording
-        is shown."""
+    def __init__(self, length: float | None, opens: Opens, *, file: bool = False) -> None:
+        """``length`` is that of a window in seconds, None: since the start. ``opens`` opens other pages.
+        ``file`` tells that a recording is shown."""
         super().__init__()
+        self.opens = opens
+        self.panel = AlertPanel("alerts")
+        """The list of problems."""
+        self.tables = Tables("tables")
         self.moments = Moments(length, OF_FILE if file else LIVE)
         """Holds which moment is shown."""
         self.file = file
         self.arrangement = Arrangement(self)
         self.speech = Speech(self, self.arrangement)
-        self.tour = Tour(self.speech, file=file)
         self.drawing = Drawing(self, self.moments, self.arrangement, file=file)
-        self._late = False
-        """Whether data came that is newer than the data shown, because the connection was too slow to draw
-        it."""
-
-    @property
-    def tables(self) -> Tables:
-        """Return the panel with the tables."""
-        return self.query_one("#tables", Tables)
-
-    @property
-    def panel(self) -> AlertPanel:
-        """Return the list of problems."""
-        return self.query_one("#alerts", AlertPanel)
+        self.updates = Updates(self, self.moments, self.drawing, self.speech, file=file)
 
     def compose(self) -> ComposeResult:
         """Yield the widgets from top to bottom."""
         yield Header("header")
         yield SystemBars("system")
         yield DeviceRows("devices")
-        yield AlertPanel("alerts")
-        yield Tables("tables")
+        yield self.panel
+        yield self.tables
         # At the bottom, so that nothing else moves when it appears.
         yield Timeline("timeline")
         with Horizontal(id="entry"):
@@ -91,7 +76,7 @@ class MainView(AppScreen):
         """Start the timer that notices missing data, and hide the panels that are not wanted."""
         self.query_one("#small").can_focus = False
         self.arrangement.show_filter(False)
-        self.set_interval(1.0, self._every_second)
+        self.set_interval(1.0, self.updates.every_second)
         self._starting = self.set_interval(STARTING_SECONDS, self._while_starting)
         options = self.stalltop.options
         self.arrangement.panels, self.arrangement.share = frozenset(options.panels), options.share
@@ -99,7 +84,7 @@ class MainView(AppScreen):
         self.tables.put_order(options.sort, options.descending)
         self.arrangement.fit()
         self.drawing.everything()
-        self.call_after_refresh(self._begin_tour)  # the first data may have arrived already
+        self.call_after_refresh(self.updates.begin_tour)  # the first data may have arrived already
 
     # ---- data
 
@@ -112,51 +97,6 @@ class MainView(AppScreen):
     def past(self) -> Sequence[Packed]:
         """Return the kept windows, oldest first; while frozen, also windows after the one on the screen."""
         return self.moments.past
-
-    def take(self, snapshot: Snapshot) -> None:
-        """Show new data, unless the screen is frozen."""
-        first = self.moments.newest is None
-        self.moments.newest = snapshot
-        if first:
-            self._begin()
-        behind, slow = self.stalltop.line_is_behind, self.stalltop.slow_line
-        if behind and slow.left_out():
-            self.speech.say(offer(), "warn", OFFER_SECONDS)
-        self._late = behind or not slow.due
-        if self._late:
-            return
-        if self.moments.frozen:
-            self.drawing.time()
-        else:
-            self.drawing.everything()
-        self._begin_tour()
-
-    def _begin(self) -> None:
-        """Handle the first data: go to the moment that the options name, if they name one."""
-        at = self.stalltop.options.at
-        if at is not None:
-            self.moments.go_to(at)
-        if self.moments.wanted is not None:
-            self.show_moment()
-
-    def _begin_tour(self) -> None:
-        options, newest = self.stalltop.options, self.moments.newest
-        if newest is not None and self.drawing.whole:
-            newcomer = options.tour and options.keep is not None
-            self.tour.begin(newest.kept.stretch, self.app.size.width, newcomer=newcomer)
-
-    def made(self, turn: int, picture: Picture) -> None:
-        """Show the figures that were computed in the background for a moment, if that moment is still
-        wanted."""
-        if self.moments.made(turn, picture):
-            self.drawing.everything()
-
-    def show_moment(self) -> None:
-        """Show the chosen moment. If its figures must still be computed, they follow later."""
-        asked = self.moments.ask()
-        if asked is not None:
-            self.stalltop.make(asked)
-        self.drawing.everything()
 
     def choices(self) -> dict[str, object]:
         """Return the current values of the settings that keys can change."""
@@ -171,7 +111,7 @@ class MainView(AppScreen):
             "sort": sort,
             "descending": descending,
             "columns": self.tables.views.chosen_columns,
-            "tour": self.stalltop.options.tour and (self.file or not self.tour.shown),
+            "tour": self.stalltop.options.tour and (self.file or not self.updates.tour.shown),
         }
 
     # ---- events
@@ -191,24 +131,9 @@ class MainView(AppScreen):
         elif self.drawing.whole:
             self.drawing.alerts()
 
-    def _every_second(self) -> None:
-        if not self.drawing.whole:
-            return
-        recorded = self.stalltop.options.recorded
-        news = recorded.news() if recorded is not None else []
-        if news:
-            self.speech.say("; ".join(news), "label", NEWS_SECONDS)
-        if self.stalltop.line_is_behind:
-            return
-        if self._late and self.stalltop.slow_line.due:
-            self._late = False
-            self.drawing.everything()
-        else:
-            self.drawing.header()
-
     def on_resize(self, event: events.Resize) -> None:
         """Show what fits into the new size."""
-        self.panel.forget_height()
+        self.panel.room.forget_height()
         self.arrangement.fit()
         self.call_after_refresh(self.drawing.everything)
 
@@ -222,5 +147,5 @@ class MainView(AppScreen):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Give the list of problems more lines while it has the focus."""
-        self.panel.fit(self.arrangement.layout.warnings)
+        self.panel.room.fit(self.arrangement.layout.warnings)
         self.drawing.keys()

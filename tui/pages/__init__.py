@@ -1,1 +1,1 @@
-"""Pages that cover the main screen: the help, and the base classes of all pages."""
+"""Pages that cover the main screen: the base classes of all pages, and the help."""

@@ -12,9 +12,9 @@ from textual.timer import Timer
 
 from stalltop.model.merge.packing import Packed
 from stalltop.model.window import Window
-from stalltop.tui.keys import bindings, key, own_bindings
+from stalltop.tui.keys.actions import bindings, key, own_bindings
 from stalltop.tui.main.view import MainView
-from stalltop.tui.pages.screens import PageScreen
+from stalltop.tui.pages.page_screen import PageScreen
 from stalltop.tui.pages.sections import Frame, Places, Section, plain
 from stalltop.widgets.page import Page, PageLine
 

@@ -10,8 +10,8 @@ from rich.cells import cell_len
 
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.widgets.drawing.strips import printable
 from stalltop.widgets.page import PageLine, wrapped
-from stalltop.widgets.strips import printable
 
 LABEL = 12
 """Cells of the name before a figure."""

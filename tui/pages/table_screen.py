@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from stalltop.model.window import Window
-from stalltop.tui.keys import own_bindings
+from stalltop.tui.keys.actions import own_bindings
 from stalltop.tui.pages.live import LiveScreen
 from stalltop.tui.saving.copying import line_text
 from stalltop.widgets.table import Table
@@ -18,14 +18,9 @@ class TableScreen(LiveScreen):
 
     BINDINGS = own_bindings(copy_row="copy_row")
 
-    @property
-    @abstractmethod
-    def table(self) -> Table:
-        """Return the table on this screen."""
-
-    @abstractmethod
-    def new_table(self) -> Table:
-        """Return a new table for this screen; called once."""
+    def __init__(self, table: Table) -> None:
+        super().__init__()
+        self.table = table
 
     @abstractmethod
     def data(self, window: Window) -> TableData:
@@ -33,7 +28,7 @@ class TableScreen(LiveScreen):
 
     def content(self) -> Table:
         """Return the table, which fills the screen."""
-        return self.new_table()
+        return self.table
 
     def on_mount(self) -> None:
         """Focus the table."""

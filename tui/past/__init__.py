@@ -1,1 +1,1 @@
-"""Moments of the past: steps, jumps, playing."""
+"""The moment that the screen shows: now, or one of the past, reached by steps, jumps or playing."""

@@ -9,8 +9,8 @@ from stalltop.model.merge.packing import Packed
 from stalltop.model.text import figures
 from stalltop.model.window import Window
 from stalltop.recordings.past.kept import NEAR, Stale
-from stalltop.tui.collector import Snapshot
 from stalltop.tui.past.recall import Wanted, hole_at, moved, named, next_fault, next_span, played, stepped
+from stalltop.tui.reading.collector import Snapshot
 from stalltop.tui.settings.settings import LENGTHS
 
 NO_PAST = "there is no past yet"

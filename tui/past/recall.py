@@ -10,7 +10,7 @@ import numpy as np
 from stalltop.model.chain import SEVERITIES, Severity
 from stalltop.model.window_times import WindowTimes
 from stalltop.recordings.past.kept import HOLE_SECONDS, NEAR
-from stalltop.tui.chain.chains import MARK, ROLE
+from stalltop.tui.problems.chains import MARK, ROLE
 from stalltop.widgets.timeline import Timespan
 
 _DAY = 86_400.0

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from stalltop.tui.past.when import EXAMPLES, moment, when
-from stalltop.tui.screen_app import TopScreen
+from stalltop.tui.screens.bases import TopScreen
 
 HINT = "Enter goes  Esc closes"
 _HINT_FROM = 60

@@ -8,10 +8,10 @@ from stalltop.formats.text.chains import name_of
 from stalltop.model.calls import CapturedCall
 from stalltop.model.text import figures
 from stalltop.model.window import SPLITS
+from stalltop.tui.columns.split import bar
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note
 from stalltop.tui.row.facts import RowFacts
 from stalltop.tui.row.page import MOST_LISTED
-from stalltop.tui.tables.split import bar
 from stalltop.widgets.page import PageLine
 
 _BAR = 10

@@ -17,10 +17,8 @@ from stalltop.model.evidence import HOST_LAYER, Charge, ProcessUse
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.window import SPLITS, OpenCall, Rows, Window
-from stalltop.tui.chain.chains import keys_of, steady
-from stalltop.tui.tables.groups import PathStep, below, decided, scope
-
-Path = tuple[PathStep, ...]
+from stalltop.tui.problems.chains import keys_of, steady
+from stalltop.tui.views.groups import Path, below, decided, scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from stalltop.model.evidence import ProcessUse, TenantUse
 from stalltop.model.tenant import Tenant
 from stalltop.model.text import figures
 from stalltop.model.window import LOSSES, UNCOUNTED, Window
-from stalltop.tui.keys import key
+from stalltop.tui.keys.actions import key
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note, pair
 from stalltop.tui.row.facts import RowFacts
 from stalltop.widgets.page import PageLine

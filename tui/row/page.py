@@ -13,14 +13,14 @@ from stalltop.model.evidence import HOST_GAP, Charge
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS
 from stalltop.model.text import figures
 from stalltop.model.window import PARTS, SPLITS
-from stalltop.tui.chain.chains import MARK, ROLE, culprit, loss
 from stalltop.tui.pages.sections import LABEL, Frame, Section, duration_text, heading, more, note, pair
+from stalltop.tui.problems.chains import MARK, ROLE, culprit, loss
 from stalltop.tui.row.facts import RowFacts, waits_ns
 from stalltop.tui.row.past import Sample
-from stalltop.tui.tables.groups import HUNG_NS, LONG_OPEN_NS, outermost_ns
+from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, outermost_ns
 from stalltop.widgets.distribution import DurationAxis, distribution
+from stalltop.widgets.drawing.sparkline import sparkline
 from stalltop.widgets.page import PageLine
-from stalltop.widgets.sparkline import sparkline
 
 MOST_LISTED = 6
 """The most problems, culprits and open calls that are listed."""

@@ -10,8 +10,7 @@ import numpy as np
 from stalltop.model.merge.packing import Packed
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import RowNaming, bounded
-from stalltop.tui.row.facts import Path
-from stalltop.tui.tables.groups import decided
+from stalltop.tui.views.groups import Path, decided
 
 
 @dataclass(frozen=True, slots=True)

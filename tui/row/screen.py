@@ -9,17 +9,18 @@ from textual.binding import Binding
 from stalltop.model.merge.packing import Packed
 from stalltop.model.window import Window
 from stalltop.tui.chain.screen import ChainScreen
-from stalltop.tui.keys import own_bindings
+from stalltop.tui.keys.actions import own_bindings
 from stalltop.tui.pages.live import Drawn, LivePage
 from stalltop.tui.pages.sections import Frame
 from stalltop.tui.row import calls as row_calls
 from stalltop.tui.row import cuda_kernels as row_kernels
 from stalltop.tui.row import owner as row_owner
 from stalltop.tui.row import page as row_page
-from stalltop.tui.row.facts import Path, RowFacts, facts
+from stalltop.tui.row.facts import RowFacts, facts
 from stalltop.tui.row.past import RowPast
+from stalltop.tui.views.groups import Path
 from stalltop.widgets.distribution import DurationAxis, axis_of
-from stalltop.widgets.strips import printable
+from stalltop.widgets.drawing.strips import printable
 
 AT_ONCE = 30
 """Number of earlier windows that are computed before keys are handled again."""

@@ -8,9 +8,9 @@ from stalltop.formats.tables.sheet import largest
 from stalltop.model.chain import Chain
 from stalltop.model.window import Window
 from stalltop.tui.saving.table import row_at
-from stalltop.tui.tables.view import View
+from stalltop.tui.views.view import View
 from stalltop.widgets.alerts import AlertRow
-from stalltop.widgets.strips import printable
+from stalltop.widgets.drawing.strips import printable
 from stalltop.widgets.table import TableData
 
 _HEADS = ("WARNING", "WHO", "LOST", "OPERATION", "CULPRIT", "SINCE", "ENDED", "FIX")

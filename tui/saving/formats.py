@@ -17,8 +17,8 @@ from stalltop.model.chain import Chain
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.past.moments import Picture
-from stalltop.tui.tables.trends import RowTrends
-from stalltop.tui.tables.view import View
+from stalltop.tui.views.trends import RowTrends
+from stalltop.tui.views.view import View
 
 _TRIES: Final = 100
 """Attempts to find a free file name while other programs create files."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -18,7 +17,8 @@ from stalltop.formats.registry import SAVED, Format
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import ASCII
 from stalltop.tui.saving.formats import SavePlace, ShownScreen, place, problem, with_format
-from stalltop.tui.screen_app import ScreenApp, TopScreen
+from stalltop.tui.saving.saving import Saving
+from stalltop.tui.screens.bases import TopScreen
 from stalltop.widgets.choices import Choice, Choices, Note
 
 LIST_LINES = 1 + len(SAVED)
@@ -57,10 +57,14 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
         *(Binding(str(at + 1), f"choose({at})", one.label, show=False) for at, one in enumerate(SAVED)),
     ]
 
-    def __init__(self, shown: ShownScreen, tell: Callable[[str, str, float], None], *, still: bool) -> None:
-        """``tell`` gets a message for the main screen, its role and its seconds."""
+    def __init__(
+        self, shown: ShownScreen, saving: Saving, tell: Callable[[str, str, float], None], *, still: bool
+    ) -> None:
+        """``saving`` writes the file. ``tell`` gets a message for the main screen, its role, and the seconds
+        for which it is shown."""
         super().__init__()
         self._tell = tell
+        self._saving = saving
         self._shown = shown
         self._still = still
         # A window of a file already exists as a window file: begin with the next format.
@@ -74,11 +78,6 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
         """The typed text that the file system is being asked about."""
 
     @property
-    def stalltop(self) -> ScreenApp:
-        """Return the app as a ``ScreenApp``."""
-        return cast("ScreenApp", self.app)
-
-    @property
     def chosen(self) -> Format:
         """Return the format under the cursor."""
         return SAVED[self._at]
@@ -90,7 +89,7 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
         with Vertical(id="save", classes="ascii" if glyphs is ASCII else ""):
             yield Choices(title, "formats")
             with Horizontal(id="path-row") as row:
-                row.display = not self.stalltop.saving.elsewhere
+                row.display = not self._saving.elsewhere
                 yield Label("to ")
                 path = Input(
                     str(self._shown.default(self.chosen)),
@@ -125,7 +124,7 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
     @on(Input.Changed, "#path")
     def _look(self) -> None:
         """Find the place of the typed path in the background: a network file system may not answer."""
-        elsewhere = self.stalltop.saving.elsewhere
+        elsewhere = self._saving.elsewhere
         if elsewhere:
             self._note = (elsewhere, "dim")
             self._show_note()
@@ -157,7 +156,7 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
     def _show_note(self) -> None:
         """Show the note and the hint. If there is only one line, show the note if something is wrong, else
         the hint."""
-        lines = [self._note, (HINT_ELSEWHERE if self.stalltop.saving.elsewhere else HINT, "label")]
+        lines = [self._note, (HINT_ELSEWHERE if self._saving.elsewhere else HINT, "label")]
         if self.app.size.height < NOTE_LINES:
             lines = [line for line in lines if (line[1] == "bad") == (self._note[1] == "bad")][-1:]
         self.query_one(Note).show(*lines)
@@ -190,7 +189,7 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
         if not self._ready:
             return
         formats, path = self.query_one(Choices), self.query_one("#path", Input)
-        if self.stalltop.saving.elsewhere:
+        if self._saving.elsewhere:
             return
         if formats.has_focus:
             self.set_focus(path)
@@ -211,6 +210,6 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
                 self.query_one(Note).show((reason, "bad"), (HINT, "label"))
             return
         typed = self._typed if self._ready else ""
-        self.stalltop.saving.start(self._shown, self.chosen, typed)
+        self._saving.start(self._shown, self.chosen, typed)
         self._tell(f"saving as {self.chosen.label}", "label", SAVING_SECONDS)
         self.dismiss()

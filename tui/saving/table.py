@@ -10,13 +10,13 @@ from stalltop.model.chain import Chain
 from stalltop.model.rows.filter import parse
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
-from stalltop.tui.chain.chains import marks
-from stalltop.tui.main.status import changes_text
 from stalltop.tui.past.moments import Picture
-from stalltop.tui.tables.groups import Grouped
+from stalltop.tui.past.times import changes_text
+from stalltop.tui.problems.chains import marks
 from stalltop.tui.tables.table import TreeRow, lines_of
-from stalltop.tui.tables.trends import NO_TRENDS, RowTrends
-from stalltop.tui.tables.view import View, title
+from stalltop.tui.views.groups import Grouped
+from stalltop.tui.views.trends import NO_TRENDS, RowTrends
+from stalltop.tui.views.view import View, title
 
 
 def sheet_of(

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from stalltop.model.rows.dimensions import DIMENSIONS
+from stalltop.tui.columns.catalogue import IDS, SORTS
 from stalltop.tui.settings.palettes import THEME_NAMES
-from stalltop.tui.tables.columns.catalogue import IDS, SORTS
 
 AUTO = "auto"
 """The theme that fits the terminal."""
@@ -191,7 +191,7 @@ class Keys:
         """Return ids of actions, each with its keys."""
         if value == {}:
             return ()
-        from stalltop.tui.settings.key_choice import keys_chosen
+        from stalltop.tui.keys.choice import keys_chosen
 
         return keys_chosen(value)
 

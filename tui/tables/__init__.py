@@ -1,1 +1,1 @@
-"""The tables of the main screen: they group, sort and unfold rows, choose columns, and compare two rows."""
+"""The tables of the main screen: their content, their sizes, and the steps from one view to another."""

@@ -10,11 +10,11 @@ from textual.binding import Binding
 from textual.widgets import Label
 
 from stalltop.model.rows.dimensions import Dimension
-from stalltop.tui.keys import bindings
-from stalltop.tui.screen_app import AppScreen
-from stalltop.tui.tables.columns.catalogue import BY_ID
-from stalltop.tui.tables.columns.chooser import chooser, listed, moved, possible, toggled
-from stalltop.tui.tables.view import PLURAL
+from stalltop.tui.columns.catalogue import BY_ID
+from stalltop.tui.columns.chooser import chooser, listed, moved, possible, toggled
+from stalltop.tui.keys.actions import bindings
+from stalltop.tui.screens.bases import AppScreen
+from stalltop.tui.views.view import PLURAL
 from stalltop.widgets.table import Table
 
 

@@ -1,18 +1,47 @@
-"""Remembers the row that was picked to be compared with another one."""
+"""The two rows that a user compares: the one picked first is remembered until the second is picked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from stalltop.model.rows.dimensions import Dimension
-from stalltop.tui import keys
-from stalltop.tui.tables.compare import Pair
-from stalltop.tui.tables.groups import Key, PathStep
-from stalltop.tui.tables.view import PLURAL, View
+from stalltop.tui.keys import actions as keys
+from stalltop.tui.views.groups import Key, PathStep
+from stalltop.tui.views.view import BELOW, PLURAL, View
 from stalltop.widgets.table import Cell
 
+PLACES: frozenset[Dimension] = frozenset({"host", "namespace", "pod", "container", "process"})
+"""Dimensions that contain each other: a container is in one pod, a pod in one namespace, and so on."""
 PICKED = Cell("v", "accent")
 """Marks the picked row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two rows of the same dimension, each given by its path."""
+
+    a: tuple[PathStep, ...]
+    b: tuple[PathStep, ...]
+
+    @staticmethod
+    def of(a: tuple[PathStep, ...], b: tuple[PathStep, ...]) -> Pair | None:
+        """Return the pair of two rows; None if they have different dimensions or are the same row."""
+        if not a or a == b or [step.dimension for step in a] != [step.dimension for step in b]:
+            return None
+        return Pair(a, b)
+
+    @property
+    def view(self) -> View:
+        """Return the view of both rows: grouped by the first dimension in which they may have values in
+        common."""
+        apart = {a.dimension for a, b in zip(self.a, self.b, strict=True) if a != b}
+        taken = {step.dimension for step in self.a}
+        if apart & PLACES:
+            taken |= PLACES  # a process of one row does not run in the other
+        if "layer" in taken:
+            taken |= {"operation"}  # an operation belongs to one layer
+        by: Dimension = next((one for one in BELOW if one not in taken), "operation")
+        return View(by=by, path=self.a)
 
 
 @dataclass(frozen=True, slots=True)

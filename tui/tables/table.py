@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from stalltop.model.rows.filter import Filter, parse
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
-from stalltop.tui.tables.columns.against import CELLS as MARK_CELLS
-from stalltop.tui.tables.columns.catalogue import BY_ID, Need
-from stalltop.tui.tables.columns.cells import ColumnCells, ColumnStyle, Values, cell
-from stalltop.tui.tables.columns.choice import columns
-from stalltop.tui.tables.columns.now import CELLS
-from stalltop.tui.tables.groups import (
+from stalltop.tui.columns.against import CELLS as MARK_CELLS
+from stalltop.tui.columns.catalogue import BY_ID, Need
+from stalltop.tui.columns.cells import ColumnCells, ColumnStyle, Values, cell
+from stalltop.tui.columns.choice import columns
+from stalltop.tui.columns.now import CELLS
+from stalltop.tui.columns.split import legend
+from stalltop.tui.views.groups import (
     LONG_OPEN_NS,
     Grouped,
     Key,
@@ -30,9 +31,8 @@ from stalltop.tui.tables.groups import (
     outermost_ns,
     scope,
 )
-from stalltop.tui.tables.split import legend
-from stalltop.tui.tables.trends import NO_TRENDS, RowTrends
-from stalltop.tui.tables.view import Level, View, empty, title
+from stalltop.tui.views.trends import NO_TRENDS, RowTrends
+from stalltop.tui.views.view import Level, View, empty, title
 from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows
 
 INCOMPLETE = Cell("?", "warn")

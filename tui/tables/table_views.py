@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.tui.settings.settings import Chosen
-from stalltop.tui.tables.view import ONLY, View
+from stalltop.tui.views.view import ONLY, View
 
 
 class TableViews:

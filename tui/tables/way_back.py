@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from stalltop.tui.tables.groups import PathStep
-from stalltop.tui.tables.view import View
+from stalltop.tui.views.groups import PathStep
+from stalltop.tui.views.view import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from textual.timer import Timer
 from stalltop.tui.terminal.interrupts import INTERRUPTED
 from stalltop.tui.terminal.lean_driver import LeanDriver
 from stalltop.tui.terminal.textual_internals import QuietApp, queued_writes, resume_after_suspend_only
-from stalltop.widgets.lines import Lines
+from stalltop.widgets.drawing.lines import Lines
 
 QUEUED_WRITES = 3
 """The number of writes waiting for the terminal above which frames are skipped: about as many writes as one

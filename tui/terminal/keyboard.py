@@ -22,7 +22,7 @@ from textual.message import Message
 from textual.messages import InBandWindowResize
 
 from stalltop.model.errors import StalltopError, described
-from stalltop.tui.collector import Failed
+from stalltop.tui.reading.collector import Failed
 from stalltop.tui.terminal.textual_internals import BRACKETED_PASTE_END, Parser
 
 READ_BYTES = 1024

@@ -11,7 +11,7 @@ from stalltop.model.errors import StalltopError, described
 from stalltop.model.text.style import Style
 from stalltop.model.window import Window
 from stalltop.tui.terminal.streams import drop_output
-from stalltop.widgets.strips import printable
+from stalltop.widgets.drawing.strips import printable
 
 
 def print_last(window: Window | None, style: Style) -> None:

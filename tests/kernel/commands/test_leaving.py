@@ -140,7 +140,7 @@ sys.exit(main())
     [
         ("stalltop.probes.monitor", "Monitor.read"),
         ("stalltop.probes.libraries.discovery", "Libraries.update"),
-        ("stalltop.tui.main.screen", "MainScreen.take"),
+        ("stalltop.tui.main.updates", "Updates.take"),
     ],
     ids=["reading", "discovery", "screen"],
 )

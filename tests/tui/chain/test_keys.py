@@ -11,7 +11,7 @@ from stalltop.model.chain import Fix
 from stalltop.model.window import Missing
 from stalltop.tui.chain.screen import ChainScreen
 from stalltop.tui.main.layout import most_lines
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.widgets.alerts import AlertList
 from stalltop.widgets.table import Table
 from tests.tui.faults import LATE, LAUNCH, OVER, STARVED, STORM, chain, faulty

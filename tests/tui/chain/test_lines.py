@@ -12,11 +12,11 @@ from stalltop.model.devices.device import Device, Devices
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Missing, OpenCall
-from stalltop.tui.chain.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
 from stalltop.tui.chain.page import chain_page
-from stalltop.tui.tables.groups import PathStep
+from stalltop.tui.problems.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
 from stalltop.tui.tables.table import table
-from stalltop.tui.tables.view import View
+from stalltop.tui.views.groups import PathStep
+from stalltop.tui.views.view import View
 from stalltop.widgets.page import PageLine
 from tests.tui.faults import GAP, LATE, LAUNCH, OVER, REDUCE, STARVED, STORM, chain, faulty
 

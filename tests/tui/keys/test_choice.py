@@ -7,15 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from stalltop.tui.keys import ACTIONS, choose, footer, keymap
-from stalltop.tui.main.slow_line import offer
+from stalltop.tui.keys.actions import ACTIONS, choose, keymap
+from stalltop.tui.keys.choice import key_named, keys_chosen
+from stalltop.tui.keys.footer import footer
 from stalltop.tui.main.tour import for_newcomers
-from stalltop.tui.pages.screens import HelpScreen
-from stalltop.tui.pages.texts import help_page
+from stalltop.tui.pages.help import help_page
+from stalltop.tui.pages.help_screen import HelpScreen
 from stalltop.tui.saving.screen import SaveScreen
-from stalltop.tui.screen_app import RunOptions
-from stalltop.tui.settings.key_choice import key_named, keys_chosen
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.settings import SETTINGS, read, toml
+from stalltop.tui.terminal.slow_line import offer
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from stalltop.tui.keys import BY_ID, FOOTER, FOOTER_OF_WARNINGS, footer
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.keys.actions import BY_ID
+from stalltop.tui.keys.footer import FOOTER, FOOTER_OF_WARNINGS, footer
+from stalltop.tui.screens.run_options import RunOptions
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
 

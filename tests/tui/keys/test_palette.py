@@ -8,10 +8,10 @@ from dataclasses import replace
 from textual.command import CommandList
 from textual.widgets import Input
 
-from stalltop.tui.keys import ACTIONS, printed
-from stalltop.tui.main.time_keys import ONE_MOMENT
+from stalltop.tui.keys.actions import ACTIONS, printed
+from stalltop.tui.main_keys.time_keys import ONE_MOMENT
 from stalltop.tui.palette import WITHOUT_KEYS, ActionPalette, doable
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.settings import Settings
 from tests.tui.screen import running
 from tests.tui.sources import numbered
@@ -157,7 +157,7 @@ async def test_the_palette_of_another_screen_lists_its_actions() -> None:
         await screen.press(*"silence")
         await screen.sees("Hide this chain")
         await screen.press("down", "enter")
-        await screen.until(lambda: bool(screen.app.main.panel.silenced))
+        await screen.until(lambda: bool(screen.app.main.panel.silenced.keys))
         await screen.press("question_mark")
         await screen.sees("Go to the previous or next chain")
         await screen.press("question_mark")

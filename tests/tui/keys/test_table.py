@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from textual.binding import Binding
@@ -15,18 +15,20 @@ from stalltop.formats.registry import SAVED
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.chain.screen import ChainScreen
 from stalltop.tui.chain.warnings_screen import WarningsScreen
+from stalltop.tui.columns.catalogue import COLUMNS
 from stalltop.tui.device.screen import DeviceScreen, DevicesScreen
-from stalltop.tui.keys import ACTIONS, BY_ID, FOOTER, PRINTED, SHORT, bindings, footer, groups
-from stalltop.tui.main.screen import MainScreen
+from stalltop.tui.keys.actions import ACTIONS, BY_ID, PRINTED, SHORT, bindings, groups
+from stalltop.tui.keys.footer import FOOTER, footer
+from stalltop.tui.keys.page_keys import PAGES
+from stalltop.tui.main.opens import Opens
+from stalltop.tui.main_keys.screen import MainScreen
+from stalltop.tui.pages.help import help_page
+from stalltop.tui.pages.help_screen import HelpScreen
 from stalltop.tui.pages.live import LivePage
-from stalltop.tui.pages.page_keys import PAGES
-from stalltop.tui.pages.screens import HelpScreen
-from stalltop.tui.pages.texts import help_page
+from stalltop.tui.pair.screen import CompareScreen
 from stalltop.tui.row.screen import RowScreen
 from stalltop.tui.saving.screen import SaveScreen
 from stalltop.tui.tables.column_screen import ColumnScreen
-from stalltop.tui.tables.columns.catalogue import COLUMNS
-from stalltop.tui.tables.compare_screen import CompareScreen
 from stalltop.tui.tables.room import GroupTable
 from stalltop.widgets.table import Table
 from tests.tui.faults import STARVED, faulty
@@ -52,7 +54,7 @@ def test_every_action_exists_where_it_is_bound() -> None:
     for action in ACTIONS:
         name = action.bound.partition("(")[0]
         assert hasattr(owners[action.by], f"action_{name}"), action
-    main = MainScreen(10.0)
+    main = MainScreen(10.0, cast("Opens", None))
     for part, method in (
         action.action.partition("(")[0].split(".") for action in ACTIONS if action.by == "screen"
     ):

@@ -12,7 +12,7 @@ import pytest
 from stalltop.model.window import Window
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from tests.unit.probes.nvml.standin import library
 from tests.windows.by_hand import Calls, key, window
 

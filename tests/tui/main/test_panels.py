@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stalltop.tui.main.layout import Enlarged, layout, why_not
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.tui.settings.settings import PANELS
 from stalltop.widgets.footer import KeyLine

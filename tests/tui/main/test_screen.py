@@ -16,11 +16,11 @@ from stalltop.model.devices.device import Devices
 from stalltop.model.errors import TracingError
 from stalltop.model.source import Source
 from stalltop.model.window import Missing
-from stalltop.tui.app import StalltopApp
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.app import StalltopApp, finish
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.palettes import THEME_NAMES
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import palette
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import palette
 from stalltop.widgets.table import Table
 from tests.tui.screen import DEADLINE, running
 from tests.tui.sources import FedSource, MadeSource, many, numbered
@@ -351,7 +351,7 @@ async def test_leaving_returns_the_exit_code_and_closes_the_source() -> None:
             await pilot.press(key)
             await pilot.pause()
         assert (app.return_code or 0) == code
-        app.finish(30.0)
+        finish(app, 30.0)
         assert isinstance(source, MadeSource)
         assert source.closed.is_set()
 
@@ -365,8 +365,8 @@ async def test_a_window_that_comes_while_the_program_ends_is_not_drawn() -> None
         await main.query(
             "#alerts, #keys"
         ).remove()  # Textual does the same to the widgets of a closing screen, beginning with the last widget
-        main.take(newest)
+        main.updates.take(newest)
         main.drawing.time()
-        main._every_second()
+        main.updates.every_second()
         main._tables_looked()
         main.speech.hush()

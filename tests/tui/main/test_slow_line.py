@@ -8,8 +8,8 @@ import pytest
 
 from bench.monitor.shown import PreparedSource
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.main.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
+from stalltop.tui.terminal.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
 from tests.manual_clock import ManualClock
 from tests.tui.screen import running
 

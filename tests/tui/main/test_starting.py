@@ -10,7 +10,7 @@ from stalltop.cli.later import Ahead
 from stalltop.model.progress import Progress, ProgressStep
 from stalltop.model.text.glyphs import ASCII
 from stalltop.tui.main.status import starting_text
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 

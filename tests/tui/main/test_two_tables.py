@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from scripts.screenshots import window as pictured
-from stalltop.tui.main.layout import BESIDE_FROM, first_cells, heights, third_below
+from stalltop.tui.tables.sizes import BESIDE_FROM, first_cells, heights, third_below
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
 from tests.windows.by_hand import Calls, key, window

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stalltop.model.rows.filter import KEYS, SHORT_KEYS, parse
 from stalltop.tui.pages.filter_help import TERMS, markdown
-from stalltop.tui.pages.texts import help_page
+from stalltop.tui.pages.help import help_page
 
 
 def test_every_documented_term_is_a_valid_filter() -> None:

@@ -17,7 +17,7 @@ from stalltop.model.window import Window
 from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.recordings.read.reading import WindowGoneError, WindowList
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from tests.tui.screen import Screen
 from tests.tui.sources import FedSource
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from stalltop.model.merge.packing import pack
 from stalltop.model.window import Window
 from stalltop.recordings.past.kept import InMemory
-from stalltop.tui.collector import Snapshot
-from stalltop.tui.latest import Latest
 from stalltop.tui.past.moments import Asked, Moments, Picture
 from stalltop.tui.past.recall import Wanted
+from stalltop.tui.reading.collector import Snapshot
+from stalltop.tui.reading.latest import Latest
 from tests.tui.sources import numbered
 
 DEADLINE = 30.0

@@ -18,7 +18,7 @@ from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write import recording as recorder
 from stalltop.recordings.write.thinning import Tier
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.main.playing import SPEEDS
+from stalltop.tui.main_keys.playing import SPEEDS
 from stalltop.tui.pages.live import LivePage
 from stalltop.tui.past.when_screen import WhenScreen
 from stalltop.widgets.timeline import Timeline
@@ -170,7 +170,7 @@ async def test_a_moment_can_be_typed() -> None:
 
 
 async def test_playing_gets_faster_with_each_key_and_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stalltop.tui.main.playing.FRAME_SECONDS", 0.1)
+    monkeypatch.setattr("stalltop.tui.main_keys.playing.FRAME_SECONDS", 0.1)
     # The recording is so long that the test sees the fastest speed before the end, even on a slow machine.
     windows = [replace(calm(60.0 * number), seconds=60.0) for number in range(2_000)]
     async with opened(MemoryFile.of(windows)) as screen:
@@ -201,7 +201,7 @@ async def test_playing_gets_faster_with_each_key_and_pauses(monkeypatch: pytest.
 async def test_playing_goes_on_after_a_jump_and_skips_gaps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stalltop.tui.main.playing.FRAME_SECONDS", 0.1)
+    monkeypatch.setattr("stalltop.tui.main_keys.playing.FRAME_SECONDS", 0.1)
     windows = [*seconds(30), *(calm(number) for number in range(7_200, 8_000))]
     async with opened(MemoryFile.of(windows)) as screen:
         main = screen.app.main

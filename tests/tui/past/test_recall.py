@@ -26,7 +26,7 @@ from stalltop.tui.past.recall import (
     stepped,
     timespan,
 )
-from stalltop.widgets.palette import Palette
+from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.timeline import Scale, Timeline, span_text
 
 NONE = len(SEVERITIES)

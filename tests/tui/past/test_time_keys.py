@@ -11,7 +11,7 @@ import pytest
 from stalltop.model.merge.packing import Packed
 from stalltop.model.window import Window
 from stalltop.recordings.past.kept import window_at
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.widgets.timeline import Timeline
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.screen import DEADLINE, Screen, running

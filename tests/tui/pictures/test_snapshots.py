@@ -13,7 +13,7 @@ from rich.color import Color
 from rich.style import Style
 
 from stalltop.recordings.read.reading import load
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.palettes import THEME_NAMES
 from tests.tui.pictures.comparing import SIZES, STATE, WINDOW, State, becomes, text
 from tests.tui.screen import Screen, running

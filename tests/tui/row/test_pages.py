@@ -12,7 +12,7 @@ from stalltop.model.text import figures
 from stalltop.tui.device.screen import DeviceScreen, DevicesScreen
 from stalltop.tui.row.facts import facts
 from stalltop.tui.row.screen import TWO_COLUMNS_FROM, RowScreen
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.widgets.page import Page
 from tests.tui.faults import GAP, LATE, REDUCE, STARVED, STORM, faulty
 from tests.tui.screen import Screen, running

@@ -18,7 +18,7 @@ from stalltop.recordings.write.recorder import RecorderState
 from stalltop.recordings.write.recording import Recording
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.main.status import LATE_WINDOWS, recording_text
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from tests.tui.screen import Screen, running
 from tests.tui.sources import FedSource, numbered
 

@@ -18,7 +18,7 @@ from stalltop.model.tenant import Tenant
 from stalltop.recordings.read.reading import load
 from stalltop.tui.saving.formats import problem
 from stalltop.tui.saving.screen import SaveScreen
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.pseudo_terminal import PseudoTerminal
 from tests.tui.screen import Screen, running

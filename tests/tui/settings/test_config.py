@@ -16,6 +16,8 @@ from stalltop.cli.screen_options import add_screen_options, run_options
 from stalltop.cli.tracing import add_state_options
 from stalltop.model.errors import UsageError
 from stalltop.model.rows.dimensions import DIMENSIONS
+from stalltop.tui.columns.catalogue import IDS
+from stalltop.tui.columns.choice import checked
 from stalltop.tui.settings.file import config_path, left_path, load, load_left, parsed, save_left
 from stalltop.tui.settings.settings import (
     LEFT,
@@ -27,9 +29,7 @@ from stalltop.tui.settings.settings import (
     read,
     toml,
 )
-from stalltop.tui.tables.columns.catalogue import IDS
-from stalltop.tui.tables.columns.choice import checked
-from stalltop.tui.tables.view import PLURAL
+from stalltop.tui.views.view import PLURAL
 
 
 @pytest.fixture(autouse=True)

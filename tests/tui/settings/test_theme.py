@@ -6,10 +6,10 @@ import pytest
 from rich.color import Color
 from textual.theme import Theme
 
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.palettes import THEME_NAMES
 from stalltop.tui.settings.theme import LETTERED, THEMES, chosen, many_colours
-from stalltop.widgets.palette import PREFIX, ROLES, parse
+from stalltop.widgets.drawing.palette import PREFIX, ROLES, parse
 from tests.tui.screen import running
 from tests.windows.by_hand import Calls, key, window
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stalltop.model.window import Window
-from stalltop.tui.tables.groups import Key
 from stalltop.tui.tables.table import table
-from stalltop.tui.tables.view import View
+from stalltop.tui.views.groups import Key
+from stalltop.tui.views.view import View
 from stalltop.widgets.table import TableData
 
 

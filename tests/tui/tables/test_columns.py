@@ -14,9 +14,8 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.text.glyphs import ASCII, UNICODE
 from stalltop.model.window import Window
-from stalltop.tui.tables.columns import against, now
-from stalltop.tui.tables.columns import pair as pair_columns
-from stalltop.tui.tables.columns.catalogue import (
+from stalltop.tui.columns import against, now
+from stalltop.tui.columns.catalogue import (
     BY_ID,
     COLUMNS,
     IDS,
@@ -25,8 +24,8 @@ from stalltop.tui.tables.columns.catalogue import (
     Need,
     TableColumn,
 )
-from stalltop.tui.tables.columns.cells import ColumnCells
-from stalltop.tui.tables.columns.choice import (
+from stalltop.tui.columns.cells import ColumnCells
+from stalltop.tui.columns.choice import (
     checked,
     columns,
     defaults,
@@ -34,11 +33,13 @@ from stalltop.tui.tables.columns.choice import (
     sort_of,
     sorts,
 )
-from stalltop.tui.tables.columns.chooser import chooser, listed, moved, possible, toggled
-from stalltop.tui.tables.columns.now import trend
-from stalltop.tui.tables.compare import Pair, pair_table
-from stalltop.tui.tables.groups import PathStep
-from stalltop.tui.tables.view import View
+from stalltop.tui.columns.chooser import chooser, listed, moved, possible, toggled
+from stalltop.tui.columns.now import trend
+from stalltop.tui.pair import cells as pair_columns
+from stalltop.tui.pair.table import pair_table
+from stalltop.tui.tables.picking import Pair
+from stalltop.tui.views.groups import PathStep
+from stalltop.tui.views.view import View
 from stalltop.widgets.table import TableData
 from tests.tui.tables.made_table import figures, look
 from tests.windows.by_hand import Calls, key, window

@@ -7,9 +7,9 @@ from dataclasses import replace
 from stalltop.model.chain import Chain, Link
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.window import Window
-from stalltop.tui.chain.chains import marks
 from stalltop.tui.device.screen import DeviceScreen, DevicesScreen
-from stalltop.tui.tables.view import View
+from stalltop.tui.problems.chains import marks
+from stalltop.tui.views.view import View
 from tests.tui.screen import running
 from tests.windows.by_hand import Calls, key, window
 

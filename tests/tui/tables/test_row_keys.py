@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stalltop.model.window import Window
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.pair.screen import CompareScreen
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.tables.column_screen import ColumnScreen
-from stalltop.tui.tables.compare_screen import CompareScreen
-from stalltop.tui.tables.view import View
+from stalltop.tui.views.view import View
 from stalltop.widgets.table import Table
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.window import PARTS, SPLITS
-from stalltop.tui.tables.columns.catalogue import SPLIT_CELLS
-from stalltop.tui.tables.split import bar, cells, legend
+from stalltop.tui.columns.catalogue import SPLIT_CELLS
+from stalltop.tui.columns.split import bar, cells, legend
 
 TIMES = st.lists(st.integers(0, 1 << 50) | st.just((1 << 64) - 1), min_size=len(SPLITS), max_size=len(SPLITS))
 

@@ -11,9 +11,9 @@ from stalltop.recordings.read.reading import load
 from stalltop.tui.chain.warnings_screen import WarningsScreen
 from stalltop.tui.device.screen import DevicesScreen
 from stalltop.tui.pages.live import LiveScreen
+from stalltop.tui.pair.screen import CompareScreen
 from stalltop.tui.saving.screen import SaveScreen
-from stalltop.tui.screen_app import RunOptions
-from stalltop.tui.tables.compare_screen import CompareScreen
+from stalltop.tui.screens.run_options import RunOptions
 from tests.tui.screen import running
 from tests.tui.sources import numbered, with_devices
 

@@ -11,10 +11,10 @@ import pytest
 from stalltop.model.merge.packing import Packed, pack
 from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window import Missing, OpenCall, Window
-from stalltop.tui.tables.groups import Key
 from stalltop.tui.tables.table import steps_to
-from stalltop.tui.tables.trends import AT_ONCE, ROWS_AT_ONCE, WINDOWS, RowTrends
-from stalltop.tui.tables.view import ONLY, View
+from stalltop.tui.views.groups import Key
+from stalltop.tui.views.trends import AT_ONCE, ROWS_AT_ONCE, WINDOWS, RowTrends
+from stalltop.tui.views.view import ONLY, View
 from stalltop.widgets.table import Cell, TableData
 from tests.tui.tables.made_table import figures, look
 from tests.windows.by_hand import Calls, key, window

@@ -9,10 +9,10 @@ import numpy as np
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window import Window
-from stalltop.tui.tables.columns.choice import sorts
-from stalltop.tui.tables.groups import PathStep, calls_per_s, outermost_ns, scope
+from stalltop.tui.columns.choice import sorts
 from stalltop.tui.tables.table import table
-from stalltop.tui.tables.view import View
+from stalltop.tui.views.groups import PathStep, calls_per_s, outermost_ns, scope
+from stalltop.tui.views.view import View
 from stalltop.widgets.table import TableData
 from tests.windows.by_hand import Calls, key, window
 from tests.windows.full import full_window

@@ -13,7 +13,7 @@ from textual.screen import Screen as TextualScreen
 
 from bench.monitor.shown import PreparedSource
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.terminal.lean import Lean
 from tests.tui.screen import running
 

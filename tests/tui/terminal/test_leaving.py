@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.cli import main as cli
-from stalltop.tui.main.slow_line import LOW_SECONDS, offer
+from stalltop.tui.terminal.slow_line import LOW_SECONDS, offer
 from tests.tui.pseudo_terminal import ALTERNATE_ON, MOUSE_ON, PseudoTerminal
 
 PROGRAM = ("-m", "tests.tui.program")

@@ -12,9 +12,9 @@ from textual.screen import Screen as TextualScreen
 
 from bench.monitor.shown import PreparedSource
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.screen_app import RunOptions
+from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.terminal.lean import Lean
-from stalltop.widgets.strips import changed_span, strip_of
+from stalltop.widgets.drawing.strips import changed_span, strip_of
 from tests.tui.screen import Screen, running
 
 EVERYTHING = {(80, 24): 4_000, (120, 40): 9_000, (200, 60): 18_000}

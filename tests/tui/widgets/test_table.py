@@ -13,8 +13,8 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from stalltop.model.text.glyphs import ASCII, UNICODE
-from stalltop.widgets.palette import palette
-from stalltop.widgets.strips import changed_span, printable, strip_of
+from stalltop.widgets.drawing.palette import palette
+from stalltop.widgets.drawing.strips import changed_span, printable, strip_of
 from stalltop.widgets.table import Cell, Column, Table, TableData, TableRow
 
 COLUMNS = (

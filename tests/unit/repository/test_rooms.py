@@ -22,7 +22,6 @@ KNOWN_CIRCLES: dict[str, set[str]] = {
     "stalltop.diagnosis": {"gpu", "host"},
     "stalltop.formats": {"documents", "tables", "text"},
     "stalltop.recordings": {"read", "write"},
-    "stalltop.tui": {"chain", "main", "pages", "past", "saving", "tables"},
 }
 """Folders of a package whose modules import each other in a circle. A folder that no longer does must be
 removed here."""

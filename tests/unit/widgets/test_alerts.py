@@ -10,9 +10,9 @@ from rich.style import Style
 from stalltop.model.text.figures import fit
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.widgets.alerts import AlertList, AlertRow
+from stalltop.widgets.drawing.lines import Lines
+from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.header import Header, HeaderState
-from stalltop.widgets.lines import Lines
-from stalltop.widgets.palette import Palette
 
 ROW = AlertRow(
     key="a",

@@ -12,7 +12,7 @@ from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, index_of
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.widgets.distribution import DurationAxis, Line, axis_of, distribution, lines_of
-from stalltop.widgets.palette import ROLES
+from stalltop.widgets.drawing.palette import ROLES
 
 WIDTHS = (24, 38, 45, 46, 78, 118, 198)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stalltop.model.text.glyphs import ASCII
-from stalltop.widgets.sparkline import sparkline
+from stalltop.widgets.drawing.sparkline import sparkline
 
 
 def test_each_value_is_one_character_of_its_height() -> None:

@@ -1,0 +1,59 @@
+"""The page with all warnings and the coverage, as lines to scroll through. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stalltop.model.text import figures
+from stalltop.model.text.glyphs import Glyphs
+from stalltop.model.window import LOSSES, Window
+from stalltop.tui.problems.warnings import warnings
+from stalltop.widgets.page import PageLine
+
+
+def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -> list[PageLine]:
+    """Return all warnings that are not contained in a problem, then the coverage and the cost of tracing."""
+    found = warnings(window, notes, glyphs)
+    lines = [PageLine(((f"Warnings besides chains ({len(found)})", "head"),))]
+    if not found:
+        lines.append(PageLine((("  none", "good"),)))
+    for warning in found:
+        lines.append(PageLine((("  " + warning.text, warning.level),), indent=4))
+        if warning.remedy:
+            lines.append(PageLine((("    " + warning.remedy, "text"),), indent=4))
+    if window is None:
+        return lines
+    coverage = window.coverage
+    cost = figures.percent(coverage.cost_percent, glyphs).strip()
+    lines += [
+        PageLine(),
+        PageLine((("Traced", "head"),)),
+        _pair("processes", str(coverage.processes), "label"),
+        _pair("functions", f"{coverage.functions} in {len(coverage.libraries)} files", "label"),
+        _pair(
+            "probes", f"{coverage.attached} in place{f' ({coverage.way})' if coverage.way else ''}", "label"
+        ),
+        _pair("cost", f"{coverage.probe_ns:.0f} ns a call; {cost} of one CPU in this window", "label"),
+    ]
+    for library in coverage.libraries:
+        lines.append(
+            PageLine(
+                (
+                    (f"  {library.layer.ljust(14)} ", "label"),
+                    (library.path, "text"),
+                    (f"  {library.functions} functions, in use by {library.processes}", "dim"),
+                ),
+                indent=17,
+            )
+        )
+    lines += [PageLine(), PageLine((("Missed or uncertain in this window", "head"),))]
+    counted = [(meaning, window.loss[name]) for name, meaning in LOSSES.items() if window.loss.get(name)]
+    if not counted:
+        lines.append(PageLine((("  nothing", "good"),)))
+    for meaning, number in counted:
+        lines.append(_pair(f"{number:,}", meaning, "warn"))
+    return lines
+
+
+def _pair(left: str, right: str, role: str) -> PageLine:
+    return PageLine(((f"  {left.ljust(14)} ", role), (right, "text")), indent=17)

@@ -1,0 +1,50 @@
+"""Describes how the cells of a column of a table of groups are drawn and sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from stalltop.tui.views.groups import Grouped
+from stalltop.widgets.table import Cell
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStyle:
+    """How cells are drawn."""
+
+    glyphs: Glyphs = UNICODE
+    letters: bool = False
+    """Whether bars of the parts of a call's time consist of letters, for terminals without colours."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCells:
+    """The cells of a column."""
+
+    draw: Callable[[Grouped, int, ColumnStyle], Cell]
+    """Returns the cell of a row. Called for visible rows only."""
+    values: Callable[[Grouped], Values] | None = None
+    """Returns a number for each row to sort by. NaN, an unknown value, comes last in both directions."""
+    uncounted: Cell | None = None
+    """The cell of rows without a counted call; None: a dash."""
+    always: bool = False
+    """Whether ``draw`` is called for rows without a counted call too."""
+
+
+_DIM_DASH = {glyphs: Cell(glyphs.missing, "dim") for glyphs in (UNICODE, ASCII)}
+BLANK = Cell("")
+"""An empty cell."""
+
+
+def cell(column: ColumnCells, rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    """Return the cell of ``column`` for row ``i``."""
+    if rows.at[i] >= 0 or column.always:
+        return column.draw(rows, i, style)
+    return column.uncounted or _DIM_DASH[style.glyphs]

@@ -1,0 +1,245 @@
+"""Columns that show a row as it is in the window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.devices.labels import order_of, text_of
+from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.tui.columns.catalogue import TREND_WINDOWS
+from stalltop.tui.columns.cells import BLANK, ColumnCells, ColumnStyle, Values
+from stalltop.tui.columns.split import bar
+from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, Grouped
+from stalltop.widgets.table import Cell, Role
+
+
+def _calls(rows: Grouped, i: int) -> int:
+    return int(rows.groups.calls[rows.at[i]])
+
+
+def _nested(rows: Grouped, i: int) -> Role:
+    """Return the role ``dim`` for figures that are not part of the whole: of nested calls and of the time
+    between calls."""
+    at = rows.at[i]
+    return "dim" if rows.groups.nested[at] or rows.groups.between[at] else ""
+
+
+def _beside(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    labels = rows.labels[i]
+    # Unfolded rows have longer keys; their parent shows the second dimension.
+    return Cell(labels[1] if len(labels) == 2 else "", "dim")
+
+
+def _rate(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.rate(float(rows.groups.calls_per_s[rows.at[i]]), style.glyphs))
+
+
+def _count(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.count(_calls(rows, i), style.glyphs), "dim")
+
+
+def _percentile(number: int, few: int) -> Callable[[Grouped, int, ColumnStyle], Cell]:
+    """Return the function that draws percentile number ``number`` of ``percentiles_ns``.
+
+    The cell is dim for fewer calls than ``few``, because then less than one call lies above the percentile.
+    """
+
+    def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+        ns = int(rows.groups.percentiles_ns[rows.at[i], number])
+        unsure = _calls(rows, i) < few
+        return Cell(figures.duration(ns, style.glyphs), "dim" if unsure else "", unsure=unsure)
+
+    return made
+
+
+def _max(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.duration(int(rows.groups.max_ns[rows.at[i]]), style.glyphs))
+
+
+def _mean(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    calls = _calls(rows, i)
+    return Cell(
+        figures.duration(int(rows.groups.total_ns[rows.at[i]]) / calls if calls else None, style.glyphs)
+    )
+
+
+def _mean_values(rows: Grouped) -> Values:
+    calls = rows.of(rows.groups.calls)
+    return rows.of(rows.groups.total_ns) / np.where(calls > 0, calls, np.nan)
+
+
+def _total(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    ns = int(rows.groups.total_ns[rows.at[i]])
+    return Cell(figures.duration(ns, style.glyphs), _nested(rows, i))
+
+
+def _total_values(rows: Grouped) -> Values:
+    # An open call takes time too, but is counted only when it returns.
+    known = np.nan_to_num(rows.of(rows.groups.total_ns), nan=0.0) + rows.waited_ns
+    return np.where((rows.at >= 0) | (rows.waited_ns > 0), known, np.nan)
+
+
+def _part(rows: Grouped, i: int) -> float:
+    """Return the share of a row; NaN for the time between calls, which is no part of the calls' time."""
+    groups, at = rows.groups, rows.at[i]
+    if groups.between[at]:
+        return float("nan")
+    return int(groups.total_ns[at]) / rows.whole_ns if rows.whole_ns else 0.0
+
+
+def _share(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.percent(100 * _part(rows, i), style.glyphs), _nested(rows, i))
+
+
+def _bar(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    """Return the share as a bar of up to ten cells, with half cells if the glyphs have one."""
+    share = _part(rows, i)
+    share = min(max(share, 0.0), 1.0) if share == share else 0.0
+    halves = round(share * 20)
+    text = style.glyphs.bar * (halves // 2) + style.glyphs.half_bar * (halves % 2)
+    if not style.glyphs.half_bar:
+        text = style.glyphs.bar * round(share * 10)
+    return Cell(text, _nested(rows, i) or "accent")
+
+
+def _split(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    split_ns = rows.groups.split_ns
+    parts = None if split_ns is None else split_ns[rows.at[i]]
+    return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters))
+
+
+def _errors(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    errors = int(rows.groups.errors[rows.at[i]])
+    return Cell(figures.count(errors, style.glyphs), "bad" if errors else "dim")
+
+
+def _bytes(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    moved = float(rows.groups.bytes_per_s[rows.at[i]])
+    return Cell(figures.size(moved, style.glyphs) if moved else "")
+
+
+def _open(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    age = int(rows.open_ns[i])
+    role: Role = "bad" if age >= HUNG_NS else "warn" if age >= LONG_OPEN_NS else "dim"
+    return Cell(figures.duration(age, style.glyphs) if age else "", role)
+
+
+def _open_values(rows: Grouped) -> Values:
+    return rows.open_ns.astype(np.float64)
+
+
+def _processes(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.count(int(rows.processes[i]), style.glyphs), "dim")
+
+
+def _process_values(rows: Grouped) -> Values:
+    return rows.processes.astype(np.float64)
+
+
+def _devices(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(text_of(rows.devices[i]) or figures.missing(1, style.glyphs), "dim")
+
+
+def _device_values(rows: Grouped) -> Values:
+    # MIG devices of one GPU come in the order of their instances.
+    first = [order_of(labels[0]) if labels else (np.nan, 0, "") for labels in rows.devices]
+    return np.array([gpu + (instance + 1) / 1000 for gpu, instance, _ in first], np.float64)
+
+
+def _device_bytes(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    return Cell(figures.memory(float(rows.device_bytes[i]), style.glyphs))
+
+
+def _device_bytes_values(rows: Grouped) -> Values:
+    return rows.device_bytes
+
+
+def trend(past: NDArray[np.floating], *, glyphs: Glyphs = UNICODE, most: int = TREND_WINDOWS) -> str:
+    """Draw the newest ``most`` of ``past`` as a sparkline, the newest at the right. NaN is a blank.
+
+    The logarithmic scale goes from the least to the largest value, and covers at least a factor of two, so
+    that small changes look flat.
+    """
+    newest = past[-most:]
+    known = newest[np.isfinite(newest) & (newest > 0)]
+    if not len(known):
+        return " " * most
+    low = float(np.log2(known.min()))
+    span = max(float(np.log2(known.max())) - low, 1.0)
+    text = ""
+    for value in newest.tolist():
+        if not (np.isfinite(value) and value > 0):
+            text += " "
+        else:
+            text += glyphs.trend_levels[round((np.log2(value) - low) / span * (len(glyphs.trend_levels) - 1))]
+    return text.rjust(most)
+
+
+def _trend(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    if rows.p99_past_ns is None:
+        return BLANK
+    return Cell(trend(rows.p99_past_ns[i], glyphs=style.glyphs), "label")
+
+
+def ratio(value: float, glyphs: Glyphs = UNICODE) -> str:
+    """Format a ratio in five cells: `` 0.97``, `` 12.3``, ``1.23k``."""
+    return figures.rate(value, glyphs)
+
+
+def _change_values(rows: Grouped) -> Values:
+    return rows.changes
+
+
+def _normal_values(rows: Grouped) -> Values:
+    return rows.against_normal
+
+
+def _against(values: Callable[[Grouped], Values]) -> Callable[[Grouped, int, ColumnStyle], Cell]:
+    """Return the function that draws a p99 divided by another one. The cell is marked if the ratio is large
+    and enough calls support it."""
+
+    def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+        value = float(values(rows)[i])
+        role: Role = "warn" if value >= 2 and _calls(rows, i) >= 100 else "dim" if not value > 1.2 else ""
+        return Cell(ratio(value, style.glyphs), role)
+
+    return made
+
+
+def _column(name: str) -> Callable[[Grouped], Values]:
+    def values(rows: Grouped) -> Values:
+        column: NDArray[np.integer] | NDArray[np.floating] = getattr(rows.groups, name)
+        return rows.of(column)
+
+    return values
+
+
+CELLS: Final[Mapping[str, ColumnCells]] = {
+    "beside": ColumnCells(_beside, always=True),
+    "calls": ColumnCells(_rate, _column("calls")),
+    "p50": ColumnCells(_percentile(0, 2), _column("p50_ns")),
+    "p95": ColumnCells(_percentile(1, 20), _column("p95_ns")),
+    "p99": ColumnCells(_percentile(2, 100), _column("p99_ns")),
+    "max": ColumnCells(_max, _column("max_ns")),
+    "mean": ColumnCells(_mean, _mean_values),
+    "total": ColumnCells(_total, _total_values),
+    "share": ColumnCells(_share),
+    "bar": ColumnCells(_bar, uncounted=BLANK),
+    "split": ColumnCells(_split),
+    "open": ColumnCells(_open, _open_values, always=True),
+    "errors": ColumnCells(_errors, _column("errors"), uncounted=BLANK),
+    "bytes": ColumnCells(_bytes, _column("bytes"), uncounted=BLANK),
+    "n": ColumnCells(_count, uncounted=BLANK),
+    "trend": ColumnCells(_trend, uncounted=BLANK),
+    "change": ColumnCells(_against(_change_values), _change_values),
+    "normal": ColumnCells(_against(_normal_values), _normal_values),
+    "procs": ColumnCells(_processes, _process_values, uncounted=BLANK),
+    "device": ColumnCells(_devices, _device_values, uncounted=BLANK),
+    "gpu_memory": ColumnCells(_device_bytes, _device_bytes_values),
+}
+"""The cells of each of ``catalogue.COLUMNS``."""

@@ -1,0 +1,55 @@
+"""Draws where the time of calls went as a bar of a few cells, and explains its colours and letters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stalltop.model.text import figures
+from stalltop.model.text.glyphs import Glyphs
+from stalltop.model.window import PARTS, U64
+from stalltop.tui.columns.catalogue import SPLIT_CELLS
+from stalltop.widgets.table import Role
+
+Pieces = tuple[tuple[str, Role], ...]
+
+
+def cells(parts_ns: U64, most: int = SPLIT_CELLS) -> list[int]:
+    """Divide ``most`` cells among the parts by the largest remainder method; all 0 if there is no time."""
+    whole = sum(parts_ns.tolist())  # summed as Python integers: values in a file may overflow
+    if not whole:
+        return [0] * len(parts_ns)
+    exact = parts_ns.astype(np.float64) * (most / whole)
+    full = np.floor(exact).astype(np.int64)
+    # Among equal remainders the first part gets the cell, so that equal figures give equal bars.
+    for at in np.argsort(full - exact, kind="stable")[: most - int(full.sum())]:
+        full[at] += 1
+    return [int(number) for number in full]
+
+
+def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLIT_CELLS) -> Pieces:
+    """Draw the bar of one row, from the times of its parts, shape (len(PARTS),); None: not measured.
+
+    Each part begins with its letter. With ``letters`` it consists of its letter, for terminals without
+    colours.
+    """
+    if parts_ns is None:
+        return ((figures.missing(1, glyphs).ljust(most), "dim"),)
+    pieces: list[tuple[str, Role]] = []
+    for (name, part), length in zip(PARTS.items(), cells(parts_ns, most), strict=True):
+        if length:
+            text = part.letter * length if letters else part.letter.ljust(length)
+            pieces.append((text, "text" if letters else name))
+    return tuple(pieces) or ((" " * most, "text"),)
+
+
+def legend(*, letters: bool) -> Pieces:
+    """Return one line that explains the parts of a bar."""
+    pieces: list[tuple[str, Role]] = []
+    for name, part in PARTS.items():
+        blanks = "  " if pieces else ""
+        pieces += [
+            (blanks, "text"),
+            (part.letter, "text" if letters else name),
+            (f" {part.short}", "dim"),
+        ]
+    return (*pieces, (" ", "text"))

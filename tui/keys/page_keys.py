@@ -1,0 +1,66 @@
+"""What keys do on the screens that cover the main screen, for the help and the documentation.
+
+The screens themselves contain the bindings; a test compares both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stalltop.tui.keys.actions import printed
+
+
+@dataclass(frozen=True, slots=True)
+class PageKeys:
+    """The keys that have a meaning of their own on a screen. All others do what they do on the main
+    screen."""
+
+    heading: str
+    screens: tuple[str, ...]
+    """Names of the screen classes with these bindings."""
+    keys: tuple[tuple[tuple[str, ...], str], ...]
+    """Keys by Textual's names, and what they do."""
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return (keys as printed on them, what they do) for each entry."""
+        return [(" ".join(printed(key) for key in keys), help_) for keys, help_ in self.keys]
+
+
+_CLOSE = "Close the page, as does the key that opened it"
+
+# fmt: off
+PAGES = (
+    PageKeys("Pages", ("LivePage", "HelpScreen", "WarningsScreen"), (
+        (("escape", "q"), _CLOSE),
+    )),
+    PageKeys("Page of a chain", ("ChainScreen",), (
+        (("left", "right"), "Go to the previous or next chain"),
+    )),
+    PageKeys("Page of a row", ("RowScreen",), (
+        (("enter",), "Go to the chain about the row"),
+    )),
+    PageKeys("Devices", ("DeviceScreen", "DevicesScreen"), (
+        (("left", "right"), "Go to the previous or next device"),
+    )),
+    PageKeys("Columns", ("ColumnScreen",), (
+        (("space",), "Show or hide the column"),
+        (("less_than_sign", "K"), "Move the column to the left"),
+        (("greater_than_sign", "J"), "Move the column to the right"),
+        (("u",), "Reset to the usual columns"),
+    )),
+    PageKeys("Save", ("SaveScreen",), (
+        (("enter",), "Save"),
+        (("up", "down"), "Choose the format (also k, j and 1 to 7)"),
+        (("tab",), "Go to the path to type another one, and back"),
+    )),
+)
+# fmt: on
+
+
+def markdown() -> str:
+    """Return all entries as Markdown tables with headings, for docs/keys.md."""
+    parts = []
+    for page in PAGES:
+        lines = [f"## {page.heading}", "", "| key | what it does |", "|---|---|"]
+        parts.append("\n".join([*lines, *(f"| `{keys}` | {help_} |" for keys, help_ in page.lines())]))
+    return "\n\n".join(parts)

@@ -1,0 +1,53 @@
+"""What the main screen asks the app to open: the pages that cover it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from stalltop.model.chain import Chain
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.tui.tables.picking import Pair
+from stalltop.tui.views.groups import Path
+
+if TYPE_CHECKING:
+    from stalltop.tui.saving.formats import ShownScreen
+
+
+class Opens(Protocol):
+    """Opens pages that cover the main screen. Pages import the main screen, which therefore does not import
+    them."""
+
+    def row(self, path: Path) -> None:
+        """Open the page of the row at ``path``."""
+
+    def pair(self, pair: Pair) -> None:
+        """Show two rows side by side."""
+
+    def columns(
+        self,
+        by: Dimension,
+        chosen: Sequence[str],
+        usual: Sequence[str],
+        tell: Callable[[tuple[str, ...]], None],
+    ) -> None:
+        """Open the dialogue that chooses the columns of tables grouped ``by``; ``tell`` gets each choice."""
+
+    def chains(self, chains: Sequence[Chain], at: int = 0) -> None:
+        """Open the page of chain number ``at``, from which the user can turn to the others."""
+
+    def warnings(self) -> None:
+        """Open all warnings and the coverage."""
+
+    def device(self, at: int = 0) -> None:
+        """Open the page of GPU number ``at``."""
+
+    def devices(self, on: Sequence[int]) -> None:
+        """Open the list of GPUs with the cursor on the first of ``on``."""
+
+    def save(self, shown: ShownScreen, tell: Callable[[str, str, float], None]) -> None:
+        """Open the dialogue that saves ``shown``; ``tell`` gets a message, its role and its seconds."""
+
+    def moment(self, start: float, end: float, at: float, went: Callable[[float | None], None]) -> None:
+        """Open the line in which the user types a moment; ``went`` gets its Unix time, or None if the user
+        gave up."""

@@ -1,0 +1,128 @@
+"""The keys of the main screen for problems: open them, go to their rows, silence them, copy their fix."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from stalltop.model.chain import Chain
+from stalltop.tui.main.view import MainView
+from stalltop.tui.main_keys.files import READ_SECONDS, FileKeys
+from stalltop.tui.main_keys.panels import PanelKeys
+from stalltop.tui.problems.chains import chains_of, stands
+from stalltop.tui.tables.steps import TableSteps
+from stalltop.widgets.drawing.strips import printable
+
+
+class ProblemKeys:
+    """Handles the keys for problems on ``main``."""
+
+    def __init__(self, main: MainView, steps: TableSteps, panels: PanelKeys, files: FileKeys) -> None:
+        self._main = main
+        self._say = main.speech.say
+        self._steps = steps
+        self._panels = panels
+        self._files = files
+        self._came_from = ""
+        """Id of the chain from which the user last went to a row."""
+
+    def warnings(self) -> None:
+        """Focus the list of problems, or the tables again."""
+        if self._main.panel.has_focus:
+            self._panels.leave_warnings()
+        else:
+            self._panels.show("warnings")
+            # Set the focus now, not in the next message: Enter may follow at once.
+            self._main.set_focus(self._main.panel)
+
+    def open(self, line: Hashable) -> None:
+        """Open the page of the problem in a line of the list, or the page of all warnings for other lines."""
+        chains = self._main.panel.found.chains
+        at = next((at for at, chain in enumerate(chains) if chain.id == line), None)
+        if at is None:
+            self._main.opens.warnings()
+        else:
+            self._main.opens.chains(chains, at)
+
+    def chains(self) -> None:
+        """Go from a row to its problems, or from a problem to its row."""
+        chain = self._chain_here()
+        if chain is not None and self._main.panel.has_focus:
+            self.to_row(chain)
+        elif chain is not None:
+            self._main.opens.chains(self._row_chains())
+
+    def to_row(self, chain: Chain) -> None:
+        """Move the cursor to the row that loses time because of ``chain``. The key that led to the row also
+        leads back to the problem."""
+        self._came_from = chain.id
+        self._steps.look_at(chain)
+
+    def silence(self) -> None:
+        """Hide the problem, or the line about coverage, under the cursor from now on; show it again if it is
+        hidden."""
+        panel = self._main.panel
+        if panel.has_focus and stands(panel.cursor_key):
+            self._changed(panel.silenced.toggle_line(panel.cursor_key))
+            return
+        chain = self._chain_here()
+        if chain is not None:
+            self.silence_chain(chain)
+
+    def silence_chain(self, chain: Chain) -> None:
+        """Hide the problem of ``chain`` from now on; show it again if it is hidden."""
+        self._changed(self._main.panel.silenced.toggle(chain))
+
+    def show_silenced(self) -> None:
+        """Show silenced problems too, or hide them again."""
+        self._changed(self._main.panel.silenced.toggle_shown())
+
+    def copy_fix(self) -> None:
+        """Copy the command that fixes the problem under the cursor. Shortly after a file was saved, copy the
+        path of that file instead."""
+        if self._files.copy_path():
+            return
+        chain = self._chain_here()
+        if chain is not None:
+            self.copy_fix_of(chain)
+
+    def copy_fix_of(self, chain: Chain) -> None:
+        """Copy a command of ``chain`` to the terminal's clipboard (OSC 52): the first one that fixes the
+        problem, or else the first one that shows more about the problem.
+
+        The message repeats the command, because not every terminal supports OSC 52.
+        """
+        typed = sorted((fix for fix in chain.fixes if fix.command), key=lambda fix: fix.look)
+        if not typed:
+            said = f"no command to copy; {chain.fixes[0].text}" if chain.fixes else "no fix is known"
+        else:
+            command = printable(typed[0].command)  # on one line, so that pasting it does not run it
+            self._main.app.copy_to_clipboard(command)
+            said = (
+                f"copied a command that only shows more: {command}" if typed[0].look else f"copied: {command}"
+            )
+        self._say(said, "label", READ_SECONDS)
+
+    def _changed(self, said: str) -> None:
+        self._main.drawing.everything()
+        self._say(said, "label")
+
+    def _chain_here(self) -> Chain | None:
+        """Return the chain under the cursor, or the worst chain of the row under it. Shows a message if there
+        is none."""
+        panel = self._main.panel
+        chain = (
+            panel.found.chain(panel.cursor_key) if panel.has_focus else next(iter(self._row_chains()), None)
+        )
+        if chain is None:
+            self._say("no problem names this line", "dim")
+        return chain
+
+    def _row_chains(self) -> list[Chain]:
+        """Return the chains of the row under the cursor, the worst first. The chain from which the user came
+        to the row is before all others."""
+        window = self._main.shown
+        if window is None:
+            return []
+        widget, view = self._main.tables.here
+        found = chains_of(widget.cursor_key, self._main.panel.found.open, window, view)
+        return sorted(found, key=lambda chain: chain.id != self._came_from)

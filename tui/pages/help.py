@@ -1,0 +1,83 @@
+"""The texts of the help and of the page of warnings, as lines to scroll through. Pure functions."""
+
+from __future__ import annotations
+
+from stalltop.model.window import PARTS
+from stalltop.tui.columns.catalogue import COLUMNS
+from stalltop.tui.keys.actions import groups, key
+from stalltop.tui.keys.page_keys import PAGES, PageKeys
+from stalltop.tui.pages.filter_help import TERMS
+from stalltop.widgets.page import PageLine
+
+SIGNS = (
+    ("~ 14.7ms", "few calls support the figure, or it may be chance; dim instead in themes with grey"),
+    ("C H M L", "chains: critical, high, medium, low; the first line counts them: 1C 2M"),
+    ("name C", "a problem names this row ({why} shows it)"),
+    ("name ?", "not all of its calls were counted ({warnings} shows why)"),
+    ("! - i", "in the list of warnings: a warning without a chain; a note; information"),
+    ("3x", "in the list of warnings: three chains of one kind that ended or are information"),
+    ("(name)", "nested in another traced call, which contains its time: its share is not part of the 100 %"),
+    (
+        "traced 15/16",
+        "15 processes are traced of 16 that use CUDA or NCCL ({warnings} shows which is not, and why)",
+    ),
+    ("missed", "calls that no row contains ({warnings} shows why)"),
+    (
+        "host gap",
+        "the time between two calls of a thread; it is no call, so it comes last and is in no total",
+    ),
+    ("probes", "CPU time of the tracing itself, in percent of one CPU"),
+)
+"""The meaning of signs and figures that are not columns, for the help."""
+
+
+def help_page(of: str = "") -> list[PageLine]:
+    """Return the help: keys by purpose, then the meaning of figures and the syntax of filters.
+
+    ``of`` is the class name of the screen on which the user asked for help; its own keys come first.
+    """
+    lines: list[PageLine] = []
+    pages = sorted(PAGES, key=lambda page: of not in page.screens)
+    here = [page for page in pages if of in page.screens]
+    for page in here:
+        lines += _page_keys(page)
+    for heading, actions in groups().items():
+        lines.append(PageLine(((heading, "head"),)))
+        lines += [_pair(action.key, action.help, "accent") for action in actions]
+        lines.append(PageLine())
+    for page in pages[len(here) :]:
+        lines += _page_keys(page)
+    lines.append(PageLine((("Figures", "head"),)))
+    lines += [_pair(column.heading, column.help, "label") for column in COLUMNS if column.heading]
+    asked = {"{why}": key("chains"), "{warnings}": key("warnings")}
+    for name, meaning in SIGNS:
+        for sign, pressed in asked.items():
+            meaning = meaning.replace(sign, pressed)
+        lines.append(_pair(name, meaning, "label"))
+    lines.append(PageLine())
+    lines.append(PageLine((("Where time goes", "head"),)))
+    lines += [
+        PageLine(
+            (
+                ("  ", "text"),
+                (part.letter, name),
+                (f" {name.ljust(12)} ", "label"),
+                (part.meaning, "text"),
+            ),
+            17,
+        )
+        for name, part in PARTS.items()
+    ]
+    lines.append(PageLine())
+    lines.append(PageLine((("Filter", "head"),)))
+    lines += [_pair(term, meaning, "label") for term, meaning in TERMS]
+    return lines
+
+
+def _page_keys(page: PageKeys) -> list[PageLine]:
+    head = PageLine(((page.heading, "head"),))
+    return [head, *(_pair(keys, help_, "accent") for keys, help_ in page.lines()), PageLine()]
+
+
+def _pair(left: str, right: str, role: str) -> PageLine:
+    return PageLine(((f"  {left.ljust(14)} ", role), (right, "text")), indent=17)

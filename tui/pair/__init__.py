@@ -1,0 +1,1 @@
+"""The page that shows two rows side by side."""

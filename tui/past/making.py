@@ -1,0 +1,28 @@
+"""Computes pictures of the past in the background, because that may take seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stalltop.tui.past.moments import Asked, Picture
+from stalltop.tui.reading.latest import Latest
+
+
+class PictureMaker:
+    """Computes the pictures that are asked for, one at a time. Of requests that wait, only the
+    newest is kept."""
+
+    def __init__(self, made: Callable[[int, Picture], object], failed: Callable[[Exception], object]) -> None:
+        """Both functions are called in the thread that computes: ``made`` with the turn of the request and
+        the picture, ``failed`` with the error of a picture that cannot be computed."""
+        self._made = made
+        self._latest = Latest("stalltop-past", failed)
+
+    def make(self, asked: Asked) -> None:
+        """Compute the picture that is ``asked`` for after the one that is being computed."""
+
+        def work(stale: Callable[[], bool]) -> None:
+            for picture in asked.make(stale):
+                self._made(asked.turn, picture)
+
+        self._latest.ask(work)

@@ -1,0 +1,76 @@
+"""The list of problems and warnings on the main screen: its content, and how many lines it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stalltop.model.window import Window
+from stalltop.tui.keys.actions import bindings
+from stalltop.tui.problems.chains import Listed, listed, stands
+from stalltop.tui.problems.silenced import Silenced
+from stalltop.widgets.alerts import AlertList, AlertRow
+
+QUIET = "no warnings: nothing is slow without a reason, nothing hangs, every call is counted"
+QUIET_NOW = "no warnings now; the lines below are past problems or information"
+QUIET_BUT = "no warnings except silenced ones"
+
+
+class AlertPanel(AlertList, can_focus=True):
+    """The list of problems with the key bindings of ``tui.keys``."""
+
+    BINDINGS = bindings("table")
+
+    def __init__(self, widget_id: str) -> None:
+        super().__init__(widget_id)
+        self.room = AlertRoom(self)
+        self.found = Listed((), (), 0)
+        """The lines of the list."""
+        self.silenced = Silenced()
+
+    def update_from(self, window: Window | None, notes: Sequence[str], starting: str = "") -> None:
+        """Show the problems of ``window`` and ``notes``, or the text ``starting`` while there is no
+        window."""
+        found = self.found = listed(
+            window,
+            notes,
+            before=self.found.sorted_by,
+            held=self.found.held,
+            silenced=self.silenced.keys,
+            show_silenced=self.silenced.shown,
+            glyphs=self.glyphs,
+        )
+        rows = list(found.rows)
+        if not rows or (rows[0].ended and not any(stands(row.key) for row in rows)):
+            text = QUIET_BUT if found.silenced else QUIET_NOW if found.chains else QUIET
+            rows.insert(0, AlertRow("quiet", " ", "dim", text if window is not None else starting))
+        silenced = f"{found.silenced} silenced" if found.silenced else ""
+        coverage = AlertRow("coverage", "-", "dim", "what is traced, what that costs, and warnings in full")
+        self.show(rows, [*found.aside, coverage], silenced)
+
+
+class AlertRoom:
+    """Decides how many lines ``panel`` takes of the screen."""
+
+    def __init__(self, panel: AlertPanel) -> None:
+        self._panel = panel
+        self._least = 0
+        """The largest number of lines that the list took since it got the focus; 0 without the focus."""
+        self._height: int | str = 1
+
+    def forget_height(self) -> None:
+        """Forget the height of the list, because the size of the terminal changed."""
+        self._least = 0
+
+    def fit(self, most: int) -> None:
+        """Take ``most`` lines even if fewer are needed, so that what is below does not move when problems
+        come and go. With the focus, take the lines that are needed, and never fewer than before."""
+        panel = self._panel
+        height = panel.app.size.height
+        if most >= height:
+            wanted: int | str = "1fr"
+        elif panel.has_focus:
+            wanted = self._least = max(min(panel.wanted, height // 2 - 4), self._least, most, 3)
+        else:
+            wanted, self._least = most, 0
+        if wanted != self._height:
+            self._height = panel.styles.height = wanted

@@ -1,0 +1,335 @@
+"""Makes one list of problems and warnings, and finds the rows that a problem names. Pure functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from stalltop.formats.text.chains import name_of, rate
+from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, worst_first
+from stalltop.model.row_key import RowKey
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.pivot import RowNaming
+from stalltop.model.text import figures
+from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.window import Window
+from stalltop.tui.problems.warnings import Warn, warnings
+from stalltop.tui.views.view import View
+from stalltop.widgets.alerts import AlertRow
+from stalltop.widgets.table import Cell, Role
+
+MARK: dict[Severity, str] = {"critical": "C", "high": "H", "medium": "M", "low": "L", "info": "i"}
+"""The letter of each severity, to tell severities apart without colours."""
+ROLE: dict[Severity, Role] = {
+    "critical": "critical",
+    "high": "bad",
+    "medium": "warn",
+    "low": "label",
+    "info": "dim",
+}
+_WARNING_MARK = {"bad": "!", "warn": "!", "dim": "-"}
+_WARNING_RANK = {"bad": 1.5, "warn": 2.5, "dim": 4.5}
+"""The rank of warnings among problems, by role. The rank of a problem is the index of its severity in
+``SEVERITIES``, so a warning of rank 1.5 comes after problems of severity critical and high."""
+_OVER, _STANDING, _NO_FAULT = 5.0, 6.0, 7.0
+"""The ranks of the lines at the end of the list: problems that ended, conditions that hold since the start,
+and problems of severity ``info``."""
+
+STANDING: Final = "standing"
+"""First part of the keys of lines about conditions that hold since the start, such as an untraced process."""
+CLEARLY: Final = 2.0
+"""A loss counts as changed if it grows or shrinks by this factor."""
+HELD_SECONDS: Final = 30.0
+"""Seconds for which a problem keeps its severity after it became less severe."""
+_NOT_SHOWN: Final[Mapping[str, float]] = {}
+_NOT_HELD: Final[Mapping[str, tuple[Severity, float]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The list of problems and warnings."""
+
+    rows: tuple[AlertRow, ...]
+    """Open problems and warnings, the worst first; then problems that ended; then problems of severity
+    ``info``.
+
+    Problems of one kind that ended share a line. So do those of one kind and severity ``info``.
+    """
+    chains: tuple[Chain, ...]
+    """The chains of the list, the worst first, those that ended last."""
+    silenced: int
+    """The number of silenced lines about open problems and warnings, whether these lines are shown or not."""
+    aside: tuple[AlertRow, ...] = ()
+    """Lines of the list that are drawn only while the list has the keyboard focus."""
+    sorted_by: Mapping[str, float] = field(default_factory=dict)
+    """The loss (ms/s) by which each open chain is sorted, by the chain's id."""
+    held: Mapping[str, tuple[Severity, float]] = field(default_factory=dict)
+    """The severity with which each open chain is shown, and the last time at which the chain really had this
+    severity (Unix seconds), by the chain's id."""
+
+    @property
+    def open(self) -> tuple[Chain, ...]:
+        """Return the chains that are still open."""
+        return tuple(chain for chain in self.chains if chain.open)
+
+    def chain(self, key: Hashable) -> Chain | None:
+        """Return the chain of the line ``key``; None if that line has none."""
+        return next((chain for chain in self.chains if chain.id == key), None)
+
+
+def stands(key: Hashable) -> bool:
+    """Return whether the line ``key`` is about something that holds since the start and does not change."""
+    return isinstance(key, tuple) and key[0] == STANDING
+
+
+def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SHOWN) -> dict[str, float]:
+    """Return the loss (ms/s) by which each open chain is sorted, by the chain's id.
+
+    This is the loss in ``before`` until the chain's loss differs from it by more than the factor ``CLEARLY``;
+    then it is the current loss. So no line jumps because a loss varies a little.
+    """
+
+    def kept(chain: Chain) -> float:
+        now, then = chain.lost_ms_per_s, before.get(chain.id, chain.lost_ms_per_s)
+        return then if then / CLEARLY <= now <= then * CLEARLY else now
+
+    return {chain.id: kept(chain) for chain in chains if chain.open}
+
+
+def steady_severities(
+    chains: Iterable[Chain], now: float, before: Mapping[str, tuple[Severity, float]] = _NOT_HELD
+) -> dict[str, tuple[Severity, float]]:
+    """Return the severity with which each open chain is shown at ``now``, and the last time at which the
+    chain really had this severity (Unix seconds), by the chain's id.
+
+    A chain keeps its severity from ``before`` for ``HELD_SECONDS`` after it became less severe. So a loss
+    that comes in bursts does not change its colour and its place with each burst.
+    """
+
+    def kept(chain: Chain) -> tuple[Severity, float]:
+        severity, at = before.get(chain.id, (chain.severity, now))
+        worse = SEVERITIES.index(severity) < SEVERITIES.index(chain.severity)
+        held = worse and chain.severity != "info" and 0.0 <= now - at < HELD_SECONDS
+        return (severity, at) if held else (chain.severity, now)
+
+    return {chain.id: kept(chain) for chain in chains if chain.open}
+
+
+def steady(chains: Iterable[Chain], losses: Mapping[str, float] = _NOT_SHOWN) -> tuple[Chain, ...]:
+    """Return ``chains``, the worst first. Chains whose ids are in ``losses`` are sorted by the loss given
+    there (see ``steady_losses``), others by their own."""
+
+    def rank(chain: Chain) -> tuple[bool, int, int, float, str]:
+        return worst_first(replace(chain, lost_ms_per_s=losses.get(chain.id, chain.lost_ms_per_s)))
+
+    return tuple(sorted(chains, key=rank))
+
+
+def listed(
+    window: Window | None,
+    notes: Sequence[str] = (),
+    *,
+    before: Mapping[str, float] = _NOT_SHOWN,
+    held: Mapping[str, tuple[Severity, float]] = _NOT_HELD,
+    silenced: Collection[Hashable] = (),
+    show_silenced: bool = False,
+    glyphs: Glyphs = UNICODE,
+) -> Listed:
+    """Return the list of problems and warnings of ``window``.
+
+    ``before`` and ``held`` are ``sorted_by`` and ``held`` of the previous list. ``silenced`` holds keys of
+    lines.
+    """
+    found = window.chains if window is not None else ()
+    severities = steady_severities(found, window.end, held) if window is not None else {}
+    found = tuple(replace(one, severity=severities[one.id][0]) if one.open else one for one in found)
+    losses = steady_losses(found, before)
+    chains = steady(found, losses)
+    shown = [chain for chain in chains if show_silenced or chain.id not in silenced]
+    ranked: list[tuple[float, AlertRow]] = []
+    alike: dict[tuple[str, bool], list[tuple[Chain, AlertRow]]] = {}
+    for chain in shown:
+        assert window is not None
+        row = alert_row(chain, window, silenced=chain.id in silenced, glyphs=glyphs)
+        if chain.open and chain.severity != "info":
+            ranked.append((SEVERITIES.index(chain.severity), row))
+        else:
+            alike.setdefault((row.title, chain.open), []).append((chain, row))
+    ranked += [(_NO_FAULT if goes_on else _OVER, folded(of)) for (_, goes_on), of in alike.items()]
+    standing_silenced = 0
+    aside: list[AlertRow] = []
+    keys: Counter[str] = Counter()
+    for warn in warnings(window, notes, glyphs):
+        # The key leaves out the figures of the text, because they change.
+        about = warn.name or "".join(letter for letter in warn.text if not letter.isdigit())
+        keys[about] += 1
+        row = _sentence(warn, (STANDING if warn.standing else "warning", about, keys[about]))
+        if row.key in silenced:
+            standing_silenced += 1
+            if not show_silenced:
+                continue
+            row = replace(row, text=f"({row.text})", role="dim")
+        if warn.aside:
+            aside.append(row)
+        else:
+            ranked.append((_STANDING if warn.standing else _WARNING_RANK[warn.level], row))
+    ranked.sort(key=lambda pair: pair[0])
+    return Listed(
+        rows=tuple(row for _, row in ranked),
+        chains=tuple(shown),
+        silenced=sum(chain.open and chain.id in silenced for chain in chains) + standing_silenced,
+        aside=tuple(aside),
+        sorted_by=losses,
+        held=severities,
+    )
+
+
+def folded(alike: Sequence[tuple[Chain, AlertRow]]) -> AlertRow:
+    """Return one line for ``alike``, chains of one kind. A column in which they differ is empty or tells a
+    number, such as ``3 tenants``. Enter opens the worst chain if they are open, else the one seen last."""
+    newest, row = max(alike, key=lambda pair: pair[0].seen)
+    if len(alike) == 1:
+        return row
+    if newest.open:
+        row = alike[0][1]  # all were seen in this window: take the worst one
+
+    def common(values: set[str], otherwise: str = "") -> str:
+        return values.pop() if len(values) == 1 else otherwise
+
+    return replace(
+        row,
+        title=f"{len(alike)}x {row.title}",
+        who=common({one.who for _, one in alike}, _several([chain for chain, _ in alike])),
+        lost="",
+        where=common({one.where for _, one in alike}),
+        culprit=common({one.culprit for _, one in alike}),
+        since=common({one.since for _, one in alike}),
+        fix="",
+    )
+
+
+def _sentence(warn: Warn, key: tuple[str, str, int]) -> AlertRow:
+    mark = _WARNING_MARK[warn.level]
+    return AlertRow(key=key, mark=mark, role=warn.level, text=warn.text, name=warn.name)
+
+
+def alert_row(chain: Chain, window: Window, *, silenced: bool = False, glyphs: Glyphs = UNICODE) -> AlertRow:
+    """Return the line of a chain."""
+    return AlertRow(
+        key=chain.id,
+        mark=MARK[chain.severity],
+        role=ROLE[chain.severity] if chain.open and not silenced else "dim",
+        title=f"({chain.title})" if silenced else chain.title,
+        who=name_of(chain.tenant, window) if chain.tenant else _devices(chain) or window.host,
+        lost=loss(chain, glyphs),
+        where=chain.operation,
+        culprit=culprit(chain, window),
+        since=figures.clock(chain.since),
+        fix=next((fix.command for fix in chain.fixes if fix.command and not fix.look), "")
+        if chain.open
+        else "",
+        ended="" if chain.open else figures.clock(chain.seen),
+    )
+
+
+def _devices(chain: Chain) -> str:
+    """Return the GPUs that a chain names, as text; empty if it names none."""
+    return ", ".join(sorted({link.device for link in chain.links if link.device.startswith("GPU")}))
+
+
+def _several(chains: Sequence[Chain]) -> str:
+    """Return how many tenants lose time because of ``chains``. If that is not more than one, return how many
+    GPUs the chains name, or ``several``."""
+    tenants = {chain.tenant for chain in chains if chain.tenant}
+    if len(tenants) > 1:
+        return f"{len(tenants)} tenants"
+    devices = {number for chain in chains for number in _device_numbers(chain)}
+    return f"{len(devices)} GPUs" if len(devices) > 1 else "several"
+
+
+def _device_numbers(chain: Chain) -> list[str]:
+    """Return the numbers of the GPUs that a chain names."""
+    return sorted({link.device[4:] for link in chain.links if link.device.startswith("GPU ")})
+
+
+def loss(chain: Chain, glyphs: Glyphs = UNICODE) -> str:
+    """Return the time lost because of a chain; empty if none was lost yet."""
+    return rate(chain.lost_ms_per_s * 1e6, glyphs) if chain.lost_ms_per_s > 0 else ""
+
+
+def culprit(chain: Chain, window: Window) -> str:
+    """Return the main culprit of a chain as text. If there is none, return its last mechanism or reason;
+    empty if there is none of these either."""
+    if chain.culprits:
+        return subject(chain.culprits[0], chain.tenant, window) or chain.culprits[0].text
+    roots = [link for link in chain.links if link.role in ("mechanism", "reason")]
+    return roots[-1].text if roots else ""
+
+
+def subject(link: Link, victim: str, window: Window) -> str:
+    """Return the name of the process, tenant or device of a link. It includes the tenant if that is not
+    ``victim``."""
+    process = f"{link.process} {link.pid or ''}".strip()
+    tenant = name_of(link.tenant, window) if link.tenant and link.tenant != victim else ""
+    return ": ".join(part for part in (tenant, process or link.device) if part)
+
+
+def counts(chains: Iterable[Chain]) -> tuple[tuple[Severity, int], ...]:
+    """Return the number of chains of each severity except ``info``, the worst first. Severities without
+    chains are left out."""
+    found = [chain.severity for chain in chains if chain.severity != "info"]
+    return tuple((severity, found.count(severity)) for severity in SEVERITIES if severity in found)
+
+
+# ---- rows and chains
+
+
+def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
+    """Return the rows that a chain names. If the chain names none, return the row that loses time because of
+    it."""
+    own = RowKey(window.host, chain.tenant, chain.pid, chain.process, chain.layer, chain.operation)
+    return chain.rows or (own,)
+
+
+def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Iterator[tuple[str, ...]]:
+    """Yield the keys that the rows named by ``chain`` have on ``level`` of the tree of ``view``."""
+    dimensions = view.levels()[level].by
+    naming = RowNaming(window)
+    by_device = "device" in dimensions or any(step.dimension == "device" for step in view.path)
+    if dimensions == ("device",) and not view.path and not chain.tenant:
+        yield from ((f"{window.host}/{name}",) for name in _device_numbers(chain))
+    for key in keys_of(chain, window):
+        tenant = window.tenants.get(key.tenant)
+
+        def part(dimension: Dimension, key: RowKey = key) -> str:
+            return naming.part(dimension, key)[0]
+
+        if by_device and not naming.placement.devices(key):
+            continue
+        if not key.operation and not {"operation", "layer"}.isdisjoint(dimensions):
+            continue
+        if tenant is None and not {"pod", "namespace"}.isdisjoint(dimensions):
+            continue
+        if all(part(step.dimension) == step.key for step in view.path):
+            yield tuple(part(dimension) for dimension in dimensions)
+
+
+def marks(chains: Iterable[Chain], window: Window, view: View) -> dict[tuple[str, ...], Cell]:
+    """Return the mark of each row of the table of ``view`` that one of ``chains`` names. If several chains
+    name a row, the first one gives the mark, so ``chains`` begin with the worst."""
+    found: dict[tuple[str, ...], Cell] = {}
+    levels = range(len(view.levels()) if view.is_tree else 1)
+    for chain in chains:
+        if chain.severity != "info":
+            for level in levels:
+                for key in groups_of(chain, window, view, level):
+                    found.setdefault(key, Cell(MARK[chain.severity], ROLE[chain.severity]))
+    return found
+
+
+def chains_of(key: object, chains: Iterable[Chain], window: Window, view: View) -> list[Chain]:
+    """Return those of ``chains`` that name the row ``key`` of the table of ``view``."""
+    level = view.level_of(key) if isinstance(key, tuple) else 0
+    return [chain for chain in chains if key in set(groups_of(chain, window, view, level))]

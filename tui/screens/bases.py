@@ -1,0 +1,31 @@
+"""The base classes of all screens."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from textual.await_complete import AwaitComplete
+from textual.screen import Screen, ScreenResultType
+
+from stalltop.tui.screens.screen_app import ScreenApp
+
+
+class TopScreen(Screen[ScreenResultType]):
+    """A screen that only the topmost one of the app can close.
+
+    Keys that arrive quickly can reach a screen that is closed already, or that another one covers. Textual
+    would then close the screen on top instead, or fail.
+    """
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Close the screen with ``result``. Does nothing if it is not on top."""
+        return super().dismiss(result) if self.app.screen is self else AwaitComplete()
+
+
+class AppScreen(TopScreen[None]):
+    """A screen of this app."""
+
+    @property
+    def stalltop(self) -> ScreenApp:
+        """Return the app as a ``ScreenApp``."""
+        return cast("ScreenApp", self.app)

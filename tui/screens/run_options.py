@@ -1,0 +1,32 @@
+"""The options of a run of the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from stalltop.model.progress import Progress
+from stalltop.recordings.write.recorded_source import RecordedSource
+from stalltop.tui.settings.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions(Settings):
+    """The settings of the screen, and what the command that starts it adds."""
+
+    notes: tuple[str, ...] = ()
+    """Messages of the program that are not about a window, such as why data is simulated; one line each."""
+    demo: bool = False
+    """Whether the tenants are samples that were started as a demo; the first line tells it."""
+    still: bool = False
+    """Whether the source has only one window, such as a saved one."""
+    recorded: RecordedSource | None = None
+    """The source if it can be recorded; else None."""
+    at: float | None = None
+    """The moment of a recording to show first, Unix time; None: the newest."""
+    progress: Progress | None = None
+    """The progress of the start; None if the start takes no time."""
+    print_last: bool = True
+    """Whether to print the last table on stdout at the end."""
+    keep: Callable[[Mapping[str, object]], object] | None = None
+    """Called at the end with the current values of the settings that keys can change."""

@@ -1,1 +1,0 @@
-"""The columns of tables of groups."""

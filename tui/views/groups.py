@@ -1,0 +1,300 @@
+"""Groups the rows of a window for a table, and adds open calls, earlier windows and baselines. Pure
+functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.comparing.difference import ComparedSide, Difference
+from stalltop.model.devices.labels import order_of
+from stalltop.model.devices.placing import Labels, held_bytes, placement
+from stalltop.model.row_key import RowKey
+from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.rows.pivot import Groups, RowNaming, bounded, pivot
+from stalltop.model.window import OpenCall, Window
+
+LONG_OPEN_NS = 1_000_000_000
+"""Age in ns from which an open call is shown as a warning."""
+HUNG_NS = 10_000_000_000
+"""Age in ns from which an open call is shown as hung."""
+
+LEAST_PAST = 5
+"""Least number of earlier windows with calls for which the p99 of a row is compared with their median."""
+
+Key = tuple[str, ...]
+"""Identifies a row of a table: one value for each dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """One step of a path: only rows of the group ``key`` of ``dimension``."""
+
+    dimension: Dimension
+    key: str
+    label: str
+
+
+Path = tuple[PathStep, ...]
+"""The steps to a row of a table, or to the rows inside a row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """The rows of a table before sorting. Element i of each array belongs to ``keys[i]``."""
+
+    window: Window
+    """The window whose calls were grouped."""
+    keys: tuple[Key, ...]
+    labels: tuple[tuple[str, ...], ...]
+    groups: Groups
+    at: NDArray[np.int64]
+    """Index into ``groups`` for each row; -1 if no call of the row returned: its calls hang, or the row
+    exists only in the window to compare with."""
+    open_ns: NDArray[np.int64]
+    """Age of the row's oldest open call; 0 if it has none."""
+    waited_ns: NDArray[np.int64]
+    """Time within the window that long open calls of the row took so far, summed over threads."""
+    whole_ns: int
+    """The whole that shares are parts of: the time of all outermost calls below the path of the view."""
+    before: Groups | None = None
+    """The groups of the window to compare with."""
+    before_at: NDArray[np.int64] | None = None
+    """Index into ``before`` for each row; -1 if the row is not in that window."""
+    before_window: Window | None = None
+    """The window to compare with, narrowed like ``window``."""
+    p99_past_ns: NDArray[np.float64] | None = None
+    """The p99 of each row in each of the latest windows, oldest first, shape (n, windows); NaN if it has no
+    call."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def of(self, column: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:
+        """Return a column of ``groups`` with a value for each row; NaN if no call returned."""
+        return _picked(column, self.at)
+
+    def of_before(self, column: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:
+        """Return a column of ``before`` with a value for each row; NaN if the row is not in that window."""
+        if self.before_at is None:
+            return np.full(len(self), np.nan)
+        return _picked(column, self.before_at)
+
+    @cached_property
+    def difference(self) -> Difference | None:
+        """Return what changed since the window to compare with; None if there is none."""
+        if self.before is None or self.before_at is None or self.before_window is None:
+            return None
+        then = ComparedSide(self.before_window, self.before, self.before_at)
+        return Difference(then, ComparedSide(self.window, self.groups, self.at))
+
+    @cached_property
+    def processes(self) -> NDArray[np.int64]:
+        """Return how many processes made the calls of each row."""
+        found: list[set[tuple[str, int, str]]] = [set() for _ in range(len(self.groups))]
+        for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
+            if group >= 0:
+                found[group].add((key.host, key.pid, key.process))
+        counts = np.array([len(one) for one in found], np.int64)
+        return np.nan_to_num(self.of(counts), nan=0.0).astype(np.int64)
+
+    @cached_property
+    def devices(self) -> tuple[Labels, ...]:
+        """Return the devices on which the calls of each row ran, or else on which its processes hold a
+        context.
+
+        The labels are empty if neither is known.
+        """
+        devices = placement(self.window).devices
+        found: list[set[str]] = [set() for _ in range(len(self.groups))]
+        for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
+            if group >= 0:
+                found[group].update(devices(key))
+        return tuple(tuple(sorted(found[at], key=order_of)) if at >= 0 else () for at in self.at.tolist())
+
+    @cached_property
+    def device_bytes(self) -> NDArray[np.float64]:
+        """Return the device memory that the processes of each row hold, as the driver lists it; NaN if it
+        lists none.
+
+        Rows of devices count the memory of that device, other rows that of all devices.
+        """
+        held, devices = held_bytes(self.window), placement(self.window).devices
+        of_device = "device" in self.groups.by
+        found: list[dict[tuple[str, int, str], int]] = [{} for _ in range(len(self.groups))]
+        for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
+            if group < 0:
+                continue
+            mine = held.get((key.tenant, key.pid)) or held.get((key.host, key.pid), {})
+            for label, size in mine.items():
+                if not of_device or label in devices(key):
+                    found[group][key.host, key.pid, label] = size
+        sums = np.array([sum(one.values()) if one else np.nan for one in found], np.float64)
+        return self.of(sums)
+
+    @cached_property
+    def incomplete(self) -> frozenset[Key]:
+        """Return the rows that lack calls: their tenant or process is not traced completely, or a thread
+        ended inside a long call, which no figure contains."""
+        window, groups = self.window, self.groups
+        missing = window.coverage.missing
+        tenants = {one.tenant for one in missing if one.tenant}
+        pids = {one.pid for one in missing if one.pid}
+        found: set[Key] = set()
+        named = {"container", "pod", "process"}.intersection(groups.by)
+        if (tenants or pids) and named and not {"operation", "layer"}.intersection(groups.by):
+            for key, group in zip(window.rows.keys, groups.group_of_row.tolist(), strict=True):
+                if group >= 0 and (key.tenant in tenants or key.pid in pids):
+                    found.add(groups.keys[group])
+        naming = RowNaming(window)
+        for call in window.open_calls:
+            if call.ended and call.age_ns >= LONG_OPEN_NS:
+                found.add(naming.parts(groups.by, key_of(call, window))[0])
+        return frozenset(found)
+
+    @cached_property
+    def changes(self) -> NDArray[np.float64]:
+        """Return the p99 of each row divided by the median of its p99 in earlier windows; NaN if there are
+        too few."""
+        past = self.p99_past_ns
+        usual = np.full(len(self), np.nan)
+        if past is not None:
+            number = np.isfinite(past).sum(axis=1)
+            known = np.flatnonzero(number >= LEAST_PAST)
+            ordered, number = np.sort(past[known], axis=1), number[known]  # NaN comes last
+            rows = np.arange(len(known))
+            usual[known] = (ordered[rows, (number - 1) // 2] + ordered[rows, number // 2]) / 2
+        return self.of(self.groups.p99_ns) / np.where(usual > 0, usual, np.nan)
+
+    @cached_property
+    def against_normal(self) -> NDArray[np.float64]:
+        """Return the p99 of each row divided by its baseline; NaN if none was learned.
+
+        A baseline belongs to one operation of one process. A row with several baselines gets the geometric
+        mean of their ratios, weighted by time, in which twice as slow and twice as fast cancel out.
+        """
+        rows, normals, group = self.window.rows, self.window.normals, self.groups.group_of_row
+        normal_ns = np.array([normals.get(key, (0, 0))[1] for key in rows.keys], np.float64)
+        told = np.flatnonzero((normal_ns > 0) & (group >= 0) & (rows.calls > 0))
+        sums = np.zeros((2, len(self.groups)))
+        if len(told):
+            found = bounded(rows.histograms.take(told).percentiles((99.0,)), rows.max_ns[told])[:, 0]
+            logs = np.log(np.maximum(found, 1) / normal_ns[told])
+            weights = rows.total_ns[told] + 1.0
+            np.add.at(sums[0], group[told], weights * logs)
+            np.add.at(sums[1], group[told], weights)
+        ratios = np.exp(sums[0] / np.where(sums[1] > 0, sums[1], np.nan))
+        return self.of(ratios)
+
+
+def _picked(column: NDArray[np.integer] | NDArray[np.floating], at: NDArray[np.int64]) -> NDArray[np.float64]:
+    if not len(column):
+        return np.full(len(at), np.nan)
+    return np.where(at >= 0, column[at].astype(np.float64), np.nan)
+
+
+def scope(window: Window, path: tuple[PathStep, ...]) -> Window:
+    """Return the part of ``window`` below ``path``.
+
+    If the path contains an operation or a layer, nested calls count like outermost ones: otherwise a driver
+    function that only the runtime calls would show nothing. See ``decided``.
+    """
+    if not path:
+        return window
+    inside = below(path, window)
+    kept = np.fromiter((inside(key) for key in window.rows.keys), np.bool_, len(window.rows))
+    rows = window.rows.take(np.flatnonzero(kept))
+    open_calls = tuple(call for call in window.open_calls if inside(key_of(call, window)))
+    if decided(path):
+        rows = replace(rows, keys=tuple(key._replace(nested=False) for key in rows.keys))
+        open_calls = tuple(replace(call, nested=False) for call in open_calls)
+    return replace(window, rows=rows, open_calls=open_calls)
+
+
+def below(path: tuple[PathStep, ...], window: Window) -> Callable[[RowKey], bool]:
+    """Return a function that tells whether a row of ``window`` is below ``path``."""
+    naming = RowNaming(window)
+    return lambda key: all(naming.part(step.dimension, key)[0] == step.key for step in path)
+
+
+def decided(path: tuple[PathStep, ...]) -> bool:
+    """Return whether the path contains an operation or a layer. Then nested calls and the time between calls
+    count."""
+    return any(step.dimension in ("operation", "layer") for step in path)
+
+
+def key_of(call: OpenCall, window: Window) -> RowKey:
+    """Return the key of the row that will count ``call`` when it returns."""
+    return RowKey(window.host, *call.row)
+
+
+def outermost_ns(window: Window) -> int:
+    """Return the time (ns) in outermost calls of ``window``, without the time between calls."""
+    outermost = np.fromiter((key.outermost for key in window.rows.keys), np.bool_, len(window.rows))
+    return int(window.rows.total_ns[outermost].sum())
+
+
+def calls_per_s(window: Window) -> float:
+    """Return outermost calls per second: a runtime call with a driver call inside it counts once."""
+    outermost = np.fromiter((key.outermost for key in window.rows.keys), np.bool_, len(window.rows))
+    return float(window.rows.calls[outermost].sum()) / (window.seconds or 1.0)
+
+
+def grouped(
+    window: Window,
+    by: Sequence[Dimension],
+    *,
+    all_rows: bool = False,
+    whole_ns: int = 0,
+    against: Window | None = None,
+) -> Grouped:
+    """Group the rows and the open calls of ``window``. A call that hangs is in no row of the window, yet it
+    must be visible.
+
+    ``against`` is a window to compare with, narrowed like ``window``. Its rows are included.
+    """
+    groups = pivot(window, by, all_rows=all_rows)
+    labels = dict(zip(groups.keys, groups.labels, strict=True))
+    ages: dict[Key, int] = {}
+    waited: dict[Key, int] = {}
+    everything = all_rows or "operation" in by or "layer" in by
+    naming = RowNaming(window)
+    for call in window.open_calls:
+        if call.ended or (call.nested and not everything):
+            continue
+        key, name = naming.parts(by, key_of(call, window))
+        if key not in labels:
+            if call.age_ns < LONG_OPEN_NS:
+                continue  # it will return soon; a row that comes and goes would not help
+            labels[key] = name
+        ages[key] = max(ages.get(key, 0), call.age_ns)
+        if call.age_ns >= LONG_OPEN_NS:
+            waited[key] = waited.get(key, 0) + min(call.age_ns, int(window.seconds * 1e9))
+    before = None if against is None else pivot(against, by, all_rows=all_rows)
+    if before is not None:
+        for key, name in zip(before.keys, before.labels, strict=True):
+            labels.setdefault(key, name)
+    keys = tuple(labels)
+    return Grouped(
+        window=window,
+        keys=keys,
+        labels=tuple(labels.values()),
+        groups=groups,
+        at=_found(keys, groups),
+        open_ns=np.array([ages.get(key, 0) for key in keys], np.int64),
+        waited_ns=np.array([waited.get(key, 0) for key in keys], np.int64),
+        whole_ns=whole_ns,
+        before=before,
+        before_at=None if before is None else _found(keys, before),
+        before_window=against,
+    )
+
+
+def _found(keys: Sequence[Key], groups: Groups) -> NDArray[np.int64]:
+    """Return the index into ``groups`` of each of ``keys``; -1 if it is not there."""
+    index = {key: at for at, key in enumerate(groups.keys)}
+    return np.array([index.get(key, -1) for key in keys], np.int64)

@@ -1,0 +1,236 @@
+"""Draws the lines of a table: the title, the column heads and the rows."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.strip import Strip
+
+from stalltop.model.text.figures import fit
+from stalltop.model.text.glyphs import Glyphs
+from stalltop.widgets.drawing.palette import Palette
+from stalltop.widgets.drawing.strips import PLAIN, Part, printable, strip_of
+from stalltop.widgets.table_data import Column, Role, TableData, TableRow
+
+UNSURE = "~"
+"""Stands before a figure that few calls support, in themes where ``dim`` looks like plain text."""
+
+Head = tuple[int, int, str]
+"""The head of a column on the screen: its first cell, the cell after its last one, and the column's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsInView:
+    """The columns that fit into the width of a table."""
+
+    columns: Sequence[tuple[int, Column, int]]
+    """(index, column, width) of each visible column, left to right."""
+    side: int
+    """How many columns are scrolled out of view at the left."""
+    more_left: bool
+    """Whether columns are hidden at the left."""
+    more_right: bool
+    """Whether columns are hidden at the right."""
+
+
+def in_view(data: TableData, width: int, side: int, *, reveal: bool = False) -> ColumnsInView:
+    """Return the columns that fit into ``width`` cells after scrolling sideways by ``side`` columns.
+
+    With ``reveal`` scroll as far as needed to show the column by which the rows are sorted.
+    """
+    columns = list(enumerate(data.columns))
+    fixed = [(i, c, c.width) for i, c in columns if c.fixed]
+    others = [(i, c, c.width) for i, c in columns if not c.fixed]
+    room = width - 1 - sum(w + 1 for _, _, w in fixed)
+    # Scrolling ends where the last column becomes visible.
+    last = len(others) - 1
+    needed = 0
+    while last >= 0 and needed + others[last][2] + 1 <= room:
+        needed += others[last][2] + 1
+        last -= 1
+    if reveal:
+        side = _seen(others, data.sort, side, room)
+    side = min(side, last + 1)
+    fitting: list[tuple[int, Column, int]] = []
+    for index, column, wide in others[side:]:
+        if room < wide + 1:
+            break
+        fitting.append((index, column, wide))
+        room -= wide + 1
+    more_right = side + len(fitting) < len(others)
+    if fixed:
+        index, column, wide = fixed[0]
+        wide += max(room, 0)
+        fixed[0] = (index, column, min(wide, column.most) if column.most else wide)
+    return ColumnsInView(fixed + fitting, side, side > 0, more_right)
+
+
+class TableDrawing:
+    """Draws ``data`` in lines of ``width`` cells."""
+
+    def __init__(self, data: TableData, width: int, glyphs: Glyphs, paint: Palette, *, focused: bool) -> None:
+        """``focused`` tells whether the table has the keyboard focus."""
+        self._data = data
+        self._width = width
+        self._glyphs = glyphs
+        self._paint = paint
+        self._focused = focused
+
+    def title(self, top: int, page: int) -> Strip:
+        """Return the title. If the table has more than ``page`` rows, it tells that those from number ``top``
+        on are in view."""
+        width, paint, rows = self._width, self._paint, len(self._data.rows)
+        position = ""
+        if rows > page:
+            position = f" {top + 1}-{min(top + page, rows)} of {rows} "
+        parts: list[Part] = [(" ", None)]
+        for text, role in self._data.title:
+            style = self._style(role)
+            if role == "head" and not self._focused:
+                style = paint.label
+            parts.append((printable(text), style))
+        used = sum(cell_len(text) for text, _ in parts)
+        if position and used + len(position) > width:
+            room = max(width - len(position), 0)
+            parts = [(text, style) for text, style in _cut(parts, room, self._glyphs)]
+            used = room
+        legend = [(text, self._style(role)) for text, role in self._data.legend]
+        room = width - used - len(position) - sum(cell_len(text) for text, _ in legend)
+        if room >= 3:
+            parts += [(" " * room, None), *legend, (position, paint.dim)]
+        else:
+            parts.append((position.rjust(width - used), paint.dim))
+        return strip_of(parts, width)
+
+    def head(self, shown: ColumnsInView) -> tuple[Strip, list[Head]]:
+        """Return the line of column heads, and where each head is."""
+        width, paint, glyphs = self._width, self._paint, self._glyphs
+        mark = glyphs.down if self._data.descending else glyphs.up
+        text_parts: list[Part] = [(glyphs.left if shown.more_left else " ", paint.label)]
+        heads: list[Head] = []
+        at = 1
+        for _, column, wide in shown.columns:
+            title, style = column.title, paint.label
+            if column.id == self._data.sort:
+                title = mark + title if column.right else title + mark
+                style = paint.head
+            if column.right and cell_len(title) == wide + 1 and text_parts[-1][0] == " " and at > 1:
+                text_parts.pop()  # the mark replaces the blank between two columns
+                text_parts.append((title, style))
+            else:
+                title = title[:wide].rjust(wide) if column.right else title[:wide].ljust(wide)
+                text_parts.append((title, style))
+            text_parts.append((" ", paint.label))
+            heads.append((at, at + wide, column.id))
+            at += wide + 1
+        if shown.more_right:
+            text_parts[-1] = (" " * (width - at) + glyphs.right, paint.accent)
+        return strip_of(text_parts, width, paint.label), heads
+
+    def row(self, row: TableRow, shown: ColumnsInView, *, cursor: bool) -> Strip:
+        """Return the line of ``row``. ``cursor`` tells that the cursor is on it."""
+        width, paint = self._width, self._paint
+        marked = cursor and self._focused
+        over = paint.cursor if marked else None
+        # The row of the cursor begins with an arrow in the table that has the focus, with a dot in other
+        # tables.
+        glyphs = self._glyphs
+        sign = glyphs.cursor if marked else glyphs.place
+        parts: list[Part] = [(sign if cursor else " ", over or paint.dim)]
+        for place, (index, column, wide) in enumerate(shown.columns):
+            cell = row.cells[index]
+            if cell.parts:
+                parts += [(text, self._style(role)) for text, role in cell.parts]
+            elif place == 0:
+                mark = row.mark if wide > 4 else None
+                text = fit(printable(cell.text), wide - 2 if mark else wide, glyphs)
+                parts += _emphasized(text, cell.found, self._under(cell.role, over))
+                if mark is not None:
+                    parts.append((" ", over))
+                    parts.append((fit(mark.text, 1), self._under(mark.role, over)))
+            else:
+                text = printable(cell.text)
+                if cell.unsure and not paint.greys:
+                    text = UNSURE + text.lstrip()
+                    if cell_len(text) == wide + 1:
+                        parts.pop()  # the sign replaces the blank between two columns
+                        parts.append((text[0], over))
+                        text = text[1:]
+                blanks = wide - cell_len(text) if column.right else 0
+                text = " " * blanks + text if blanks > 0 else fit(text, wide, glyphs)
+                parts.append((text, self._under(cell.role, over)))
+            parts.append((" ", over))
+        return strip_of(parts, width, over)
+
+    def _under(self, role: Role, over: Style | None) -> Style | None:
+        """Return the style of ``role``, combined with ``over``, the style of the cursor; ``over`` is None in
+        a row without the cursor."""
+        style = self._style(role) if role else None
+        if over is None:
+            return style
+        if style is None or over.reverse:
+            return over
+        if role == "critical":
+            return style
+        if role in ("warn", "bad"):
+            # Warnings stay visible under the cursor: their colour becomes the background.
+            return over + Style(color=self._paint.ground.bgcolor, bgcolor=style.color)
+        return style + over
+
+    def _style(self, role: Role) -> Style:
+        style: Style = getattr(self._paint, role or "text")
+        return style
+
+    def without_rows(self) -> list[Strip]:
+        """Return the lines below the heads of a table without rows."""
+        width, lines = self._width, [strip_of((), self._width)]
+        for line in self._data.empty:
+            parts = textwrap.wrap(printable(line), max(width - 6, 10))
+            lines.extend(strip_of([("   " + part, self._paint.dim)], width) for part in parts)
+        return lines
+
+
+_FOUND = Style(bold=True, underline=True)
+"""Added to the style of letters that the filter found. It is visible without colours too."""
+
+
+def _emphasized(text: str, spans: Sequence[tuple[int, int]], style: Style | None) -> list[Part]:
+    """Split ``text`` into parts in ``style``; the letters in ``spans`` stand out."""
+    parts: list[Part] = []
+    at = 0
+    for start, end in spans:
+        parts += [(text[at:start], style), (text[start:end], (style or PLAIN) + _FOUND)]
+        at = end
+    parts.append((text[at:], style))
+    return parts
+
+
+def _seen(columns: Sequence[tuple[int, Column, int]], wanted: str, side: int, room: int) -> int:
+    """Return the first column to show, as near to ``side`` as possible, so that column ``wanted`` fits in
+    ``room`` cells."""
+    at = next((at for at, (_, column, _) in enumerate(columns) if column.id == wanted), None)
+    if at is None:
+        return side
+    first, used = at, columns[at][2] + 1
+    while first > 0 and used + columns[first - 1][2] + 1 <= room:
+        first -= 1
+        used += columns[first][2] + 1
+    return min(max(side, first), at)
+
+
+def _cut(parts: Sequence[Part], room: int, glyphs: Glyphs) -> list[Part]:
+    """Cut ``parts`` to ``room`` cells, or fill them up with blanks."""
+    kept: list[Part] = []
+    for text, style in parts:
+        length = cell_len(text)
+        if length > room:
+            kept.append((fit(text, room, glyphs), style))
+            return kept
+        kept.append((text, style))
+        room -= length
+    kept.append((" " * room, None))
+    return kept
