@@ -62,8 +62,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--against",
         metavar="REV",
-        help="measure this revision and REV (a commit, tag or branch) in turns, and print the ratio; "
-        "with --quick cost start switching: about five minutes",
+        help="measure this revision and REV (a commit, tag or branch) in turns, and print the ratio of each "
+        "figure; --against REV --quick cost start switching takes about five minutes",
     )
     made.add_argument(
         "--json", action="store_true", help="print figures as one JSON object instead of tables"
@@ -111,13 +111,14 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
             if not document.has_place(_place(name, commit)):
                 raise UsageError(
                     f"{document.DOCUMENT} has no place for the figures of {_place(name, commit)}",
-                    "add the two marks to that file, or leave out --write-docs",
+                    f"add the lines {document.BEGIN.format(_place(name, commit))} and "
+                    f"{document.END.format(_place(name, commit))} to it, or leave out --write-docs",
                 )
     report = _Report(say, options.json, options.write_docs)
     try:
         _run(options, commit, report)
     finally:
-        report.end()  # also after an interruption, so that its results so far are not lost
+        report.end()  # also after an interruption, so that the results so far are not lost
     return 0
 
 
@@ -149,8 +150,8 @@ def _place(name: str, commit: str) -> str:
 
 
 class _Report:
-    """Prints each benchmark's tables when it is done, or one JSON object at the end. If asked to, also writes
-    the tables into docs/performance.md."""
+    """Prints each benchmark's tables when it is done, or one JSON object at the end. If ``in_document``, also
+    writes the tables into docs/performance.md."""
 
     def __init__(self, say: Callable[[str], None], as_json: bool, in_document: bool) -> None:
         self._say, self._as_json, self._in_document = say, as_json, in_document
@@ -161,7 +162,7 @@ class _Report:
             say(self._machine)
 
     def head(self, text: str) -> None:
-        """Prints a text before any table."""
+        """Prints ``text`` before the tables; in JSON, adds it to the description of the machine."""
         self._machine += f"\n{text}"
         if not self._as_json:
             self._say(text)
@@ -177,7 +178,7 @@ class _Report:
             document.put_figures(place, f"{self._machine}\n\n{text}")
 
     def end(self) -> None:
-        """Prints the JSON object, if that was asked for."""
+        """Prints the JSON object, if it was asked for."""
         if self._as_json:
             whole = {
                 "schema": "stalltop.bench/1",

@@ -99,7 +99,9 @@ FLAGS = ("interval", "window", "ascii", "theme", "mouse", "low_bandwidth")
 
 def _write_within(seconds: float, values: Mapping[str, Any]) -> None:
     def write() -> None:
-        with contextlib.suppress(OSError):  # the user has left: the next run starts with the old settings
+        with contextlib.suppress(
+            OSError
+        ):  # the screen is closed, so nobody is told; the next run starts with the old settings
             save_left(left_path(), values)
 
     thread = threading.Thread(target=write, name="stalltop-left", daemon=True)

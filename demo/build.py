@@ -1,4 +1,5 @@
-"""Compiles the stand-in libraries and the caller, once for each version of the sources and the compiler."""
+"""Compiles the stand-in libraries and the program that calls them, once for each version of the sources and
+the compiler."""
 
 from __future__ import annotations
 
@@ -194,7 +195,8 @@ def _make(command: list[str], base: Path, finished: Path) -> None:
         if failed:
             raise StalltopError(f"the compiler failed: {failed[0]}", "apt install gcc libc6-dev")
         work.chmod(0o755)
-        # If another process has compiled the same files meanwhile, the rename fails and its files are used.
+        # If another process has compiled the same files meanwhile, the rename fails, and the files of that
+        # process are used.
         with contextlib.suppress(OSError):
             work.rename(finished)
         if not (finished / "caller").exists():

@@ -53,8 +53,8 @@ class Caller:
 
     ``cgroup``: directory of the cgroup that the process joins first, or several of different hierarchies.
     ``table``: file of latencies (`demo.latencies.write_table`). ``folder``: folder of the stand-in libraries
-    (default: where they were built). ``name``: comm of the process. ``files``: folder of the files that its
-    items read and write. ``before``: a command that executes the program (``nsenter …``). ``variables``:
+    (default: where they were built). ``name``: comm of the process. ``files``: folder of the files that the
+    process reads and writes. ``before``: a command that executes the program (``nsenter …``). ``variables``:
     additional environment of the process.
     """
 
@@ -115,12 +115,12 @@ class Caller:
         try:
             self._process.stdin.write(command.encode() + b"\n")
         except (OSError, ValueError) as error:  # ValueError means that the pipe was closed.
-            raise CallerError(f"cannot send it {command!r}: {error}") from error
+            raise CallerError(f"cannot send the command {command!r}: {error}") from error
         self._waiting = True
 
     def answer(self, seconds: float = ANSWER_SECONDS) -> list[str]:
-        """Returns the lines of the answer to the last command. ``ok`` is removed from the last line, which it
-        begins. Raises CallerError if the command failed or no answer comes within ``seconds``."""
+        """Returns the lines of the answer to the last command. The last line begins with ``ok``, which is
+        removed. Raises CallerError if the command failed or no answer comes within ``seconds``."""
         deadline = time.monotonic() + seconds
         lines: list[str] = []
         while True:

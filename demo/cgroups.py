@@ -19,9 +19,10 @@ from stalltop.model.errors import StalltopError
 from stalltop.probes.tenants.cgroups import layout
 
 MARK = "trusted.stalltop"
-"""Name of that extended attribute. Its value: ``own`` (a tenant's cgroup) or ``parent`` (a directory above),
-then process id, start time and PID namespace of the process that made it. Programs outside the demo may have
-begun to use a parent, so a parent is removed only when it is empty, and no process in it is killed."""
+"""Name of the extended attribute that marks the cgroups made here. Its value: ``own`` (a tenant's cgroup) or
+``parent`` (a directory above), then process id, start time and PID namespace of the process that made it.
+Programs outside the demo may have begun to use a parent, so a parent is removed only when it is empty, and no
+process in it is killed."""
 REMOVE_SECONDS = 5.0
 """Seconds that killed processes may take to leave a cgroup."""
 STARTED_SECONDS = 60.0
@@ -98,7 +99,7 @@ class Cgroups:
             self._make(place)
         except OSError as error:
             raise StalltopError(
-                f"cannot make the cgroup {place}: {error.strerror}", "start it as root on the host"
+                f"cannot make the cgroup {place}: {error.strerror}", "start stalltop as root on the host"
             ) from error
         self._made.append(place)
         return place

@@ -1,4 +1,5 @@
-"""Stands in for a node's kubelet and container runtime: real protocols over Unix sockets, pods from a file.
+"""Imitates a node's kubelet and container runtime: speaks their real protocols over Unix sockets, and reads
+the pods from a file.
 
 The file is TOML and is read again at every call, so that pods appear, end and are replaced while they are
 watched:
@@ -8,7 +9,7 @@ watched:
     name = "trainer-0"
     uid = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
     labels = { app = "trainer" }
-    ids = { train = "…" }             # of containers: 64 hexadecimal digits
+    ids = { train = "…" }             # of each container: 64 hexadecimal digits
     [pods.containers.train]
     "nvidia.com/gpu.shared" = ["GPU-0::1"]
 

@@ -24,9 +24,10 @@ class Latency:
     often as its own process has, and then for another ``ns``."""
     shape: Shape = "fixed"
     ns: float = 0.0
-    """ns. fixed: the duration; uniform: the shortest duration; lognormal: the median."""
+    """By ``shape``, ns: the duration (fixed), the shortest duration (uniform), the median (lognormal)."""
     spread: float = 0.0
-    """uniform: the longest duration in ns; lognormal: sigma of the logarithm."""
+    """By ``shape``: the longest duration, ns (uniform); the standard deviation of the duration's natural
+    logarithm (lognormal). With ``meet``: the number of processes."""
     spike_share: float = 0.0
     """Share of the calls that take ``spike_factor`` times as long, 0 to 1."""
     spike_factor: float = 1.0

@@ -34,7 +34,7 @@ class Present:
     """A tenant that runs."""
 
     identity: str
-    """Id of its container."""
+    """Id of the tenant's container."""
     pod: PodPlan | None
     processes: tuple[tuple[int, ProcessPlan], ...]
     """Pairs of a process id and the plan of that process."""
@@ -63,7 +63,7 @@ class DemoNode:
         """Starts the stand-ins, which report the running tenants ``present``."""
         self.show(present)
         if self._pods:
-            from stalltop.demo.kubelet import Node  # gRPC takes a while to load.
+            from stalltop.demo.kubelet import Node  # imported late, because that takes a while
 
             self._running.enter_context(Node(self._folder / "root", self._kubelet))
 

@@ -136,7 +136,7 @@ def _tenant(table: dict[str, Any]) -> TenantPlan:
     latencies = {symbol: _latency(symbol, entry) for symbol, entry in table.get("latency", {}).items()}
     processes = tuple(_process(entry) for entry in table["process"])
     runtime = str(table["runtime"])
-    container_path(runtime, container_id())  # raises for an unknown runtime
+    container_path(runtime, container_id())  # raises ValueError if the runtime is unknown
     environment = {str(key): str(value) for key, value in table.get("environment", {}).items()}
     return TenantPlan(
         clean(str(table["name"])),
@@ -197,12 +197,12 @@ def _latency(symbol: str, table: dict[str, Any]) -> Latency:
         raise ValueError(f"not the name of a function: {symbol!r}")
     if table.get("how") == "meet":
         if set(table) != {"how", "us", "ranks"}:
-            raise ValueError(f"latency of {symbol}: to meet, us and ranks are needed, and nothing else")
+            raise ValueError(f'latency of {symbol}: how = "meet" needs us and ranks, and nothing else')
         return Latency("meet", ns=float(1e3 * table["us"]), spread=float(table["ranks"]))
     unknown = set(table) - {"how", "shape", "us", "longest_us", "sigma", "spike", "error_share", "error_code"}
     how, shape = table.get("how", "sleep"), table.get("shape", "fixed")
     if unknown or how not in get_args(How) or shape not in get_args(Shape) or how == "hold":
-        raise ValueError(f"latency of {symbol} is not understood: {table}")
+        raise ValueError(f"latency of {symbol} has unknown keys or values: {table}")
     longest_ns, sigma = 1e3 * table.get("longest_us", 0.0), table.get("sigma", 0.0)
     spread = {"fixed": 0.0, "uniform": longest_ns, "lognormal": sigma}
     spike_share, spike_factor = table.get("spike", (0.0, 1.0))

@@ -1,5 +1,5 @@
 """Provides folders on a disk that exist while a process runs; if that process fails to remove its folder, the
-next one does."""
+next process that makes one here does."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Scratch:
     """A new, empty folder. It is not below /tmp, which may be in memory, because files in it have to be read
     from a disk.
 
-    The folder stays locked while the process that made it runs. An unlocked folder was therefore left behind
-    by a process that was killed.
+    The folder stays locked while the process that made it runs. So an unlocked folder belonged to a process
+    that was killed.
     """
 
     def __init__(self) -> None:

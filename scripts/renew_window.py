@@ -31,7 +31,8 @@ def _empty(column: SqlColumn) -> Sql:
 
 
 def _place(row: tuple[Sql, ...]) -> tuple[Sql, ...]:
-    """Returns the number of a row of a window and the row's place, by which the checksum orders rows."""
+    """Returns the first two columns of a row, the id of its window and its place in that window: the checksum
+    is computed over rows in this order."""
     return row[:2]
 
 

@@ -26,8 +26,8 @@ from stalltop.tui.settings import settings as config  # noqa: E402
 
 
 def with_table(text: str, name: str, table: str) -> str:
-    """Replaces the text between the two marks of ``name`` by ``table``: within a line if both are in it.
-    Raises ValueError if a mark is missing."""
+    """Replaces the text between the two marks (comments) of ``name`` by ``table``. If both marks are on one
+    line, so is the new text. Raises ValueError if a mark is missing."""
     start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     before, found, rest = text.partition(start)
     replaced, closed, after = rest.partition(end)

@@ -1,6 +1,7 @@
 """Writes the results of whole-system-test into docs/systems.md: ``write_systems.py SUITE FILE``.
 
-FILE has the output of a run. If only some steps were run, the document keeps the results of the other steps.
+SUITE is the release of Debian, such as ``trixie``; FILE has the output of a run. If only some steps were run,
+the document keeps the results of the other steps.
 """
 
 from __future__ import annotations

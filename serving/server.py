@@ -116,7 +116,8 @@ class BrowserServer:
         )
         await site.start()
         port = int(self._runner.addresses[0][1])
-        # Browsers share cookies between all ports of a host: servers on one host need different names.
+        # Browsers share cookies between all ports of a host, so servers on one host need different names of
+        # cookies.
         self._cookie = f"stalltop-{port}"
         return port
 

@@ -86,9 +86,10 @@ def described(root: Path, commit: str) -> str:
     """Describes both revisions and the method in a few lines."""
     return (
         f"this: {revision(root)}; against: {git(root, 'log', '-1', '--format=%h %s', commit)}\n"
-        "each side runs its own benchmarks, in turns, a round each; the side that begins a round ends the "
-        "next; start: this\nrevision's benchmark on both sides\nbeyond noise: the differences of the pairs "
-        "exceed Student's t at 1 %, as one in a hundred does by chance;\n"
+        "each revision runs its own benchmarks, except start, where this revision's benchmark measures both\n"
+        "both measure once in each round; the one that was first in a round is second in the next\n"
+        "beyond noise: the differences of the pairs exceed Student's t at 1 %, as one in a hundred does by "
+        "chance;\n"
         f"fewer than {LEAST_PAIRS} pairs: too few to decide"
     )
 
@@ -104,8 +105,8 @@ def compare(name: str, there: Program, against: str, folder: Path, *, quick: boo
         sides: list[SideProcess] = []
         with closing(sides):
             for label, program in (("this", Program()), (against, there)):
-                # The benchmark "start" measures a program from outside, so that of this revision can measure
-                # both revisions in the same way.
+                # The benchmark "start" measures a program from outside, so that this revision's "start" can
+                # measure both revisions in the same way.
                 driven = name == "start"
                 options = ["--program", str(program.root), program.python] if driven else []
                 if quick or not by_rounds:
@@ -121,8 +122,8 @@ def compare(name: str, there: Program, against: str, folder: Path, *, quick: boo
 
 
 def benches_of(there: Program) -> list[str]:
-    """Returns the names of the benchmarks of another revision. Raises StalltopError if its bench does not
-    start."""
+    """Returns the names of the benchmarks of another revision. Raises StalltopError if ``python -m bench`` of
+    that revision fails."""
     done = subprocess.run(
         [there.python, "-P", "-m", "bench", "--list"],
         stdin=subprocess.DEVNULL,

@@ -20,8 +20,8 @@ _Z: Final = 2.5758
 number."""
 
 Key = tuple[str, tuple[str, ...], int, str]
-"""Identifies a figure in both revisions: title of the table; the row's names, as far as both revisions have
-these columns; number of earlier rows with equal names; name of the figure."""
+"""Identifies a figure in both revisions: title of the table; the names of the row, without those in columns
+that only one revision has; number of earlier rows with equal names; name of the figure."""
 
 
 @dataclass(slots=True)
@@ -136,7 +136,8 @@ def _matched(
     here: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """Returns the tables that both revisions have: a list of this revision's tables, and a list of their
-    counterparts. Tables match by name; the n-th of several tables of one name matches the n-th there."""
+    counterparts. Tables match by name; if several tables have one name, the n-th matches the n-th of the
+    other revision."""
     named = dict(zip(_numbered(_name(table) for table in there), there, strict=True))
     both = [
         (table, named[key])

@@ -48,8 +48,8 @@ class _Link:
 
 
 class _Progress(io.TextIOBase):
-    """Replaces stderr. When the benchmark writes that a round begins, it is held until it is the turn of this
-    side; other text goes to the real stderr."""
+    """Replaces stderr. When the benchmark writes that a round begins, the benchmark is held until it is this
+    side's turn. Other text goes to the real stderr."""
 
     def __init__(self, link: _Link, behind: Any) -> None:
         self._link, self._behind = link, behind
@@ -92,7 +92,8 @@ def _build() -> Any:
 
 
 def _module(name: str, older: str) -> Any:
-    """Imports the module ``name``, or, from a revision that does not have it, the module ``older``."""
+    """Imports and returns the module ``name``; if the revision does not have it, the module ``older``, as it
+    was called in older revisions."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:

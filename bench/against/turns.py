@@ -55,7 +55,7 @@ class SideProcess:
         the benchmark fails."""
         assert self._process.stdin is not None
         if self._asked:
-            with contextlib.suppress(BrokenPipeError):  # it has ended; its last message is read below
+            with contextlib.suppress(BrokenPipeError):  # the side has ended; its last message is read below
                 self._process.stdin.write(b"go\n")
                 self._process.stdin.flush()
         said = self._line()

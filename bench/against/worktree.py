@@ -19,7 +19,7 @@ from bench.measuring.revision import git
 from stalltop.model.errors import StalltopError
 
 _ENVIRONMENT_SECONDS: Final = 900.0
-"""Time limit for an environment whose dependencies are downloaded over a slow line."""
+"""Time limit for making an environment: enough to download the packages over a slow line."""
 _ENVIRONMENT: Final = """
 set -u
 root=$1 lent=$2
@@ -41,8 +41,9 @@ interpreter.
 
 If both revisions need the same packages, ``$2`` is the folder in which this checkout's packages are, and the
 new environment uses them from there instead of installing them. The revision's own scripts/environment.sh
-then checks the environment and makes it anew if it is not sufficient. Python does not read the pth files in
-``$2``, which would add this checkout."""
+then checks the environment and makes it anew if it is not sufficient. The pth files in ``$2`` name this
+checkout; they have no effect, because Python ignores pth files in a folder that another pth file has
+added."""
 
 
 @contextlib.contextmanager

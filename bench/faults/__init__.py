@@ -1,1 +1,2 @@
-"""Fault injection: puts real faults on sample tenants, and measures what the diagnosis finds."""
+"""Fault injection: injects real faults into sample tenants, and measures which of them the diagnosis
+finds."""

@@ -86,23 +86,24 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--strength",
         action="store_true",
-        help=f"find out how small a fault may be: {STRENGTH_TRIALS} trials of each of the causes "
-        f"{', '.join(GRADED)} at each of {', '.join(f'{share:.0%}' for share in STRENGTHS)} of the victim's "
-        "time".replace("%", "%%"),
+        help=f"find out how small a fault may be: for each of the causes {', '.join(GRADED)}, "
+        f"{STRENGTH_TRIALS} trials in which the victim is meant to lose each of "
+        f"{', '.join(f'{share:.0%}' for share in STRENGTHS)} of its time".replace("%", "%%"),
     )
     made.add_argument("--quick", action="store_true", help="one trial of each cause, one healthy minute")
     made.add_argument(
         "--within",
         type=float,
         metavar="MINUTES",
-        help="start no trial that would end later than that",
+        help="end the run within this time: start no trial that would end later",
     )
     made.add_argument(
         "--patience",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="watch every trial for at most that long, and only until it is diagnosed right",
+        help="end each trial as soon as its fault is diagnosed right, at the latest after this time "
+        "(0: always watch for the whole time of the trial)",
     )
     made.add_argument(
         "--normals",
@@ -288,7 +289,7 @@ def run(
                     StalltopError,
                     CallerError,
                     OSError,
-                ) as error:  # not set up: reported, not scored
+                ) as error:  # the trial could not be set up: it is reported, but not scored
                     found = [made_for(fault, faults, seed, str(error)) for fault in faults]
                 results.outcomes += found
                 results.write()
@@ -299,7 +300,7 @@ def run(
 
                 def tell() -> None:
                     results.write()
-                    said = f"{healthy.alarms or 'quiet'}, disturbed {len(healthy.disturbed)}"
+                    said = f"{healthy.alarms or 'no alarm'}, disturbed by others {len(healthy.disturbed)}"
                     print(f"faults: healthy {healthy.seconds / 60:.1f} min: {said}", file=sys.stderr)
 
                 watch(watcher, built, files, healthy, minutes * 60, tell)
@@ -310,14 +311,14 @@ def run(
 def _tell(number: int, of: int, found: Sequence[Outcome], seconds: float) -> None:
     for outcome in found:
         said = outcome.error or f"found {outcome.found or 'nothing'}" + (
-            ", blames wrongly" if outcome.found == outcome.cause and not outcome.culprit_right else ""
+            ", wrong culprit" if outcome.found == outcome.cause and not outcome.culprit_right else ""
         )
         if outcome.open_before:
-            said += ", open before"
+            said += ", reported before the fault"
         if not outcome.quiet:
-            said += f", others took {outcome.outside_share:.0%}"
+            said += f", other processes took {outcome.outside_share:.0%}"
         root = "" if outcome.root_seconds is None else f", root after {outcome.root_seconds:.1f} s"
-        early = f", early: {outcome.early}" if outcome.early else ""
+        early = f", alarms before the fault: {outcome.early}" if outcome.early else ""
         strength = f" {outcome.strength:.0%}" if outcome.strength else ""
         lost = f", lost {outcome.lost_share:.1%}" if outcome.lost_share is not None else ""
         told = f"{outcome.fault}{strength}: {said}{root}{lost} ({seconds:.0f} s){early}"

@@ -28,11 +28,11 @@ STRENGTHS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 _PACE_SECONDS: Final = 1.2
 """Time for which a rehearsal counts the victim's steps: several rounds of ``_ROUND_US``."""
 _SETTLE_SECONDS: Final = 0.3
-"""Time to wait before counting steps, so that the victim uses up batches that were prepared before the
-change."""
+"""Time to wait before counting steps, so that the victim uses up batches that were prepared before the fault
+was changed."""
 _CALM_SECONDS: Final = 1.2
 """Time from the last rehearsal to the first window of the trial. It is longer than a window, so that no
-window shows both."""
+window shows a part of a rehearsal and a part of the trial."""
 _REHEARSALS: Final = 2
 """Number of rehearsals: injections before the trial. After each, the share to ask for is corrected by what
 the victim lost."""
@@ -41,10 +41,10 @@ REHEARSAL_SECONDS: Final = (1 + _REHEARSALS) * (_SETTLE_SECONDS + _PACE_SECONDS)
 afterwards."""
 _LEAST: Final = 0.003
 _MOST: Final = 0.97
-"""Least and greatest share of the victim's time that may be asked of a fault."""
+"""Least and greatest share of the victim's time that a rehearsal may ask a fault to take."""
 _LEAST_OF_LOADING: Final = -0.5
-"""Least share that may be asked of faults that delay batches. It is negative because a batch takes longer
-than the time asked for: handing it over takes time too."""
+"""Least share that a rehearsal may ask of faults that delay batches. It is negative because a batch takes
+longer than the time asked for: handing it over takes time too."""
 _COMPUTE_MS: Final = 6.0
 _SYNC_MS: Final = 5.0
 _ROUND_US: Final = 200_000
@@ -76,7 +76,7 @@ def graded(
     cause: str, *, real: bool = False, least: float = _LEAST
 ) -> Callable[[Callable[[Stage], Harm]], Callable[[Stage], Harm]]:
     """Returns a decorator that registers a function, which sets up a trial, as a fault of ``cause``. ``real``
-    says that the fault needs public packages; ``least`` is the least share that may be asked of it."""
+    says that the fault needs public packages; ``least`` is the least share that a rehearsal may ask of it."""
 
     def register(made: Callable[[Stage], Harm]) -> Callable[[Stage], Harm]:
         def script(stage: Stage) -> Iterator[Truth]:
@@ -170,8 +170,8 @@ def slow_disk(stage: Stage) -> Harm:
 
 @graded("lock_contention")
 def lock_contention(stage: Stage) -> Harm:
-    """A process of another tenant holds a lock for 12 ms or more at a time, which the victim takes in every
-    step."""
+    """A process of another tenant again and again holds, for 12 ms or more, a lock that the victim takes in
+    every step."""
     victim, holder = stage.tenant("victim"), stage.tenant("holder")
     caller = trainer(stage, victim, before="@lock:shared:100", sync_ms=_SYNC_MS)
     other = stage.process(holder, "checkpointer")

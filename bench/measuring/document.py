@@ -1,4 +1,5 @@
-"""Writes measured figures into a document, between two marks that remain for the next time."""
+"""Writes measured figures into a document, between two comments, which remain in it so that the next run
+replaces the figures."""
 
 from __future__ import annotations
 

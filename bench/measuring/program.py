@@ -19,8 +19,8 @@ class Program:
 
     @property
     def module(self) -> str:
-        """Returns the module that its Python runs: revisions without the folder ``src`` have no package
-        ``stalltop``."""
+        """Returns the module that ``python -m`` runs to start the program: ``tui`` in old revisions, which
+        have no folder ``src`` and no package ``stalltop``."""
         return "stalltop" if (self.root / "src").is_dir() else "tui"
 
     @property

@@ -178,7 +178,8 @@ class Bpftrace:
             f"uprobe:{path}:{symbol} {{ @start[tid] = nsecs; }} "
             f"uretprobe:{path}:{symbol} /@start[tid]/ "
             "{ @ns = hist(nsecs - @start[tid]); delete(@start[tid]); } "
-            # bpftrace attaches in this order, so after the first tick the other probes are attached.
+            # bpftrace attaches the probes in the order of the text, so both are attached when the timer first
+            # fires.
             'interval:ms:100 { if (!@told) { printf("ready\\n"); @told = 1; } }'
         )
         self._process = subprocess.Popen(

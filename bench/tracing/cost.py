@@ -55,11 +55,13 @@ class CostCase(NamedTuple):
     """One line for the notes of the table: what is special about this function."""
 
 
-LAUNCH: Final = CostCase("cudaLaunchKernel", "", "begins with push: any tool's probe is emulated")
-COPY: Final = CostCase(
-    "cudaMemcpyAsync", ":4096:1", "the same; bytes and direction are read from its arguments"
+LAUNCH: Final = CostCase(
+    "cudaLaunchKernel", "", "begins with push, which the Linux kernel emulates under any probe"
 )
-DRIVER: Final = CostCase("cuLaunchKernel", "", "begins with cmpl, which the kernel single-steps")
+COPY: Final = CostCase(
+    "cudaMemcpyAsync", ":4096:1", "begins with push, too; bytes and direction are read from its arguments"
+)
+DRIVER: Final = CostCase("cuLaunchKernel", "", "begins with cmpl, which the Linux kernel single-steps")
 CASES: Final = (LAUNCH, COPY, DRIVER)
 _HEAD: Final = (
     *("function", "tool", "probe at", "way"),

@@ -30,7 +30,7 @@ class Delivered(Message):
 class Delivering(Saving):
     """Creates files in threads and passes them to the browser, without writing them to this host."""
 
-    elsewhere = "the browser stores it, where it stores what it downloads"
+    elsewhere = "the browser stores it, in its folder for downloads"
 
     def start(self, shown: ShownScreen, chosen: Format, typed: str) -> None:
         """Creates a file of ``shown`` with its default name; ``typed`` is ignored."""

@@ -62,8 +62,8 @@ PLACES: dict[str, tuple[Kind, str]] = {
     "systemd": ("unit", "/system.slice/{}"),
     "user": ("session", "/user.slice/user-1003.slice/{}.scope"),
 }
-"""By the runtime that makes a tenant: its kind, and the path of its cgroup. ``{}`` stands for the container
-id or the text that `Person.where` gives instead."""
+"""For each container runtime: the kind of the tenants that it makes, and the path of their cgroups. ``{}``
+stands for the container id or the text that `Person.where` gives instead."""
 
 _TRAINER = (
     Act("runtime", "cudaLaunchKernel", 9000, 4_600, 0.3, nested="cuLaunchKernel"),

@@ -140,8 +140,8 @@ _CALL_WITHOUT_CPU: Final = 0.12
 _GAP_WITHOUT_CPU: Final = _shares(runqueue=0.55, network=0.15)
 _GAP_WITHOUT_DATA: Final = _shares(runqueue=0.01, process=0.85)
 _WORK: Final = _shares(disk=0.06, process=0.5, runqueue=0.01)
-"""How the time of a data worker splits that keeps up with the trainer: most of it, the worker waits until the
-trainer takes a batch."""
+"""How the time of a data worker splits while it keeps up with the trainer: most of the time, it waits until
+the trainer takes a batch."""
 _WORK_WITHOUT_DISK: Final = _shares(disk=0.9, process=0.01, runqueue=0.005)
 
 RATE_WITHOUT_CPU: Final = 0.6

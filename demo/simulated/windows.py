@@ -56,8 +56,8 @@ class _Row:
     habit: Habit
     phase: float
     parent: int
-    """Index of the row whose calls contain the nested calls of this row. If they are not nested: the row's
-    own index."""
+    """Index of the row whose calls contain the nested calls of this row. If this row's calls are not nested:
+    its own index."""
     share: float
     """Duration of a nested call as a share of the call around it; 1 if the calls are not nested."""
 

@@ -84,7 +84,7 @@ def small_copies(stage: Stage) -> Iterator[Truth]:
 
 @fault("sync_storm")
 def sync_storm(stage: Stage) -> Iterator[Truth]:
-    """The host waits for the device after every CUDA kernel."""
+    """The program waits for the device after every CUDA kernel."""
     truth, caller = _victim(stage)
     yield truth
     caller.change("!20 cudaLaunchKernel cudaEventSynchronize")

@@ -1,5 +1,5 @@
 """Faults of a device. The stand-in NVML reports them as the driver would; if they slow programs down, the
-stand-in functions really take longer."""
+stand-in CUDA functions really take longer."""
 
 from __future__ import annotations
 

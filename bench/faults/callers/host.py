@@ -1,4 +1,4 @@
-"""Faults of the host that hit the calling threads themselves."""
+"""Faults of the host that slow down the threads that call CUDA."""
 
 from __future__ import annotations
 
@@ -209,5 +209,5 @@ def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
     slower = stage.between("slower", 1.8, 4.0)
     yield Truth(victim)
     link.narrow(stage.between("mbit", 50, 200), stage.whole("queue_bytes", 8_000, 20_000))
-    if whose == "beside":  # stand-in collectives do not use the link: slow them down here
+    if whose == "beside":  # stand-in collectives do not use the link, so the lost segments do not slow them
         speed.slower(slower)

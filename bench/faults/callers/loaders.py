@@ -1,4 +1,4 @@
-"""Faults of data loading: the calling thread waits for workers that are slow themselves."""
+"""Faults of data loading: the thread that calls CUDA waits for slow worker processes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
 
 def remote_rank(stage: Stage, place: Place, speed: Speed) -> Caller:
     """Starts a process that seems to share a communicator with a rank on another host. There is no other
-    host: the file of ``speed`` says how long the process waits, as it would for that rank."""
+    host: the file of ``speed`` sets how long the process waits, as if for that rank."""
     durations = latencies(8)
     durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed.path)
     caller = stage.process(place, "train.py", latencies=durations)

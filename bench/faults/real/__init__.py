@@ -1,1 +1,2 @@
-"""Faults in programs that use public packages unmodified: loops on PyTorch's loader, servers, pools."""
+"""Faults in programs that use public packages unmodified: training loops with PyTorch's DataLoader, jobs of
+several ranks, inference servers, pools of workers."""

@@ -68,7 +68,8 @@ def asks(stage: Stage) -> Iterator[Truth]:
 
 @fault("workers_restarted", "torch-restarts")
 def restarts(stage: Stage) -> Iterator[Truth]:
-    """Epochs of a PyTorch DataLoader become 3 to 6 batches long, and its workers are not persistent."""
+    """Epochs of a PyTorch DataLoader become 3 to 6 batches long, and its workers are started anew in each
+    epoch."""
     victim = stage.tenant("victim")
     program = RealProgram(
         stage,

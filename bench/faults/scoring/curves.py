@@ -28,8 +28,8 @@ _LINES: Final = (
     ("named", "its first problem has the right cause"),
     ("culprit", "and blames the right tenant"),
 )
-"""The curves: the attribute of `Point` that a curve shows, and its text in the legend. Later curves are drawn
-above earlier ones."""
+"""The curves: the attribute of `CurvePoint` that a curve shows, and its text in the legend. Later curves are
+drawn above earlier ones."""
 _STYLE: Final = """
 text { font: 11px system-ui, sans-serif; fill: #24292f }
 polyline { fill: none !important }

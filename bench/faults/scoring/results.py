@@ -109,7 +109,7 @@ class Results:
         return (
             f"`./bench/run faults {shlex.join(self.command)}`: {done} of {self.planned} trials and "
             f"{minutes:.1f} of {self.planned_minutes:g} minutes of healthy tenants, until {when}.{ended} "
-            f"Load at the end {load}, the suite itself included.{calm}\n\n"
+            f"Load at the end {load}, including that of the trials.{calm}\n\n"
             f"```\n{self.machine}\n\n{tables}\n```\n\n{self._failures()}"
         )
 

@@ -22,9 +22,10 @@ class CurvePoint:
 
     cause: str
     strength: float
-    """Share of its time that the victim was meant to lose."""
+    """Share of the victim's time that the fault was meant to take."""
     lost: tuple[float, ...]
-    """Share of its time that the victim lost in each trial, computed from the victim's own count of steps."""
+    """Share of the victim's time that was lost in each trial, computed from the victim's own count of
+    steps."""
     trials: int
     found: int
     """Number of trials with a new problem about the victim, of any cause."""

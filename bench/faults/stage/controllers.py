@@ -114,15 +114,14 @@ def disk_of(folder: Path) -> str:
 
 
 def _enable(place: Path, controller: str) -> None:
-    """Enables the v2 ``controller`` for the cgroup ``place``, which requires to enable it in all
-    ancestors."""
+    """Enables the v2 ``controller`` for the cgroup ``place``, which is possible only if all its ancestors
+    enable the controller too."""
     root = hierarchy()
     if controller not in (root / "cgroup.controllers").read_text().split():
         raise StalltopError(f"this host has no cgroup controller {controller}")
     for parent in reversed([parent for parent in place.parents if parent.is_relative_to(root)]):
-        with contextlib.suppress(
-            OSError
-        ):  # a parent that has processes refuses; setting the limit then fails with a message
+        # A parent that has processes refuses. Setting the limit then fails, with a message.
+        with contextlib.suppress(OSError):
             (parent / "cgroup.subtree_control").write_text(f"+{controller}")
 
 

@@ -39,10 +39,10 @@ class Fault:
     watch_seconds: float = 8.0
     """Time for which a trial goes on after the fault was injected."""
     healthy_seconds: float = 3.0
-    """Time without a fault before the injection: as long as the diagnosis examines the past, or longer if the
-    cause is found by comparing with a baseline."""
+    """Time without a fault before the injection: as long as the past that the diagnosis examines, or longer
+    if the cause is found by comparing with a baseline."""
     strength: float = 0.0
-    """Share of its time that the victim is meant to lose; 0 if the script chooses the strength."""
+    """Share of the victim's time that the fault is meant to take; 0 if the script chooses the strength."""
     real: bool = False
     """Whether the fault needs the public packages of ``bench.faults.real``."""
 

@@ -95,7 +95,8 @@ class Stage:
         of the trial."""
         self.files = files
         self.strength = strength
-        """Share of its time that the victim is meant to lose; 0 if the script chooses the strength."""
+        """Share of the victim's time that the fault is meant to take; 0 if the script chooses the
+        strength."""
         self.steps: Callable[[], int] | None = None
         """Function that returns the number of steps that the victim has made. Faults of chosen strength set
         it; for others it is None."""
@@ -109,7 +110,7 @@ class Stage:
         self._ends = contextlib.ExitStack()
         self._cgroups = self._ends.enter_context(Cgroups())
         self.folder: Final = Path(tempfile.mkdtemp(prefix="trial-", dir=files.folder))
-        """Folder of this trial, with its queues, locks and tables."""
+        """Folder of this trial, with its queues, locks and tables of latencies."""
         self._ends.callback(shutil.rmtree, self.folder, ignore_errors=True)
         for name in ("data", "load", STREAM):
             (self.folder / name).symlink_to(files.folder / name)

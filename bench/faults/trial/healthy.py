@@ -54,7 +54,7 @@ class _Host:
     going: list[_Tenant] = field(default_factory=list)
     number: int = 0
     long: Caller | None = None
-    """The process with long steps."""
+    """The process of the program that waits long for the device in each step."""
 
     def begin(self) -> None:
         """Starts the permanent tenants (ranks in step, a loader whose page cache fills its memory limit, a

@@ -88,7 +88,8 @@ def _blames_right(window: Window, chain: Chain, truth: Truth, places: Sequence[P
         return True
     if truth.victim is not None:
         return is_about(window, first.tenant, truth.victim)
-    return is_here(window, first.tenant, places)  # a device is at fault: its users may be named
+    # A device is at fault, and no tenant: the chain may still name tenants of the trial that use the device.
+    return is_here(window, first.tenant, places)
 
 
 def chains_of(window: Window, truth: Truth, places: Sequence[Place]) -> list[Chain]:
@@ -141,8 +142,8 @@ class Alarms:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Returns the alarms that count as false: in some window, they did not rightly blame a process
-        outside of the trial."""
+        """Returns the false alarms: those that in at least one window did not rightly blame a process outside
+        of the trial."""
         return tuple(self._counted.values())
 
     @property

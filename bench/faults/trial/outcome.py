@@ -60,10 +60,10 @@ class Outcome:
     error: str = ""
     """Why the trial could not be set up; '' if it could."""
     strength: float = 0.0
-    """Share of its time that the victim was meant to lose; 0 if the script chose the strength."""
+    """Share of the victim's time that the fault was meant to take; 0 if the script chose the strength."""
     lost_share: float | None = None
-    """Share of its time that the victim lost, computed from its own count of steps; None if it does not count
-    steps."""
+    """Share of the victim's time that was lost, computed from the victim's own count of steps; None if the
+    victim does not count steps."""
     outside_share: float = 0.0
     """Time for which the victim waited for CPUs that processes outside of the trial had, as a share of the
     time watched. Computed before and after the beginning of the fault; this is the greater of the two."""
@@ -82,8 +82,8 @@ class Outcome:
     @property
     def quiet(self) -> bool:
         """Returns whether processes outside of the trial took so little of the victim's time that the fault
-        explains what the victim lost. Always True if the script chose the strength, because nothing is
-        measured against it then."""
+        explains what the victim lost. Always True if the script chose the strength, because the loss is then
+        not compared with anything."""
         most = max(MOST_OUTSIDE, MOST_OUTSIDE_OF_STRENGTH * self.strength)
         return not self.strength or self.outside_share <= most
 
@@ -108,7 +108,7 @@ def outcome_of(plain: Mapping[str, Any]) -> Outcome:
 
 @dataclass(slots=True)
 class Healthy:
-    """A run without a fault."""
+    """Result of a run of healthy tenants, without a fault."""
 
     seconds: float = 0.0
     alarms: tuple[str, ...] = ()
@@ -117,6 +117,7 @@ class Healthy:
     """Alarms that rightly blame processes outside of the run; they are not false alarms."""
     seed: int = 0
     busy_seconds: float = 0.0
-    """Length of the run, weighted with the share of all CPUs that was busy, s."""
+    """Sum over all windows of the run: the length of the window, s, times the share of all CPUs that was busy
+    in it."""
     events: tuple[str, ...] = ()
     """The changes that tenants went through, such as ``start reader`` or ``phase``, oldest first."""

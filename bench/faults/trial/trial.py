@@ -36,7 +36,7 @@ def run_trial(
 ) -> list[Outcome]:
     """Injects ``faults`` at the same time, watches for as long as the slowest of them needs to be found, and
     returns one outcome per fault. If ``patience_seconds`` is not 0, watches only until all faults are
-    diagnosed right, and no longer than that.
+    diagnosed right, and for at most that time.
 
     Raises StalltopError if the trial cannot be set up on this host.
     """
@@ -83,8 +83,8 @@ def lost_share(paces: Sequence[tuple[float, int]]) -> float | None:
     """Returns the share of its time that the victim lost to the fault, computed from ``paces``: the time and
     the victim's count of steps at the beginning of the trial, at the injection, and at the end.
 
-    The share is by how much fewer steps per second it made after the injection than before. Returns None if
-    it made no step before the injection.
+    The share is 1 minus the ratio of its steps per second after the injection to those before. Returns None
+    if the victim made no step before the injection.
     """
     (began, first), (injected, before), (ended, last) = paces
     if before <= first:

@@ -10,20 +10,21 @@
  * FOLDER  the folder of the libraries; a library is loaded when a function of it is needed first
  *
  * Commands are lines of stdin; each is answered by `ok …` or `error …` on stdout. At the end of stdin the
- * process leaves at once, whatever its threads are doing.
+ * process ends at once, whatever its threads are doing.
  *
  *     load SYMBOL…                  load the libraries of these functions, without a call
  *     library KIND PATH             use this file as runtime, driver or nccl library from now on
  *     join NAME RANK RANKS          become a rank of this NCCL communicator, which collectives then use
  *     kernels MANGLED…              load a module in place of the previous one, look up these CUDA kernels
- *     rename MANGLED…               register the CUDA kernels anew under these names, as another library would
- *     run THREADS CYCLES ITEM…      each thread goes through the items CYCLES times; answers the ns it took
+ *     rename MANGLED…               register the CUDA kernels anew under these names, as if another library had
+ *                                   been loaded at the same addresses
+ *     run THREADS CYCLES ITEM…      each thread makes the calls of all items CYCLES times; answers their ns
  *     burst THREADS CYCLES ITEM…    like `run`, but without timing each call
  *     start THREADS CYCLES ITEM…    like `run`, but without waiting for the end; CYCLES 0: until `stop`
  *     wait, stop, finish            for the threads of `start`; `stop` ends them after their current call,
  *                                   `finish` after their current cycle
- *     children COUNT CYCLES ITEM…   COUNT forked processes, one after the other, which then exit
- *     report                        `made SYMBOL CALLS ERRORS BYTES TOTAL_NS MAX_NS INDEX:COUNT…` lines
+ *     children COUNT CYCLES ITEM…   fork COUNT processes, one after the other; each runs the items, then exits
+ *     report                        answer with `made SYMBOL CALLS ERRORS BYTES TOTAL_NS MAX_NS INDEX:COUNT…` lines
  *     exec, exec-thread             replace this program by itself, from the main or another thread
  *     exit CODE, kill               end, regularly or by SIGKILL
  *
@@ -105,7 +106,7 @@ static const char *start_threads(char *text, int timed, uint64_t *began)
             abort();
     *began = now_ns();
     pthread_barrier_wait(&barrier);
-    /* No thread is inside the barrier once it can be destroyed; all threads copied `shared` before it. */
+    /* Threads copy `shared` before they wait at the barrier. Destroying it waits until all have left it (glibc). */
     pthread_barrier_destroy(&barrier);
     return NULL;
 }

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define PAGE 4096u
-#define BATCH_BYTES PAGE /* a page of the pipe, and at most what is written atomically */
+#define BATCH_BYTES PAGE /* fills a page of the pipe, and is still written atomically (PIPE_BUF) */
 #define CONNECT_SECONDS 20
 #define DATAGRAMS 64 /* sent by one system call */
 #define COMPUTE_STEP_NS 20000
@@ -150,7 +150,7 @@ static void touch(const struct action *action)
     uint64_t bytes = action->number[0] * PAGE;
     off_t start = place(action, bytes);
     if (action->number[1])
-        posix_fadvise(action->file, 0, 0, POSIX_FADV_DONTNEED); /* a range would leave large folios */
+        posix_fadvise(action->file, 0, 0, POSIX_FADV_DONTNEED); /* by range, folios that reach beyond it would stay */
     const volatile char *pages = mmap(NULL, bytes, PROT_READ, MAP_SHARED, action->file, start);
     if (pages == MAP_FAILED)
         give_up(action);
@@ -323,7 +323,7 @@ static const char *open_lock(struct action *action)
         pthread_mutexattr_setrobust(&shared, PTHREAD_MUTEX_ROBUST);
         pthread_mutex_init(action->lock, &shared);
     }
-    flock(file, LOCK_UN); /* closing does not release it, because the mapping keeps the file open */
+    flock(file, LOCK_UN); /* close() would not: the mapping keeps the file, and with it the lock */
     close(file);
     return NULL;
 }

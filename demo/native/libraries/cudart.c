@@ -66,7 +66,7 @@ static int make_ready(int fresh)
         return error;
     initialized = 1;
     if (!fresh && !(error = DRIVER(cuCtxGetCurrent, &context)) && context) {
-        ready = 1; /* the thread has chosen a device by the driver itself */
+        ready = 1; /* the thread has made a context current through the driver API */
         return 0;
     }
     if ((error = DRIVER(cuDevicePrimaryCtxRetain, &context, device)) || (error = DRIVER(cuCtxSetCurrent, context)))

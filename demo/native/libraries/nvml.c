@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The stand-in of nvml.h: the list of GPUs, and the figures of one.
+ * Part of the stand-in NVML (nvml.h): the list of GPUs, and the figures of each.
  */
 #include "nvml.h"
 
@@ -128,7 +128,8 @@ NUMBER_OF(nvmlDeviceGetMaxClockInfo, unsigned,
 NUMBER_OF(nvmlDeviceGetFanSpeed_v2, unsigned, LIST_OF("fan", "fan"), LIST_OF(30, 30))
 NUMBER_OF(nvmlDeviceGetPcieThroughput, unsigned, LIST_OF("pcie_tx", "pcie_rx"), LIST_OF(0, 0))
 
-/* A number and the us over which it was measured; or a mode and the mode after the next start. */
+/* Functions that return two numbers: a figure and the us over which it was measured, or a mode and the mode after the
+ * next start. */
 #define PAIR(function, key, otherwise, second)                      \
     Return function(Handle gpu, unsigned *value, unsigned *and)     \
     {                                                               \
@@ -232,7 +233,7 @@ Return nvmlDeviceGetRemappedRows(Handle gpu, unsigned *corrected, unsigned *unco
     return SUCCESS;
 }
 
-Return nvmlDeviceGetViolationStatus(Handle gpu, unsigned policy, u64 violation[2]) /* reference us, ns */
+Return nvmlDeviceGetViolationStatus(Handle gpu, unsigned policy, u64 violation[2]) /* reference time, us; throttled, ns */
 {
     static const char *const key[] = {"power", "thermal", "sync_boost", "board_limit", NULL, "reliability"};
     char name[64];

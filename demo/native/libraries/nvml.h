@@ -27,27 +27,27 @@
  *     performance_state=0, fans=0, fan=30       the last in percent
  *     reasons=0                                 bits of nvmlClocksEventReasons
  *     link_generation=5, link_generation_max=5, link_width=16, link_width_max=16
- *     pcie_rx=0, pcie_tx=0                      KB/s; asking takes 20 ms, as it does in truth
+ *     pcie_rx=0, pcie_tx=0                      KB/s; a call takes 20 ms, as with a real driver
  *     replays=0, ecc_corrected=0, ecc_uncorrected=0      totals; the last two also with _lifetime
  *     ecc=1, persistence=1, compute_mode=0, virtualization=0          numbers of nvml.h
  *     remapped_corrected=0, remapped_uncorrected=0, remap_pending=0, remap_failed=0
  *     power_violation, thermal_violation, sync_boost_violation, board_limit_violation, reliability_violation
  *                                               ns, totals, 0
  *     field.NUMBER=                             a field value (NVML_FI_*); without, it is not supported
- *     links_up=0                                NVLinks that are up, of field.91
- *     gpm=0, metric.NUMBER=                     whether there is GPM, and what it shows
- *     xids=                                     such as 79,31: whatever is added at the end happens now;
- *                                               an empty list begins anew
+ *     links_up=0                                number of NVLinks that are up; field.91 is the number of all
+ *     gpm=0, metric.NUMBER=                     1: GPM is supported; the value of a GPM metric
+ *     xids=                                     such as 79,31: a number appended to the list is reported as a new
+ *                                               XID; a list that was emptied begins anew
  *     lost=0                                    1: every call for it fails with NVML_ERROR_GPU_IS_LOST
- *     compute=, graphics=, mps=                 processes: PID:BYTES, or PID:- where that is not known; then,
- *                                               if wanted, :GPU INSTANCE:COMPUTE INSTANCE
+ *     compute=, graphics=, mps=                 processes: PID:BYTES, or PID:- if the memory is not known;
+ *                                               optionally followed by :GPU INSTANCE:COMPUTE INSTANCE
  *     samples=                                  PID:SM:MEMORY:ENCODER:DECODER:AGE, in percent and ms
  *     mig=0                                     1: divided, into
  *     instances=                                profiles such as 1g.10gb,,3g.40gb: the MIG devices 0 and 2,
  *                                               each with memory_total, memory_used, uuid, gpu_instance (from
  *                                               1), compute_instance (0) and compute of its own
- *     fail.FUNCTION=CODE                        this function returns that nvmlReturn_t; of a MIG device alone, too
- *     count.FUNCTION=N                          this list claims to have N entries, whatever it has
+ *     fail.FUNCTION=CODE                        FUNCTION returns the nvmlReturn_t CODE; also for one MIG device alone
+ *     count.FUNCTION=N                          FUNCTION says that its list has N entries, however many it has
  *     delay.FUNCTION=MS, delay=MS               this function, or every function, takes MS milliseconds
  *     hang=0                                    1: every call waits until this is 0 again
  *

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The stand-in of nvml.h: lists of a GPU, namely MIG devices, processes and their samples, XIDs, metrics.
+ * Part of the stand-in NVML (nvml.h): what each GPU has several of: MIG devices, processes and their samples, XIDs,
+ * GPM metrics.
  */
 #include "nvml.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the scenario file of nvml.h.
+ * Part of the stand-in NVML: reads the file that nvml.h describes.
  */
 #include "nvml.h"
 
@@ -48,7 +48,7 @@ static void refresh(void)
     known = now;
 }
 
-/* Returns the value after `name=` at the start of a line; the last one counts. */
+/* Returns the value after `name=` at the start of a line; the last such line counts. */
 static const char *find(const char *name)
 {
     size_t length = strlen(name);

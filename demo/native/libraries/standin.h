@@ -7,11 +7,12 @@
  *     SYMBOL HOW SHAPE A B SPIKE_SHARE SPIKE_FACTOR ERROR_SHARE ERROR_CODE [PATH]
  *
  * SYMBOL  a function's name without its variant
- * HOW     spin | sleep | futex | poll: what the thread does meanwhile, or
- *         (with PATH: a file that begins with a double, by which durations are multiplied unless it is 0), or
- *         hold: sleep for as long as the file PATH exists, or
- *         meet: poll until B processes that share PATH (an empty file before) have come as often as this one,
- *         as a device does in a collective, then for A ns; SHAPE is fixed
+ * HOW     what the thread does during the call:
+ *         spin | sleep | futex | poll: this, for the duration of SHAPE. PATH may name a file that begins with a
+ *         double: durations are multiplied by it, unless it is 0
+ *         hold: sleep for as long as the file PATH exists
+ *         meet: poll until B processes that share the file PATH (empty at first) have made this call as often as
+ *         this process, as in a collective, then for another A ns; SHAPE is fixed
  * SHAPE   fixed (A ns) | uniform (A to B ns) | lognormal (median A ns, sigma B)
  *
  * A function that is not in the table returns at once.
@@ -36,10 +37,10 @@ struct entry {
     double spike_factor;
     double error_share;   /* of the calls, 0 to 1 */
     int error_code;
-    const char *path;     /* of HOLD */
-    const volatile double *factor; /* of the others, in the file PATH; or NULL */
-    uint64_t *arrived;    /* of MEET: calls by all processes, in a file that they share */
-    uint64_t turns;       /* of MEET: calls by this process */
+    const char *path;     /* HOLD: the file PATH */
+    const volatile double *factor; /* SPIN to POLL: the double in the file PATH; NULL without PATH */
+    uint64_t *arrived;    /* MEET: calls by all processes, in the file PATH */
+    uint64_t turns;       /* MEET: calls by this process */
 };
 
 /* Entries are collected in their own section, so that the table can be walked without a second list. */

@@ -234,7 +234,7 @@ def test_exec_replaces_the_program_and_unknown_commands_are_refused(built: Built
         assert caller.wait() == -9
     with Caller(built) as caller:
         caller.answer()
-    with pytest.raises(CallerError, match="cannot send it"):
+    with pytest.raises(CallerError, match="cannot send the command"):
         caller.tell("report")
 
 

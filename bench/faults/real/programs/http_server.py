@@ -1,5 +1,5 @@
 """Answers inference requests by HTTP (aiohttp): a thread runs them in batches on the device. If --features
-gives the port of a feature server, the program asks that server by HTTP for each request before."""
+gives the port of a feature server, the program first asks that server by HTTP for each request."""
 
 import argparse
 import asyncio

@@ -19,8 +19,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--persistent", action="store_true")
     parser.add_argument("--pin", action="store_true", help="a thread that pins memory (pin_memory=True)")
     parser.add_argument("--sharing", default="file_descriptor", help="how workers hand tensors over")
-    parser.add_argument("--server", default="", help="HOST:PORT of whom items ask")
-    parser.add_argument("--collate-ms", action="store_true", help="the main thread takes the time, not items")
+    parser.add_argument("--server", default="", help="HOST:PORT of a server that each item asks")
+    parser.add_argument(
+        "--collate-ms", action="store_true", help="spend the time in the main thread, not in items"
+    )
     return parser.parse_args()
 
 
