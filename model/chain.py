@@ -137,16 +137,17 @@ class Chain:
 
 def worst_first(chain: Chain) -> tuple[bool, int, int, float, str]:
     """Sort key for lists of chains. Open chains come first: by severity, then by ``loss_step`` (greatest
-    first), then by ``since`` (newest first). Closed chains follow, by ``seen`` (latest first)."""
+    first), then by ``since`` (oldest first, because one fault may cause further ones). Closed chains follow,
+    by ``seen`` (latest first)."""
     if not chain.open:
         return True, 0, 0, -chain.seen, chain.id
-    return False, SEVERITIES.index(chain.severity), -loss_step(chain.lost_ms_per_s), -chain.since, chain.id
+    return False, SEVERITIES.index(chain.severity), -loss_step(chain.lost_ms_per_s), chain.since, chain.id
 
 
 def loss_step(lost_ms_per_s: float) -> int:
-    """Rounds a loss to half decades: 0 below 1 ms/s, 1 up to 3.2 ms/s, 2 up to 10 ms/s, and so on.
+    """Rounds a loss to quarters of a decade: 0 below 1 ms/s, 1 up to 1.8 ms/s, 2 up to 3.2 ms/s, and so on.
 
     Lists sorted by this step keep a steady order: noise rarely changes the step of a loss, but a loss that
-    becomes four times as large (from 1 ms/s on) always gets another step.
+    doubles (from 1 ms/s on) always gets another step.
     """
-    return math.floor(2 * math.log10(lost_ms_per_s)) + 1 if 1 <= lost_ms_per_s < math.inf else 0
+    return math.floor(4 * math.log10(lost_ms_per_s)) + 1 if 1 <= lost_ms_per_s < math.inf else 0

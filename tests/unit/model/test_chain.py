@@ -23,9 +23,9 @@ def test_chains_are_ordered_by_severity_and_loss() -> None:
     expected = [
         chain("worst", 0.0, severity="critical"),
         chain("costs most", 900.0, since=5.0),
-        chain("newest", 110.0, since=12.0),
         chain("a", 250.0),
-        chain("b", 250.0),
+        chain("b", 190.0),
+        chain("newest", 270.0, since=12.0),
         chain("small", 20.0, since=19.0),
         chain("mild", 900.0, severity="low"),
         chain("just over", 1.0, severity="low", ended=18.0),
@@ -54,13 +54,13 @@ def test_a_culprit_of_several_losses_is_named_once_with_their_sum() -> None:
         (0.0, 0),
         (0.9, 0),
         (1.0, 1),
-        (3.1, 1),
-        (3.2, 2),
-        (10.0, 3),
-        (999.0, 6),
+        (1.7, 1),
+        (1.8, 2),
+        (10.0, 5),
+        (999.0, 12),
         (float("inf"), 0),
         (float("nan"), 0),
     ],
 )
-def test_loss_steps_are_half_decades(lost: float, step: int) -> None:
+def test_loss_steps_are_quarters_of_a_decade(lost: float, step: int) -> None:
     assert loss_step(lost) == step
