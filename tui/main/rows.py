@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stalltop.model.devices.labels import gpus_of
-from stalltop.model.devices.placing import placement
 from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.sharing.placing import placement
 from stalltop.model.window import Window
 from stalltop.tui.main.panels import PanelKeys
 from stalltop.tui.main.time_keys import TimeKeys
