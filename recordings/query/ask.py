@@ -14,6 +14,7 @@ from stalltop.recordings.query import checking, functions, guard
 from stalltop.recordings.query.mistakes import damaged, told
 from stalltop.recordings.read.reading import Recorded
 from stalltop.recordings.views import catalogue, making, sums
+from stalltop.recordings.views.patience import Patience
 
 _VIEWS = {view.name: frozenset(view.names) for view in catalogue.VIEWS}
 _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
@@ -55,14 +56,14 @@ class _Question:
         self._path = recorded.path
         self._least = least
         self._sql = sql.strip().rstrip(";").rstrip()
-        self._patience = guard.Patience(seconds)
+        self._patience = Patience(seconds)
         self._refused: list[str] = []
 
     def answer(self, warnings: tuple[str, ...]) -> Answer:
         """Return the answer with ``warnings``; see the function ``answer`` of this module."""
         try:
             guard.confine(self._connection, self._patience)
-            self._connection.execute("BEGIN")  # all statements see one state of the file
+            self._connection.execute("BEGIN")  # so that all statements read the same state of the file
             self._refused = functions.add(self._connection)
             with self._damage_told():
                 making.make(self._connection)
@@ -82,8 +83,9 @@ class _Question:
         """Make the views that the query needs, and return the SQL to run."""
         if not any(name in self._sql.lower() for name in catalogue.EVENTS):
             return self._sql
-        from stalltop.recordings.query.rewrite import Form, planned, unread
+        from stalltop.recordings.query.rewrite import planned, unread
         from stalltop.recordings.views.alike import unfold
+        from stalltop.recordings.views.forms import Form
 
         plan = planned(self._sql, _columns_of, least=Form(self._least))
         for need in plan.needs:
@@ -108,7 +110,7 @@ class _Question:
         return plan.sql
 
     def _run(self, sql: str) -> sqlite3.Cursor:
-        # No other statement runs on this connection from here on.
+        # Stays read-only until ``_end``: rows are fetched after this method has returned.
         self._connection.execute("PRAGMA query_only = ON")
         self._connection.set_authorizer(guard.authorized)
         return self._connection.execute(sql)
@@ -133,7 +135,8 @@ class _Question:
         self._end()
 
     def _end(self) -> None:
-        """End the transaction: a recorder cannot truncate its log as long as somebody reads."""
+        """End the transaction. As long as it lasts, a recorder that writes the file cannot truncate the
+        write-ahead log."""
         self._connection.set_authorizer(None)
         self._connection.rollback()
 
