@@ -1,2 +1,2 @@
-"""Writes files so that they are either complete or absent, and reads the small files that stalltop keeps
+"""Writes files so that each is either complete or absent, and reads the small files that stalltop keeps
 between runs."""

@@ -1,4 +1,4 @@
-"""Writes files so that they are either complete or absent. Only their owner may read them (mode 0600)."""
+"""Writes files so that each is either complete or absent. Only their owner may read them (mode 0600)."""
 
 from __future__ import annotations
 

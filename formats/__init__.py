@@ -1,1 +1,1 @@
-"""Formats of windows: JSON, text, HTML, tables, traces and histogram logs."""
+"""Writes windows as JSON, text, HTML, tables, traces and histogram logs."""

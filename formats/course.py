@@ -16,7 +16,7 @@ from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import Window
 
 MOST_SLOW: Final = 2_000
-"""Captured calls of a recording that a report uses: the slowest ones."""
+"""Number of captured calls that a report of a recording uses: the slowest ones."""
 Name = tuple[str, ...]
 
 
@@ -26,7 +26,7 @@ class CourseFigures:
 
     calls_per_s: float
     p50_ns: int | None
-    """This figure and the two below are None if no call returned."""
+    """Median duration; None if no call returned, as are ``p99_ns`` and ``max_ns``."""
     p99_ns: int | None
     max_ns: int | None
 
@@ -49,7 +49,7 @@ class Stretch:
 
 @dataclass(slots=True)
 class Course:
-    """Figures of one host over time."""
+    """The figures of one host over the time of a recording."""
 
     host: str
     stretches: list[Stretch] = field(default_factory=list)
@@ -60,7 +60,8 @@ class Course:
     """Sum of the lengths of the windows, in seconds."""
 
     def window(self, episodes: Episodes) -> Window:
-        """Return all windows merged, with every tenant and the last state of every chain."""
+        """Return one window for the whole time: all windows merged, with every tenant, and with the last
+        state of every chain."""
         tenants = {name: tenant for (host, name), tenant in episodes.tenants.items() if host == self.host}
         whole = self.whole.window
         calls = CapturedCalls(

@@ -21,7 +21,8 @@ class Episode:
 
     host: str
     chain: Chain
-    """The chain in its worst state; ``seen`` and ``open`` are those of its last state."""
+    """The chain as it was when it was worst. Only ``seen`` and ``open`` are from the last window of the
+    episode."""
 
     @property
     def end(self) -> float:
@@ -37,7 +38,7 @@ class Episodes:
         self.tenants: dict[tuple[str, str], Tenant] = {}
         """The tenants of all windows, by host and id."""
         self.lost_ms: dict[tuple[str, str], float] = {}
-        """Time that each chain cost in all windows, in ms, by host and identity."""
+        """Time that each chain cost in all windows together, in ms, by host and identity of the chain."""
 
     def add(self, window: Window) -> None:
         """Add the chains and tenants of ``window``."""

@@ -34,7 +34,7 @@ HEADS: Final = (
 """Columns of ``index.csv``."""
 SUFFIX: Final = ".hlog"
 MOST_FILES: Final = 10_000
-"""Largest number of rows that an export may have: each gets a file."""
+"""Largest number of rows that an export may have: each row gets a file."""
 _HELD: Final = 16 << 20
 """Number of characters that are buffered before they are appended to the files, so that files are opened
 seldom."""
@@ -108,8 +108,8 @@ def _flush(folder: Path, logs: dict[RowKey, _Log]) -> None:
 
 
 def _add(window: Window, begin: float, logs: dict[RowKey, _Log], taken: set[str]) -> int:
-    """Add an interval for each row of ``window``; times count from ``begin``. Returns the number of
-    characters added."""
+    """Add an interval to the log of each row of ``window``. ``begin`` is the beginning of all logs (Unix
+    seconds). Returns the number of characters added."""
     rows = window.rows
     empty = (np.diff(rows.histograms.start) == 0).tolist()
     counts = zip(

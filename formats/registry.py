@@ -162,7 +162,7 @@ def _write_csv(windows: Windows, _: Span, file: BinaryIO) -> None:
 
 
 def _write_json(windows: Windows, _: Span, file: BinaryIO) -> None:
-    from stalltop.formats.tables import json_lines
+    from stalltop.formats.documents import json_lines
 
     _pieces(json_lines.pieces(windows), file)
 
@@ -198,8 +198,8 @@ FORMATS: Final = (
         label="window",
         saved="everything; stalltop open shows it on this screen again",
         saved_in_full=(
-            "everything: every row with its histogram, kernels, slow calls, chains, devices, "
-            "evidence, as one SQLite file ([its tables](file-format.md)); `stalltop open FILE` "
+            "everything, as one SQLite file: every row with its histogram, CUDA kernels, captured calls, "
+            "chains, devices and evidence ([its tables](file-format.md)); `stalltop open FILE` "
             "shows it on the same screen, `stalltop explain FILE` says what is wrong in it, "
             "`stalltop query FILE` asks it in SQL"
         ),
@@ -211,8 +211,8 @@ FORMATS: Final = (
         label="text",
         saved="a report: what is wrong, what helps, this table",
         saved_in_full=(
-            "a report to read and to send: what is wrong with what helps, the table that has the "
-            "keys with all its rows, other tables"
+            "a report to read and to send: problems with their fixes, the table with the keyboard focus "
+            "with all its rows, and other tables"
         ),
         save=_save_text,
     ),
@@ -243,8 +243,8 @@ FORMATS: Final = (
         label="CSV",
         saved="this table: every row and column, raw figures",
         saved_in_full=(
-            "the table that has the keys: every row in the order of the screen, and every figure, "
-            "whatever fits the screen; what is drawn (bars, P99 TREND) is left out"
+            "the table with the keyboard focus: every row in the order of the screen, and every figure, also "
+            "those for which the screen has no room; bars and P99 TREND are left out"
         ),
         save=_save_csv,
         exported="a line for every row of every window",
@@ -299,8 +299,8 @@ FORMATS: Final = (
         label="Markdown",
         saved="the report with tables to paste into an issue or a chat",
         saved_in_full=(
-            "the report as Markdown, to paste into an issue or a chat: tables, and what is wrong as code "
-            "blocks; names are code, so that none of them is a link or a mention"
+            "the report as Markdown, to paste into an issue or a chat: tables, and problems as code blocks; "
+            "names are written as code, so that none of them becomes a link or a mention"
         ),
         save=_save_markdown,
         exported="a report with tables, all windows together",

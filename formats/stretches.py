@@ -11,12 +11,12 @@ from stalltop.model.merge.merging import merge
 from stalltop.model.window import Window
 
 _AT_ONCE: Final = 32
-"""Windows that are collected before they are merged, which bounds memory."""
+"""Number of windows that are collected before they are merged, so that memory stays bounded."""
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """The stretch of one host to which windows are being added."""
+    """A stretch of time of one host, whose windows are being collected."""
 
     number: int
     """The number of the stretch, counted from Unix time 0."""

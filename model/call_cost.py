@@ -1,4 +1,4 @@
-"""Counts and durations of the calls to one library function, for ``stalltop check --verbose``."""
+"""How often and for how long one library function was called, for ``stalltop check --verbose``."""
 
 from __future__ import annotations
 

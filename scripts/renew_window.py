@@ -17,11 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from stalltop.recordings.file import schema  # noqa: E402
+from stalltop.recordings.file.seal import sealed  # noqa: E402
 from stalltop.recordings.file.table import TEXT, SqlColumn  # noqa: E402
 from stalltop.recordings.file.values import Sql, checksum  # noqa: E402
 from stalltop.recordings.read.reading import load  # noqa: E402
 from stalltop.recordings.write.saving import dump  # noqa: E402
-from stalltop.recordings.write.writing import sealed  # noqa: E402
 
 WINDOW: Final = ROOT / "tests" / "tui" / "pictures" / "snapshots" / "window.stalltop"
 

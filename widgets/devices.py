@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from stalltop.model.devices.device import DEVICE_FIGURE, Device, Devices
-from stalltop.model.devices.ways import Way, unlisted, unnamed, users_of, way_of
+from stalltop.model.sharing.ways import Way, unlisted, unnamed, users_of, way_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.drawing.bar import bar

@@ -14,10 +14,11 @@ import numpy as np
 
 from stalltop.cli.tracing import say
 from stalltop.cli.whole_file import whole_file
-from stalltop.formats.documents.diff import Diff, diff_document
+from stalltop.formats.documents.diff import diff_document
 from stalltop.formats.text.chains import name_of
 from stalltop.model.chain import Chain
 from stalltop.model.comparing.chain_difference import compare_chains
+from stalltop.model.comparing.compared_windows import ComparedWindows
 from stalltop.model.comparing.condition import FIGURES, Condition, condition
 from stalltop.model.comparing.difference import compare
 from stalltop.model.comparing.likeness import alike, tenant_names
@@ -91,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 
 def compared(
     a: tuple[Window, Sequence[Chain]], b: tuple[Window, Sequence[Chain]], options: argparse.Namespace
-) -> Diff:
+) -> ComparedWindows:
     """Compares two windows with their chains by the command's options. Raises UsageError for an invalid
     filter."""
     (then, chains_then), (now, chains_now) = a, b
@@ -112,7 +113,7 @@ def compared(
         lambda tenant: name_of(tenant, now),
     )
     conditions = tuple((one, one.judge(difference, faults)) for one in options.fail_if)
-    return Diff(windows[0], windows[1], by, found, order, faults, conditions)
+    return ComparedWindows(windows[0], windows[1], by, found, order, faults, conditions)
 
 
 def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Chain]:

@@ -53,7 +53,8 @@ def _print_now(window: Window, *, as_json: bool) -> None:
 
 def _print(window: Window, chains: Sequence[Chain], *, as_json: bool) -> None:
     from stalltop.cli.printing import style
-    from stalltop.formats.text.explain import explain_document, explain_text
+    from stalltop.formats.documents.explain import explain_document
+    from stalltop.formats.text.explain import explain_text
 
     if as_json:
         json.dump(explain_document(window, chains), sys.stdout, indent=1)

@@ -14,8 +14,8 @@ from stalltop.diagnosis.host.sockets import loses_segments
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
-from stalltop.model.devices.sharing import Sharer, Sharing, sharings
 from stalltop.model.families import Family
+from stalltop.model.sharing.sharing import Sharer, Sharing, sharings
 
 CAUSES: Final = (
     Cause("gpu_bound", "bound by the device", "calls wait for the device's own work", fault=False),

@@ -11,7 +11,7 @@ from stalltop.diagnosis.gpu.usage import Usage, figure
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
-from stalltop.model.devices.sharing import Sharer, Sharing, sharings
+from stalltop.model.sharing.sharing import Sharer, Sharing, sharings
 
 CAUSES: Final = (
     Cause(

@@ -16,9 +16,9 @@ from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import OTHERS, Fix, Link
 from stalltop.model.devices.device import Device, MigInstance
-from stalltop.model.devices.placing import processes_on
-from stalltop.model.devices.ways import way_of
 from stalltop.model.families import WAITING_PARTS, Family
+from stalltop.model.sharing.placing import processes_on
+from stalltop.model.sharing.ways import way_of
 
 CAUSES: Final = (
     Cause("gpu_neighbours", "device shared with others", "other tenants launch on the same device"),

@@ -1,1 +1,1 @@
-"""Converts windows and comparisons to JSON objects."""
+"""Converts windows, chains and comparisons to JSON objects, and writes windows as lines of JSON."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from stalltop.model.chain import Chain
-from stalltop.model.comparing.chain_difference import ChainChange, shares
-from stalltop.model.comparing.condition import Condition, Met
-from stalltop.model.comparing.difference import Compared, ComparedSide, of_rows
+from stalltop.model.comparing.chain_difference import shares
+from stalltop.model.comparing.compared_windows import ComparedWindows
+from stalltop.model.comparing.difference import ComparedSide, of_rows
 from stalltop.model.rows.pivot import PERCENTS
 from stalltop.model.window import SPLITS, Window
 
@@ -20,23 +18,9 @@ SCHEMA: Final = "stalltop.diff/1"
 """Name and version of the JSON object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
-    """The comparison of two windows."""
-
-    then: Window
-    now: Window
-    by: tuple[str, ...]
-    """Dimensions of the rows that are compared."""
-    compared: Compared
-    order: Sequence[int]
-    """Indices of rows of ``compared``, those that changed most first."""
-    faults: tuple[ChainChange, ...]
-    conditions: tuple[tuple[Condition, Met], ...] = ()
-
-
-def diff_document(diff: Diff) -> dict[str, Any]:
-    """Return ``diff`` as dicts, lists, strings and numbers; None stands for a value that is not known."""
+def diff_document(diff: ComparedWindows) -> dict[str, Any]:
+    """Return ``diff`` as dicts, lists, strings and numbers, for JSON. None stands for a value that is not
+    known."""
     found = diff.compared.difference
     intervals = {
         percent: [of_rows(side, percent) for side in (found.then, found.now)] for percent in PERCENTS

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 from stalltop.formats.text.sharing_text import statement
-from stalltop.model.devices.sharing import Holding, Sharer, Sharing, unplaced
+from stalltop.model.sharing.sharing import Holding, Sharer, Sharing, unplaced
 from stalltop.model.text.glyphs import ASCII
 from stalltop.model.window import Window
 
 
 def sharing_document(sharing: Sharing, window: Window) -> dict[str, Any]:
-    """Return how a device is shared, as dicts, lists, strings and numbers."""
+    """Return how a device is shared, as dicts, lists, strings and numbers, for JSON."""
     return {
         "way": sharing.way,
         "statement": statement(sharing, window, ASCII),

@@ -15,9 +15,9 @@ from stalltop.model.calls import CapturedCalls
 from stalltop.model.chain import Chain, worst_first
 from stalltop.model.cuda_kernels import KernelCount, bucket_highest_ns, bucket_lowest_ns
 from stalltop.model.devices.device import Device
-from stalltop.model.devices.sharing import sharings
 from stalltop.model.evidence import Evidence
 from stalltop.model.rows.pivot import PERCENTS, bounded
+from stalltop.model.sharing.sharing import sharings
 from stalltop.model.thread_evidence import ThreadEvidence
 from stalltop.model.window import LOSSES, SPLITS, Coverage, OpenCall, Rows, Window
 
@@ -205,7 +205,7 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
 
 
 def _placed(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return ``plain`` with None for a device that is not known."""
+    """Return ``plain``, a record as a dict, with None instead of '' for a device that is not known."""
     return plain | {"device": plain["device"] or None}
 
 

@@ -22,7 +22,7 @@ WIDTH: Final = 640
 HEIGHT: Final = 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 10, 8, 22
 _BARS: Final = 64
-"""Bars of a chart of durations."""
+"""Number of bars in a chart of durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ def over_time(
 
 
 def _path(points: Sequence[ChartPoint], times: Axis, values: Axis, *, closed: bool) -> str:
-    """Return the path of a step line, with a gap where time passes between two points."""
+    """Return the SVG path of a step line, with a gap where time passes between the end of a point and the
+    beginning of the next."""
     parts: list[str] = []
     end: float | None = None
     began = ""

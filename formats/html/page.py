@@ -1,5 +1,5 @@
-"""A window as one HTML page: problems with their fixes, tables and remarks. Also has the functions that
-``report`` shares with it.
+"""Writes a window as one HTML page: problems with their fixes, tables and remarks. The module ``report`` uses
+some functions of this module, too.
 
 The page is one file without scripts that loads nothing: its Content-Security-Policy forbids both.
 """
@@ -24,7 +24,7 @@ from stalltop.model.window import PARTS, Window
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """The Content-Security-Policy of the page: it allows its own style sheet and nothing else."""
 MOST_ROWS: Final = 100
-"""Rows after which a table ends. Only the table that the screen showed has all its rows."""
+"""Largest number of rows of a table. Only the table that the screen showed has all its rows."""
 _WIDE: Final = Style(width=100_000, colour=False, glyphs=UNICODE)
 """Style for lines of text that are not wrapped here, because the browser wraps them."""
 _FEW: Final = "a row with few calls has rough ones."
@@ -67,8 +67,8 @@ def page_head(window: Window, when: Html, *lines: Html) -> Html:
 
 def host_lines(window: Window) -> list[Html]:
     """Return the figures of the host and its devices, a paragraph for each line."""
-    # Text lines separate figures by two blanks, which a browser would show as one. So the page separates them
-    # by a dot.
+    # Text lines separate figures by two blanks, which a browser would show as one blank. So the page
+    # separates figures by a dot.
     return [tag("p", re.sub(" {2,}", " · ", line.strip())) for line in host(window, _WIDE)]
 
 

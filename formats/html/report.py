@@ -1,4 +1,4 @@
-"""A recording, or one window, as one HTML page: problems and when they were, charts, and tables.
+"""Writes a recording, or one window, as one HTML page: problems and when they were open, charts, and tables.
 
 The page is one file without scripts that loads nothing.
 """
@@ -38,11 +38,11 @@ from stalltop.model.window import Window
 POINTS: Final = 240
 """Largest number of points of a line over time."""
 MOST_CHAINS: Final = 30
-"""Chains that are described in full, the worst ones."""
+"""Number of chains that are described in full: the worst ones."""
 OPEN_CHAINS: Final = 3
-"""Chains whose description is unfolded, the worst ones."""
+"""Number of chains whose description is unfolded: the worst ones."""
 MOST_HOSTS: Final = 8
-"""Hosts that have charts."""
+"""Largest number of hosts that have charts."""
 _TICKS: Final = 7
 _FEW_TICKS: Final = 4
 _MOST_BARS: Final = 30
@@ -189,7 +189,7 @@ def _run(number: int, run: Sequence[Episode], times: Axis, start: float, end: fl
 
 
 def _bars(run: Sequence[Episode], times: Axis, start: float, end: float) -> list[Html]:
-    """Return a bar for each episode."""
+    """Return a bar for each episode in ``run``, at its place between ``start`` and ``end``."""
     bars = []
     for episode in run:
         since, until = episode.chain.since, episode.end

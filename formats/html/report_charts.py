@@ -163,7 +163,7 @@ class _Figure:
     most: Callable[[Any], float | None]
     """Returns the end of the scale from a sample of the host or GPU; None if it is not known."""
     per: float = 1.0
-    """Number by which the measured value is divided to get the value in ``unit``."""
+    """Number by which a measured value is divided so that the result is in ``unit``."""
     limited: bool = False
     """True if the end of the scale is a limit of the host or device, which the text then states."""
 
@@ -234,5 +234,5 @@ def _machine_card(
 
 
 def _plain(value: float) -> str:
-    """Return about three digits, without ``.0``."""
+    """Return ``value`` as text with about three digits, without ``.0``."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")

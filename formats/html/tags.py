@@ -30,5 +30,5 @@ def tag(name: str, /, *children: str, **attributes: str) -> Html:
 
 
 def joined(*children: str) -> Html:
-    """Return ``children`` joined. Escapes those that are not ``Html``."""
+    """Return ``children`` joined as HTML. Escapes those that are not ``Html``."""
     return Html("".join(child if isinstance(child, Html) else escape(printable(child)) for child in children))

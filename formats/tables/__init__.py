@@ -1,1 +1,1 @@
-"""Writes rows as CSV, Parquet and lines of JSON."""
+"""Writes rows as CSV and Parquet, and collects the rows of a window as tables."""

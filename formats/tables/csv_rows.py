@@ -1,4 +1,5 @@
-"""CSV with a line for every row of every window: raw figures, units in the heads (docs/export.md)."""
+"""Writes CSV with a line for every row of every window: raw figures, with units in the heads
+(docs/export.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sheet as CSV: raw figures, units in the heads, for spreadsheets and scripts."""
+"""Writes a sheet as CSV for spreadsheets and scripts: raw figures, with units in the heads."""
 
 from __future__ import annotations
 

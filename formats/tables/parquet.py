@@ -13,7 +13,8 @@ from stalltop.model.window import Window
 INSTALL: Final = "pip install 'stalltop[parquet]', or pip install pyarrow; or --to csv, which needs nothing"
 """The remedy if pyarrow is missing."""
 ROWS_AT_ONCE: Final = 32_768
-"""Fewest rows of a row group, which is held in memory; the last one may be smaller."""
+"""Least number of rows in a row group of the file; only the last group may have fewer. stalltop holds a row
+group in memory until it is complete."""
 _TYPES: Final = {
     "text": "string",
     "count": "uint64",

@@ -1,5 +1,5 @@
-"""Sheets: tables with a row for each group of operations and with unrounded figures. Text, HTML and CSV are
-made from them."""
+"""Makes sheets: tables with a row for each group of operations, with unrounded figures. Text, HTML and CSV
+are made from sheets."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from stalltop.model.window import SPLITS, PartName, Window
 _LARGEST: Final = len("runqueue 99% ")
 """Width in cells that one part of the time takes at most."""
 _LEAST_COLUMNS: Final = 4
-"""If there is little room, a printed table first drops columns until this many are left, and then the parts
-of the time."""
+"""If a printed table is too wide, columns are dropped first, until this many are left, and then the parts of
+the time."""
 _OTHERS: Final[tuple[tuple[tuple[Dimension, ...], str], ...]] = (
     (("container",), "containers"),
     (("operation", "layer"), "operations"),
@@ -64,7 +64,8 @@ class SheetRow:
     p50_before_ns: int | None = None
     p99_before_ns: int | None = None
     p99_against_median: float | None = None
-    """p99 divided by the median p99 of the row in the windows before; None if there are too few."""
+    """p99 divided by the median of the p99 that the row had in earlier windows; None if there are too few
+    earlier windows."""
     p99_against_normal: float | None = None
     """p99 divided by the p99 of the baseline; None without a baseline."""
     processes: int | None = None

@@ -20,9 +20,9 @@ _COLOURS: Final[dict[Severity, str]] = {
 }
 _RATE_WIDTH: Final = figures.DURATION_WIDTH + 2
 _NARROW: Final = 72
-"""In fewer cells than this, the figures of a step stand behind its text, not in front of the tree."""
+"""Width in cells below which the figures of a step stand behind its text, not in front of the tree."""
 _DEEPEST: Final = 8
-"""Deeper steps of a tree are not indented further."""
+"""Largest indent of a step, in levels: deeper steps of a tree are not indented further."""
 
 
 def rate(ns_per_s: float | None, glyphs: Glyphs = UNICODE) -> str:
@@ -94,8 +94,8 @@ def branches(links: Sequence[Link], at: int, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def step(link: Link, chain: Chain, window: Window) -> str:
-    """Return the text of a link, followed in parentheses by its process, tenant and device. Leaves out those
-    that the text names already, and the chain's own process and tenant."""
+    """Return the text of a link, followed by its process, tenant and device in parentheses. Leaves out what
+    the text names already, and the process and tenant that the chain itself is about."""
     own = link.tenant in ("", chain.tenant) and link.pid in (0, chain.pid)
     # Two steps may have the same text and differ in their process only.
     alike = any(other.text == link.text and other.pid != link.pid for other in chain.links)

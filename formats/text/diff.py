@@ -8,10 +8,10 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from stalltop.formats.documents.diff import Diff
 from stalltop.formats.text import chains as chain_text
 from stalltop.formats.text.window import LEAST_WIDTH
 from stalltop.model.comparing.chain_difference import ChainChange, State, shares
+from stalltop.model.comparing.compared_windows import ComparedWindows
 from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
@@ -52,8 +52,8 @@ def _percentile(column: str, which: str) -> Callable[[Difference, int, Glyphs], 
 
 
 def _ratio(percent: float) -> Callable[[Difference, int, Glyphs], str]:
-    """Return a function that makes the cell with the ratio of a percentile (B to A), with a question mark if
-    the change is not significant."""
+    """Return a function that formats a percentile of window B divided by that of window A, with a question
+    mark if the change is not significant."""
 
     def cell(found: Difference, row: int, glyphs: Glyphs) -> str:
         ratio = float(found.ratio(percent)[row])
@@ -93,7 +93,7 @@ _COLUMNS: Final = (
 )
 
 
-def diff_text(diff: Diff, style: Style, *, all_rows: bool = False) -> str:
+def diff_text(diff: ComparedWindows, style: Style, *, all_rows: bool = False) -> str:
     """Return ``diff`` as text that fits ``style`` (40 cells or more), and ends in a newline.
 
     With the width ``ENDLESS``, names are whole and no line is folded. ``all_rows`` lists all rows and chains,
@@ -105,7 +105,7 @@ def diff_text(diff: Diff, style: Style, *, all_rows: bool = False) -> str:
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _head(diff: Diff, style: Style) -> list[str]:
+def _head(diff: ComparedWindows, style: Style) -> list[str]:
     lines = []
     for letter, window in (("A", diff.then), ("B", diff.now)):
         facts = [f"{letter}  {window.host}", figures.moment(window.start), f"{window.seconds:.1f} s"]
@@ -122,7 +122,7 @@ def _outermost(window: Window) -> Sequence[int]:
     return [calls for key, calls in zip(rows.keys, rows.calls.tolist(), strict=True) if key.outermost]
 
 
-def _table(diff: Diff, style: Style, all_rows: bool) -> list[str]:
+def _table(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
     found = diff.compared.difference
     shown = [i for i in diff.order if all_rows or found.changed[i]]
     if not shown:
@@ -153,12 +153,12 @@ def _table(diff: Diff, style: Style, all_rows: bool) -> list[str]:
 
 
 def _bad(found: Difference, row: int) -> bool:
-    """Return whether a row is shown in red: it is in both windows, and at least 10 % of the lost time is
-    its."""
+    """Return whether a row is shown in red: it is in both windows, and at least 10 % of all lost time is its
+    own."""
     return bool(found.lost_ns_per_s[row] > 0 and found.share[row] >= 0.1 and not found.new[row])
 
 
-def _names(diff: Diff, row: int) -> tuple[str, ...]:
+def _names(diff: ComparedWindows, row: int) -> tuple[str, ...]:
     """Return the names of a row, one for each dimension; the last is in parentheses for nested calls."""
     found = diff.compared.difference
     *where, last = (figures.printable(part) for part in diff.compared.labels[row])
@@ -184,7 +184,7 @@ def _layout(names: Sequence[Sequence[str]], style: Style) -> tuple[Sequence[_Dif
     return columns, widths
 
 
-def _faults(diff: Diff, style: Style, all_rows: bool) -> list[str]:
+def _faults(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
     part = shares(diff.faults)
     told = [
         (change, share) for change, share in zip(diff.faults, part, strict=True) if all_rows or change.fault
@@ -200,7 +200,7 @@ def _faults(diff: Diff, style: Style, all_rows: bool) -> list[str]:
     return lines if len(told) <= most else [*lines, f"and {len(told) - most} more (--all)"]
 
 
-def _said(diff: Diff, change: ChainChange, share: float, style: Style) -> str:
+def _said(diff: ComparedWindows, change: ChainChange, share: float, style: Style) -> str:
     chain = change.chain
     then, now = change.then, change.now
     window = diff.now if now is not None else diff.then
@@ -223,7 +223,7 @@ def _said(diff: Diff, change: ChainChange, share: float, style: Style) -> str:
     return figures.printable(f"{text} ({', '.join(cost)})")
 
 
-def _judged(diff: Diff, style: Style) -> list[str]:
+def _judged(diff: ComparedWindows, style: Style) -> list[str]:
     """Return lines that say which rows meet each condition of ``--fail-if``."""
     lines: list[str] = []
     for condition, met in diff.conditions:

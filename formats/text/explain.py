@@ -1,11 +1,11 @@
-"""The output of ``stalltop explain``: all chains of a window in full, as text or as one JSON object."""
+"""The text that ``stalltop explain`` prints: all chains of a window in full."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from stalltop.formats.documents import window as document
+from stalltop.formats.examined import examined, is_healthy
 from stalltop.formats.text import chains as chain_text
 from stalltop.formats.text.sharing_lines import sharing_lines
 from stalltop.formats.text.window import LEAST_WIDTH
@@ -14,8 +14,6 @@ from stalltop.model.text import figures
 from stalltop.model.text.style import BOLD, DIM, YELLOW, Style
 from stalltop.model.window import Window
 
-SCHEMA: Final = "stalltop.explain/1"
-"""Name and version of the JSON object."""
 _ONE: Final = {
     "calls": "call",
     "operations": "operation",
@@ -23,31 +21,7 @@ _ONE: Final = {
     "tenants": "tenant",
     "devices": "device",
 }
-"""Singular of each name in ``looked_at``."""
-
-
-def explain_document(window: Window, chains: Sequence[Chain]) -> dict[str, Any]:
-    """Return ``chains`` of ``window``, and how many calls, processes and so on were examined, as dicts,
-    lists, strings and numbers."""
-    whole = document.document(window)
-    seen = _seen(window)
-    return {
-        "schema": SCHEMA,
-        "host": whole["host"],
-        "simulated": whole["simulated"],
-        "window": whole["window"],
-        "tracing": window.coverage.tracing,
-        "healthy": _healthy(window, chains),
-        "chains": [document.chain_document(chain) for chain in sorted(chains, key=worst_first)],
-        "looked_at": seen,
-        "unknown": list(window.evidence.unknown),
-        "tenants": whole["tenants"],
-        "devices": [
-            {name: device[name] for name in ("index", "uuid", "name", "utilization_percent", "sharing")}
-            for device in whole["devices"]
-        ],
-        "unplaced_tenants": whole["unplaced_tenants"],
-    }
+"""Singular of each name that ``examined`` returns."""
 
 
 def explain_text(window: Window, chains: Sequence[Chain], style: Style) -> str:
@@ -65,28 +39,6 @@ def explain_text(window: Window, chains: Sequence[Chain], style: Style) -> str:
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _healthy(window: Window, chains: Sequence[Chain]) -> bool | None:
-    """Return whether no chain is a fault; None if the window has neither rows nor chains."""
-    if any(chain.severity != "info" for chain in chains):
-        return False
-    return True if len(window.rows) or chains else None
-
-
-def _seen(window: Window) -> dict[str, int]:
-    """Return the numbers of calls, operations, processes, tenants and devices in the window."""
-    keys = [key for key in window.rows.keys if key.outermost]
-    calls = sum(
-        int(calls) for key, calls in zip(window.rows.keys, window.rows.calls, strict=True) if key.outermost
-    )
-    return {
-        "calls": calls,
-        "operations": len({(key.layer, key.operation) for key in keys}),
-        "processes": len({(key.host, key.pid) for key in keys}),
-        "tenants": len({key.tenant for key in keys}),
-        "devices": len(window.devices.devices),
-    }
-
-
 def _head(window: Window, style: Style) -> list[str]:
     facts = [f"stalltop {window.host}", figures.moment(window.start), f"{window.seconds:.1f} s"]
     if window.simulated:
@@ -100,18 +52,20 @@ def _head(window: Window, style: Style) -> list[str]:
 
 
 def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[str]:
-    """Return how many faults were found, and in how many calls, processes and so on."""
-    seen = _seen(window)
+    """Return lines that say how many faults were found, and how many calls, processes and so on were
+    examined."""
+    seen = examined(window)
     rests = ", ".join(
         f"{figures.count(number).strip()} {_ONE[name] if number == 1 else name}"
         for name, number in seen.items()
         if number
     )
-    healthy = _healthy(window, chains)
+    healthy = is_healthy(window, chains)
     if healthy is None:
         text = f"Nothing to explain: no CUDA or NCCL call returned in {window.seconds:.1f} s."
         if not window.coverage.attached:
-            text += " No process here has such a library loaded, or nothing can be traced: stalltop check"
+            text += " No process here has a CUDA or NCCL library loaded, or nothing can be traced:"
+            text += " run stalltop check"
         return style.folded("", text)
     faults = [chain for chain in chains if chain.severity != "info"]
     if healthy:

@@ -1,4 +1,4 @@
-"""Windows as Markdown: what is wrong with its fixes, and tables, to paste into an issue or a chat.
+"""Writes windows as Markdown to paste into an issue or a chat: problems with their fixes, and tables.
 
 Texts of a host, such as names and messages, stand in code spans and code blocks, so that a reader of Markdown
 takes none of them for markup, a link or a mention.
@@ -25,9 +25,9 @@ from stalltop.model.window import Window
 WIDTH: Final = 100
 """Width of the lines in code blocks, in cells: about that of a comment on GitHub and GitLab."""
 MOST_ROWS: Final = 20
-"""Most rows of a table, except for the table that the screen showed, which has all."""
+"""Largest number of rows of a table. Only the table that the screen showed has all its rows."""
 MOST_CHAINS: Final = 10
-"""Most problems of each host: an issue has at most 64 KiB."""
+"""Largest number of problems that are written for each host: an issue has at most 64 KiB."""
 _BAR: Final = "\\|"
 """How a vertical bar is written inside a cell."""
 _BACKTICKS: Final = re.compile("`+")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stalltop.model.devices.sharing import Sharing
+from stalltop.model.sharing.sharing import Sharing
 from stalltop.model.text import figures
 from stalltop.model.text.figures import printable
 from stalltop.model.text.glyphs import UNICODE, Glyphs

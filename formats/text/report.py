@@ -1,5 +1,5 @@
-"""A window as a text report: facts, problems with their fixes, the table of the screen, and further
-tables."""
+"""Writes a window as a text report: facts, problems with their fixes, the table that the screen shows, and
+further tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stalltop.model.window import Window
 LEAST_WIDTH: Final = 80
 """Least width of a report, in cells."""
 MOST_ROWS: Final = 40
-"""Rows after which a table ends. Only the table that the screen showed has all its rows."""
+"""Largest number of rows of a table. Only the table that the screen showed has all its rows."""
 
 
 def report(window: Window, shown: Sheet | None = None, *, width: int = LEAST_WIDTH, glyphs: Glyphs) -> str:

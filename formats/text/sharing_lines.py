@@ -1,4 +1,4 @@
-"""Printed text about the tenants that share devices, in ``once``, ``explain`` and reports."""
+"""Formats text about the tenants that share devices, for ``once``, ``explain`` and reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stalltop.formats.text import mig_lines, sharing_table, sharing_text
-from stalltop.model.devices.sharing import Sharing, sharings
+from stalltop.model.sharing.sharing import Sharing, sharings
 from stalltop.model.text.figures import printable
 from stalltop.model.text.style import BOLD, DIM, YELLOW, Style
 from stalltop.model.window import Window
@@ -17,7 +17,7 @@ MOST_GIVEN: Final = 20
 
 
 def sharing_lines(window: Window, style: Style) -> list[list[str]]:
-    """Return a title with its lines for each device whose sharing should be told
+    """Return a list of lines, a title first, for each device whose sharing is worth telling
     (``sharing_text.worth_telling``)."""
     devices = sharings(window)
     told = [_device(one, window, style) for one in devices if sharing_text.worth_telling(one, window)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stalltop.formats.text import sharing_text
-from stalltop.model.devices.sharing import Sharer, Sharing
+from stalltop.model.sharing.sharing import Sharer, Sharing
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
@@ -24,7 +24,7 @@ COLUMNS: Final[Mapping[str, int]] = {
 tenant wait for the device; ``active`` is the share of the time in which the tenant gave the device work or
 waited for it."""
 _FIRST_TO_GO: Final = ("copied/s", "calls/s", "memory", "active")
-"""Columns that are dropped, in this order, if there is little room."""
+"""Columns that are dropped, the first one first, if the table is too wide."""
 _NAME: Final = (14, 32)
 """Least and largest width of a tenant's name, in cells."""
 TRACED: Final = "*: sum of the allocations that were traced; the driver does not report the memory"

@@ -7,8 +7,8 @@ from typing import Final
 
 from stalltop.formats.text.chains import name_of
 from stalltop.model.devices.device import Device
-from stalltop.model.devices.sharing import Holding, Sharer, Sharing, Use, Why
-from stalltop.model.devices.ways import Way, unnamed, users_of, way_of
+from stalltop.model.sharing.sharing import Holding, Sharer, Sharing, Use, Why
+from stalltop.model.sharing.ways import Way, unnamed, users_of, way_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.window import Window
@@ -22,7 +22,7 @@ WORDS: Final[Mapping[Way, str]] = {
     "vgpu": "vGPU",
     "unknown": "not known",
 }
-"""How a device is shared, as a cell of a table."""
+"""How a device is shared, in words for the cell of a table."""
 
 NO_SPLIT: Final = "a split is not measurable here"
 UNKNOWN_TENANT: Final = "tenant not known"
@@ -33,9 +33,9 @@ _USES: Final[Mapping[Use, str]] = {
     "absent": "not used: none of its processes is on the device",
 }
 _NOT_KNOWN: Final[Mapping[Why, str]] = {
-    "tenant": "which tenant it is was not seen",
+    "tenant": "not known: no tenant was seen that runs in it",
     "list": "not known: the driver does not tell who uses the device",
-    "device": "not known: it makes calls, on which GPU was not measured",
+    "device": "not known: it makes calls, but it was not measured on which GPU",
 }
 IDLE_SECONDS: Final = 10.0
 """Least length, in seconds, of a window from which stalltop concludes that a tenant without calls does not
@@ -76,7 +76,7 @@ def statement(sharing: Sharing, window: Window, glyphs: Glyphs = UNICODE) -> str
     if len(sharing.tenants) not in (0, len(sharing.sharers)):
         said.append("Processes that have ended made calls on it, too.")
     if not sharing.watched:
-        said.append("The driver does not list its processes: who is not traced is missing.")
+        said.append("The driver does not list its processes, so tenants that are not traced are missing.")
     if sharing.unplaced and ":" not in sharing.label:
         others = _many(len(sharing.unplaced), "more tenant" if sharing.sharers else "tenant")
         said.append(f"{others} made calls on a GPU that is not known: {_named(sharing.unplaced, window)}.")
@@ -114,7 +114,7 @@ def _used(sharing: Sharing, window: Window, glyphs: Glyphs) -> str:
     if sharing.hidden == "guests":
         return f"{gpu} is for virtual machines, and which of them use it cannot be seen from here{busy}."
     if sharing.hidden:
-        return f"{gpu} is used, by whom the driver does not tell{busy}."
+        return f"{gpu} is used, but the driver does not tell by whom{busy}."
     if not all_seen or sharing.way == "unknown":
         return f"Who uses {gpu} is not known{busy}."
     if sharing.way == "mps":

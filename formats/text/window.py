@@ -1,4 +1,4 @@
-"""A window as text, which ``once`` prints, and which the screen leaves on the terminal when it ends."""
+"""Writes a window as text, which ``once`` prints, and which stays on the terminal when the screen ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stalltop.model.window import LOSSES, PARTS, SPLITS, Missing, OpenCall, Wind
 MOST_ROWS = 20
 """Largest number of rows of each table; a line below it counts the rest."""
 OPEN_CALL_NS = 1_000_000_000
-"""Least age of open calls that are listed, in ns: younger ones are normal."""
+"""Least age of the open calls that are listed, in ns. A younger open call is normal."""
 MOST_LISTED = 8
 MOST_CULPRITS = 5
 LEAST_WIDTH = 40
@@ -53,7 +53,7 @@ _COLUMNS = (
     _WindowColumn(_WHERE, 18, 9, lambda g, i, u: split(g, i)),
 )
 _SHORT = {name: part.short for name, part in PARTS.items()} | {"runqueue": "rq"}
-"""Short names of the parts of a call's time. There is less room than on the screen."""
+"""Short names of the parts of a call's time, because printed tables have less room than the screen."""
 _LABEL_WIDTH = (16, 22, 40)
 """Widths of the label in cells: the smallest; the width below which a longer label makes ``bytes/s`` give
 way, if parts of the time are shown; the largest."""
@@ -236,7 +236,7 @@ def _nothing(window: Window, style: Style) -> list[str]:
         [
             f"No CUDA or NCCL call returned in {window.seconds:.1f} s.",
             f"Watched: {len(coverage.libraries)} libraries in {_mapped(window)} processes.",
-            "Longer: stalltop once --seconds 30",
+            "To watch for longer: stalltop once --seconds 30",
         ]
     )
 

@@ -46,7 +46,7 @@ _OF_DEVICES: Final = (
     "pcie_rx_bytes_per_second",
     "pcie_tx_bytes_per_second",
 )
-"""Figures of each GPU that are counters."""
+"""Names of the figures of each GPU that the trace shows as counters."""
 _WRONG: Final = "what is wrong"
 _BLAMED: Final = "takes from others"
 
@@ -155,7 +155,8 @@ class _Trace:
 
     def _counters(self, window: Window) -> list[Event]:
         values = self._values.setdefault(window.host, {})
-        self._tracks.host(window.host)  # makes the host's track first, so that it stands above its containers
+        # The track of the host is made first, so that it stands above those of its containers.
+        self._tracks.host(window.host)
         now = {**self._of_calls(window), **self._of_host(window)}
         start = _ns(window.start)
         events: list[Event] = []

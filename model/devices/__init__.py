@@ -1,1 +1,1 @@
-"""GPUs: their figures, the activity of tenants on them, and how they are shared."""
+"""GPUs: their figures and labels, the activity of tenants on them, and their allocations by schedulers."""

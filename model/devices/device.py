@@ -89,14 +89,16 @@ class DeviceFigure:
     viewed: bool = False
     """True if the SQL view ``devices`` has a column for it."""
     label: str = ""
-    """Name on the screen, in reports and in traces; '' if only its neighbours' texts show the figure."""
+    """Name on the screen, in reports and in traces; '' if the figure is shown only within the text of another
+    figure."""
     most: float | str | None = None
     """End of the scale: a number, or the field of ``Device`` that has it; None if it is not known. For a
     percentage it is 100."""
     phrase: str = ""
-    """What follows the value on the page of a GPU, such as ``of its bandwidth``."""
+    """Words that follow the value on the page of a GPU, such as ``of its bandwidth``."""
     gauge: int = 0
-    """Position on the page of each GPU, which shows the figure now and over time; 0 if it does not."""
+    """Position among the figures that the page of each GPU shows with a bar and over time; 0 if the page does
+    not show the figure in this way."""
     question: str = ""
     """Name of the figure in ``Device.notes``, which say why it could not be read; '' if it is the label."""
     smi: tuple[str, ...] = ()
@@ -115,12 +117,12 @@ class DeviceFigure:
 
     @property
     def chart_unit(self) -> tuple[str, float]:
-        """Unit of charts and traces, and the value that is 1 of it."""
+        """Unit that charts and traces use, and the value of the figure that is 1 in that unit."""
         return {"B": ("GiB", 2.0**30), "B/s": ("MB/s", 1e6)}.get(self.unit, (self.unit, 1.0))
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Names of the figure and of the end of its scale in ``Device.notes``."""
+        """The names that ``Device.notes`` use for the figure and for the end of its scale."""
         limit = DEVICE_FIGURE[self.most].questions if isinstance(self.most, str) else ()
         return (self.question or self.label, *limit)
 
@@ -469,7 +471,7 @@ DEVICE_FIGURES: Final = tuple(
 """All figures of a GPU. Tables of files, SQL views and the documentation of both are derived from these
 descriptions."""
 DEVICE_FIGURE: Final = {one.name: one for one in DEVICE_FIGURES}
-"""The same by name."""
+"""All figures of a GPU by their names."""
 DEVICE_GAUGES: Final = tuple(sorted((one for one in DEVICE_FIGURES if one.gauge), key=lambda one: one.gauge))
 """Figures on the page of each GPU, in the order of the page."""
 DEVICE_COUNTERS: Final = tuple(one.name for one in DEVICE_FIGURES if one.counts)

@@ -7,7 +7,7 @@ A filter consists of terms separated by blanks. A row passes if all terms match;
 * ``/regex/``: the regular expression occurs in a name (see ``model.rows.expression``);
 * ``key:value`` and ``key:/regex/``: only the name that ``key`` stands for is searched; ``KEYS`` has the keys;
 * ``gpu:0``, ``gpu:0-3``, ``gpu:0:3``: the row ran, or may have run, on one of these devices
-  (``model.devices.placing``);
+  (``model.sharing.placing``);
 * ``-term``: the term must not match.
 
 A user may have typed only a part of a filter: invalid text sets ``Filter.error``, and the filter matches no
@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.devices.labels import is_wanted, text_of, wanted_of
-from stalltop.model.devices.placing import Labels, placement
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.expression import MOST_LETTERS, compiled, found
+from stalltop.model.sharing.placing import Labels, placement
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
 

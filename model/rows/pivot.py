@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.devices.labels import text_of
-from stalltop.model.devices.placing import Placement, placement
 from stalltop.model.evidence import HOST_LAYER
 from stalltop.model.histograms.hdr import indices_of
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
+from stalltop.model.sharing.placing import Placement, placement
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import U64, Window
 
@@ -58,9 +58,9 @@ class Groups:
     """Time of each group divided by the time of all outermost calls of the window; NaN for time between
     calls."""
     nested: NDArray[np.bool_]
-    """True if every call of the group was made inside another traced call."""
+    """For each group: True if every call of the group was made inside another traced call."""
     between: NDArray[np.bool_]
-    """True if the group consists of time between calls (rows of the layer ``host``)."""
+    """For each group: True if the group consists of time between calls (rows of the layer ``host``)."""
     rows: NDArray[np.int64]
     """Number of rows of the window in each group."""
     group_of_row: NDArray[np.int64]

@@ -116,14 +116,14 @@ class Opened:
         return self._prepared(f"{uri}&immutable=1")
 
     def _prepared(self, uri: str) -> sqlite3.Connection:
-        """Return a connection with limits of size and time. The schema of a file from a stranger cannot run
-        code on it."""
+        """Return a connection with limits of size and time, on which the schema of a file from a stranger
+        cannot run code."""
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.set_progress_handler(lambda: int(time.monotonic() > self._until), _STEPS)
-        # With these, the schema of a file from a stranger cannot call functions, and SQLite checks B-tree
-        # cells before it uses them.
+        # With these pragmas, the schema of a file from a stranger cannot call functions, and SQLite checks
+        # B-tree cells before it uses them.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
         try:

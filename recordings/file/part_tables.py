@@ -119,7 +119,8 @@ RECORDS: Final = (
     ),
     part(
         "process_use",
-        "Processes that call, are followed, or are charged with others' time.",
+        "Processes that make traced calls, wake threads that do, are charged with the time of others, or are"
+        " children of a process that sleeps between its calls.",
         _PROCESS,
         _c("cpu_ns", INTEGER, "CPU time"),
         _c("minor_faults", INTEGER, "page faults without I/O"),

@@ -109,7 +109,7 @@ SHARED: Final = (
         _c("cpu_version", INTEGER, "cgroup version, 1 or 2; 0 without a directory"),
         _c("memory_folder", TEXT, "directory whose files set the memory limit"),
         _c("memory_version", INTEGER, "cgroup version, 1 or 2; 0 without a directory"),
-        _c("cpuset", TEXT, "CPUs that it may use, as the kernel lists them"),
+        _c("cpuset", TEXT, "CPUs that it may use, as the Linux kernel lists them"),
         kind=TenantUse,
     ),
     shared(

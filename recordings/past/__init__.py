@@ -1,1 +1,1 @@
-"""Past windows, in memory or in a recording, for the screen."""
+"""Gives the screen past windows, from memory or from a recording."""

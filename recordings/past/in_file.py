@@ -23,7 +23,8 @@ from stalltop.recordings.read.reading import WindowGoneError
 _AT_ONCE = 32
 _TRIES = 3
 _PATIENCE_SECONDS = 0.1
-"""Seconds between two checks of a thread that waits for a sum whether the sum is still wanted."""
+"""A thread that waits for a sum checks at this interval, in seconds, whether the caller still wants the
+sum."""
 DAMAGED = "this stretch of the recording is damaged"
 
 
@@ -55,7 +56,7 @@ class InFile:
         return InFile(self._recording, self._index, parts, trouble=self._trouble)
 
     def is_as(self, other: InFile) -> bool:
-        """Return whether the file has not changed between this past and ``other``."""
+        """Return whether this past and ``other`` are of the same state of the file."""
         return self._index is other._index and self._trouble == other._trouble
 
     @property

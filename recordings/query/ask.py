@@ -63,7 +63,7 @@ class _Question:
         """Return the answer with ``warnings``; see the function ``answer`` of this module."""
         try:
             guard.confine(self._connection, self._patience)
-            self._connection.execute("BEGIN")  # all statements see one state of the file
+            self._connection.execute("BEGIN")  # so that all statements read the same state of the file
             self._refused = functions.add(self._connection)
             with self._damage_told():
                 making.make(self._connection)
@@ -110,7 +110,7 @@ class _Question:
         return plan.sql
 
     def _run(self, sql: str) -> sqlite3.Cursor:
-        # No other statement runs on this connection from here on.
+        # Stays read-only until ``_end``: rows are fetched after this method has returned.
         self._connection.execute("PRAGMA query_only = ON")
         self._connection.set_authorizer(guard.authorized)
         return self._connection.execute(sql)
@@ -135,7 +135,8 @@ class _Question:
         self._end()
 
     def _end(self) -> None:
-        """End the transaction: a recorder cannot truncate its log as long as somebody reads."""
+        """End the transaction. As long as it lasts, a recorder that writes the file cannot truncate the
+        write-ahead log."""
         self._connection.set_authorizer(None)
         self._connection.rollback()
 

@@ -1,5 +1,5 @@
-"""Warnings about a file before a query: damaged windows, as far as there is time to check them, and
-losses."""
+"""Collects the warnings that precede the answer to a query: damaged windows, as far as there is time to look
+for them, simulated figures, and calls that were not counted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def damages(recorded: Recorded, seconds: float | None) -> tuple[str, ...]:
             break
         _look(partial(recorded.check, number), found)
         looked += 1
-    warnings = [f"{reason}: figures of it may be wrong" for reason in found[:_MOST_TOLD]]
+    warnings = [
+        f"{reason}: figures that the answer takes from there may be wrong" for reason in found[:_MOST_TOLD]
+    ]
     if len(found) > _MOST_TOLD:
         warnings.append(f"{len(found) - _MOST_TOLD} more windows are damaged")
     if looked < len(numbers):

@@ -39,7 +39,8 @@ def reading_only(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def authorized(action: int, first: str | None, second: str | None, _: str | None, __: str | None) -> int:
-    """Return whether a statement may do ``action``: SQLite calls this (sqlite3_set_authorizer)."""
+    """Return SQLITE_OK if a statement may do ``action``, else SQLITE_DENY. SQLite calls this function while
+    it compiles a statement (sqlite3_set_authorizer)."""
     if action in _ALLOWED:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in _FORBIDDEN:

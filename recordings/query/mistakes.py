@@ -87,7 +87,7 @@ def told(
 
 
 def _first_word(sql: str) -> str:
-    """Return the first word of ``sql`` in lower case, after comments."""
+    """Return the first word of ``sql`` in lower case. Skips comments that precede it."""
     found = re.match(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*(\w*)", sql, re.DOTALL)
     return found[1].lower() if found else ""
 
@@ -97,7 +97,8 @@ def _shown(name: str) -> str:
 
 
 def _place(token: str, sql: str) -> str:
-    """Return the line of ``token``, for a message; '' if it occurs more than once or ``sql`` is one line."""
+    """Return a text such as ``, line 3`` with the line of ``sql`` that has ``token``; '' if ``token`` occurs
+    more than once or ``sql`` has only one line."""
     if not token or sql.count(token) != 1 or "\n" not in sql:
         return ""
     return f", line {sql[: sql.index(token)].count(chr(10)) + 1}"

@@ -9,7 +9,8 @@ from sqlglot import exp
 from stalltop.recordings.views import catalogue
 
 Columns = Callable[[str, str], Collection[str] | None]
-"""Returns the columns of (schema, table) in lower case; None if there is no such table."""
+"""A function that gets the names of a schema and a table, and returns the names of the columns in lower case;
+None if there is no such table."""
 
 
 class AmbiguousNameError(Exception):
@@ -17,7 +18,7 @@ class AmbiguousNameError(Exception):
 
 
 class QueryNames:
-    """The names in one query."""
+    """Finds out to which table or subquery each name in one query refers."""
 
     def __init__(self, tree: exp.Expr, columns: Columns) -> None:
         self._columns = columns

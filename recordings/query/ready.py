@@ -21,7 +21,7 @@ class Ready(NamedTuple):
 
 @cache
 def queries() -> Mapping[str, Ready]:
-    """Return all queries by name."""
+    """Return all named queries, each under its name."""
     found = {}
     for file in sorted(Path(__file__).with_name("ready").glob("*.sql")):
         about, _, sql = file.read_text(encoding="utf-8").partition("\n")

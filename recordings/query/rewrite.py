@@ -138,14 +138,16 @@ class _SelectRewriter:
         return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
 
     def _refuse(self, table: exp.Table, mine: list[exp.Column]) -> None:
-        """Raise AmbiguousNameError if the SELECT can be answered from single calls only."""
+        """Raise AmbiguousNameError if the SELECT uses ``table`` in a way that only single calls can
+        answer."""
         if not self._shared().isdisjoint((*catalogue.PER_CALL, *catalogue.SUMS)):
             raise AmbiguousNameError
         for column in mine:
             aggregate = column.find_ancestor(exp.Select, *AGGREGATES)
             while aggregate is not None and not isinstance(aggregate, exp.Select):
                 if is_aggregate(aggregate) and aggregate.find_ancestor(exp.Select) is not self._select:
-                    raise AmbiguousNameError  # SQLite may compute it in this SELECT
+                    # An aggregate in a subquery may belong to this SELECT, because its argument does.
+                    raise AmbiguousNameError
                 aggregate = aggregate.find_ancestor(exp.Select, *AGGREGATES)
         for join in self._select.args.get("joins") or ():
             side = str(join.args.get("side") or "").upper()

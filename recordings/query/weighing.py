@@ -114,7 +114,9 @@ class Weighing:
         return exp.Coalesce(this=aggregate("SUM", weight), expressions=[exp.Literal.number(0)])
 
     def _extreme(self, node: exp.Expr, aggregate: Callable[[str, exp.Expr], exp.Expr]) -> exp.Expr | None:
-        """Return the replacement of an aggregate whose result does not depend on how often a value occurs."""
+        """Return the expression that replaces ``node``, an aggregate such as MIN, MAX or COUNT(DISTINCT),
+        whose result does not depend on how often a value occurs. Returns None if rows that stand for several
+        calls do not determine the result."""
         if self.is_known(node):
             whole = node.parent if isinstance(node.parent, exp.Filter) else node
             return whole.copy() if whole is not None else None

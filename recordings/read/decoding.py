@@ -20,9 +20,9 @@ from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, Coverage, Rows, Window
 from stalltop.recordings.file import schema
 from stalltop.recordings.file.records import codecs
+from stalltop.recordings.file.seal import MOST_ROWS, sealed
 from stalltop.recordings.file.values import Sql, checksum, read_flag, read_integer, reading
 from stalltop.recordings.read import limits as bounds
-from stalltop.recordings.write.writing import MOST_ROWS, sealed
 
 _TABLES: Final = {table.name: table for table in schema.SHARED}
 _CODECS: Final = codecs(schema.RECORDS)
@@ -100,7 +100,8 @@ class Decoder:
             raise ValueError(f"row {row[0]!r} of {table} is damaged")
 
     def _checked(self, number: int) -> tuple[Sequence[Sql], dict[str, list[Sequence[Sql]]]]:
-        """Return the row of a window without number and checksum, and its parts, as they are stored."""
+        """Return the row of a window without number and checksum, and its parts, as they are stored. Raises
+        ValueError if the checksum does not match."""
         found = self._connection.execute(_WINDOW, (number,)).fetchone()
         if found is None:
             raise KeyError(number)
@@ -138,7 +139,7 @@ class Decoder:
         return cast(Sequence[Any], found)
 
     def key(self, number: Sql) -> RowKey:
-        """Return the key of a series."""
+        """Return the ``RowKey`` of the series with this number."""
         found = self._keys.get(number)
         if found is None:
             if len(self._keys) >= _KNOWN:
@@ -158,7 +159,7 @@ class Decoder:
         return tuple(found[1:-1])
 
     def tenant(self, number: Sql) -> Tenant:
-        """Return the tenant of that number."""
+        """Return the tenant that row ``number`` of the table ``tenants`` describes."""
         _, tenant_id, _, *others = self._row("tenants", number)
         names = _TABLES["tenants"].names[4:-1]
         values = {"id": tenant_id} | dict(zip(names, others, strict=True))

@@ -33,7 +33,7 @@ class WindowList:
     level: NDArray[np.int64]
     """0: as it was recorded; 10, 60: merged to windows of at least this many seconds."""
     lost_ms_per_s: NDArray[np.float64]
-    """Time that open chains cost together: see ``model.merge.packing.Peak``."""
+    """Time that all open chains of the window cost together: see ``model.merge.packing.Peak``."""
     worst: NDArray[np.int64]
     """Severity of the worst open chain, as ``model.merge.packing.Peak.worst``."""
     began: NDArray[np.int64]
@@ -44,7 +44,7 @@ class WindowList:
 
     @property
     def end(self) -> NDArray[np.float64]:
-        """Ends, Unix seconds."""
+        """End of each window, Unix seconds."""
         return self.start + self.seconds
 
 

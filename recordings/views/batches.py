@@ -37,7 +37,7 @@ class Head(NamedTuple):
 
 
 class CallStart(NamedTuple):
-    """Beginning (Unix ns) and thread of a captured call."""
+    """When a captured call began (Unix ns), and which thread made it."""
 
     start_ns: int
     tid: int
@@ -45,7 +45,7 @@ class CallStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Some rows with their histograms, kernels and captured calls."""
+    """Some rows of ``counts``, with their histograms, counts by CUDA kernel, and captured calls."""
 
     heads: Sequence[Head]
     rows: Sequence[SeriesCounts]
@@ -120,8 +120,8 @@ def _batch(connection: sqlite3.Connection, need: Need, found: Sequence[Sequence[
 
 
 class _Whole:
-    """Sums of rows over all windows, by series. The sums include captured calls, which are not listed
-    separately."""
+    """Adds up the rows of all windows by series. Captured calls are counted in these sums, but not listed,
+    because a sum has no beginnings or threads of calls."""
 
     def __init__(self) -> None:
         self._heads: dict[int, Head] = {}

@@ -44,9 +44,10 @@ LONGEST: Final = {"duration_ns": "~max_ns"}
 """Columns of ``EVENT_COLUMNS`` whose maximum is stored, each with the column of views of sums that has this
 maximum."""
 NO_KERNEL: Final = -1
-"""Number of the kernel ``UNKNOWN`` in ``~kernels``."""
+"""The ``kernel_id`` in ``~kernels`` that stands for an unknown CUDA kernel."""
 PLACE: Final = "~place"
-"""Column of views whose rows are single rows of ``counts``: the place of that row in its window."""
+"""Internal column of views with one row for each row of ``counts``. Its value is the column ``place`` of
+``counts``, which with the window identifies the row."""
 WEIGHT: Final = "~calls"
 """Column of views whose rows stand for several calls: the number of these calls."""
 

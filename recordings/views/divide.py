@@ -146,7 +146,9 @@ def _shares(
     np.add.at(taken, where, of_parts[:, 2])
     have = _looked_up(place, in_row, known)
     short = taken > have
-    if short.any():  # read at slightly different times, or damaged: trust the buckets
+    if short.any():
+        # The tracer read the two at slightly different times, or the file is damaged. The buckets are
+        # trusted.
         cell = np.concatenate((cell, known[short] * _COUNTERS + _COUNTERS - 1))
         count = np.concatenate((count, (taken - have)[short]))
         cell, inverse = np.unique(cell, return_inverse=True)
@@ -202,12 +204,12 @@ def _take(units: Units, unit: int, single: Single) -> None:
     units.errors[unit] = max(units.errors[unit] - single.error, 0)
     units.bytes[unit] = max(units.bytes[unit] - single.bytes, 0)
     if single.duration_ns >= units.max_ns[unit]:
-        units.exact[unit] = 0  # the longest remaining call is known by the histogram only
+        units.exact[unit] = 0  # how long the longest remaining call took is known only from the histogram
 
 
 def _steps(unit_row: I64, units: Units, cells: tuple[I64, I64], shares: tuple[I64, I64]) -> Steps:
-    """Return the steps of all units. The calls of each row, by rising duration, form one line. The line is
-    cut wherever the counter or the unit changes, and each piece is a step."""
+    """Return the steps of all units. The calls of each row are put in order of rising duration; a step
+    consists of successive calls with the same counter and the same unit."""
     (cell, count), (share, share_count) = cells, shares
     unit, bucket = np.divmod(share, BUCKETS)
     mean = units.total_ns / np.maximum(units.calls, 1)

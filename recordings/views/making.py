@@ -1,4 +1,4 @@
-"""Makes the views of queries in a connection, and the temporary tables that they need."""
+"""Makes the views that queries can read, and the temporary tables that these views need."""
 
 from __future__ import annotations
 

@@ -46,9 +46,10 @@ class Steps:
     highest_ns: I64
     count: I64
     surely_above_ns: I64
-    """Lower bound that holds even if the total time of the unit contradicts ``lowest_ns`` and ``highest_ns``;
-    ``surely_below_ns`` is the upper bound that belongs to it."""
+    """Lower bound of the durations, used instead of ``lowest_ns`` if no durations from ``lowest_ns`` to
+    ``highest_ns`` add up to the total time of the unit."""
     surely_below_ns: I64
+    """Upper bound of the durations, used instead of ``highest_ns`` in the same case."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +73,8 @@ def spread(units: Units, steps: Steps) -> Alike:
     """
     steps = _complete(units, steps)
     known = units.exact
-    last = np.flatnonzero(np.diff(steps.unit, append=-1))  # the longest calls of each unit with calls
+    # The last step of each unit has its longest calls.
+    last = np.flatnonzero(np.diff(steps.unit, append=-1))
     # The duration of the longest call is known (``max_ns``). The other calls share the rest of the total
     # time.
     others = steps.count.copy()
@@ -96,7 +98,8 @@ def spread(units: Units, steps: Steps) -> Alike:
     before -= before[np.searchsorted(steps.unit, steps.unit)]
     longer = np.clip(extra[steps.unit] - before, 0, wide)
 
-    # All calls of all units lie on one line, by rising duration. The line is cut wherever a value changes.
+    # The calls of all units are numbered one after the other, within a unit by rising duration. A new record
+    # begins wherever a value changes from one call to the next.
     ends = np.cumsum(steps.count)
     begins = ends - steps.count
     end = np.cumsum(units.calls)
@@ -122,7 +125,8 @@ def spread(units: Units, steps: Steps) -> Alike:
 
 
 def _within(low: I64, high: I64, longest: I64, last: NDArray[np.intp]) -> tuple[I64, I64]:
-    """Return the bounds of each step, limited to ``longest``."""
+    """Return the bounds ``low`` and ``high`` of each step, limited to ``longest``. ``last`` has the indices
+    of the last step of each unit."""
     high = high.copy()
     # The highest counter of a histogram has no upper bound. Durations of its calls are limited by ``longest``
     # only.

@@ -1,7 +1,7 @@
 """Makes views of stored sums, which replace views of single calls: each row stands for several calls.
 
 A row has the calls of one series in one window, or in all windows if the query does not distinguish windows.
-If the query asks for CUDA kernels, each kernel has a row of its own.
+If the query asks for CUDA kernels, each CUDA kernel has a row of its own.
 """
 
 from __future__ import annotations

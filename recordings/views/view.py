@@ -1,4 +1,4 @@
-"""The class that describes a view of queries, and the columns that many views have."""
+"""The class that describes a view that queries can read, and the columns that many views have."""
 
 from __future__ import annotations
 

@@ -50,8 +50,9 @@ class MergedHost:
     clock: Clock
     windows: int = 0
     start: float = 0.0
-    """``start`` and ``end`` are Unix seconds on the first host's clock."""
+    """Beginning of its first window, Unix seconds on the clock of the first host."""
     end: float = 0.0
+    """End of its last window, Unix seconds on the clock of the first host."""
     left_out: int = 0
     """Number of windows that were left out because other windows of this host cover their time."""
 
@@ -82,8 +83,9 @@ class _WindowPart(NamedTuple):
     level: int
     host: str
     start: float
-    """``start`` and ``end`` are Unix seconds on the merged file's clock."""
+    """Beginning of the window, Unix seconds on the clock of the merged file."""
     end: float
+    """End of the window, Unix seconds on the clock of the merged file."""
 
 
 def merge_files(

@@ -37,13 +37,13 @@ class RecordedSource:
         self._parts: list[Window] = []
         """Windows that are merged until they reach ``LEAST_SECONDS``."""
         self._host: str | None = None
-        """Host of the windows that were read."""
+        """Host of the windows that were read; None before the first window."""
         self._beginning = False
         self._lock = threading.Lock()
         self._news: list[str] = []
 
     def read(self) -> Window:
-        """Return the next window of the source."""
+        """Return the next window of the source, and queue it for recording if a recording is running."""
         window = self._source.read()
         self._host = window.host
         recorder = self._recorder
@@ -103,7 +103,7 @@ class RecordedSource:
         return path
 
     def end(self) -> RecorderState | None:
-        """End recording, and return the last state. Another thread closes the file."""
+        """End recording, and return the last state of the recorder. Another thread closes the file."""
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return None

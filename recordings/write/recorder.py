@@ -31,7 +31,7 @@ RETRY_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class RecorderState:
-    """State of a recorder."""
+    """State of a recorder, which the screen shows."""
 
     path: Path
     bytes: int = 0
@@ -108,7 +108,7 @@ class Recorder:
 
     @property
     def state(self) -> RecorderState:
-        """The state now."""
+        """The state of the recorder now."""
         with self._changed:
             return replace(self._state, waiting=len(self._waiting))
 
@@ -194,7 +194,7 @@ class Recorder:
                 self._failed(told.reason)
         except StalltopError as told:
             self._failed(told.reason)
-        except Exception as error:  # a bug of stalltop; the next window may be written
+        except Exception as error:  # a bug of stalltop: this window is dropped, the next one may be written
             if again:
                 again = False
                 with self._changed:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,8 @@ from stalltop.recordings.file.trouble import DamagedFileError, WriteError, is_un
 from stalltop.recordings.read.decoding import Decoder
 from stalltop.recordings.write.bounds import Bounds
 from stalltop.recordings.write.clock_watch import length_text
-from stalltop.recordings.write.hold import Hold, reserve
+from stalltop.recordings.write.hold import Hold
+from stalltop.recordings.write.space import Space, size_on_disk
 from stalltop.recordings.write.thinning import (
     TIERS,
     KeptWindow,
@@ -38,10 +38,6 @@ from stalltop.recordings.write.thinning import (
 from stalltop.recordings.write.unreferred import forget
 from stalltop.recordings.write.writing import Writer, create
 
-_MOST_SPARE: Final = 8 << 20
-_LEAST_SPARE: Final = 128 << 10
-_INDEX_BYTES: Final = 64 << 10
-"""Upper bound of the index of the log (``-shm``), which takes 32 KiB for each 16 MiB."""
 _PATIENCE_SECONDS: Final = 0.2
 """Seconds to wait for a lock that another connection holds."""
 _TEND_SECONDS: Final = 0.25
@@ -71,20 +67,8 @@ class Recording:
     """
 
     def __init__(self, path: Path, bounds: Bounds | None = None, tiers: Sequence[Tier] = TIERS) -> None:
-        bounds = bounds or Bounds()
         self.path = path
-        # RLIMIT_FSIZE is a limit, too: a write beyond it fails half-way.
-        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        most = bounds.bytes if limit == resource.RLIM_INFINITY else min(bounds.bytes, limit)
-        self._most_bytes = most - _INDEX_BYTES
-        """Largest size of the file with its log."""
-        self._most_seconds = bounds.seconds
-        self._room_bytes = self._most_bytes
-        """``_most_bytes``, or less if the device has less space."""
-        self._spare = min(_MOST_SPARE, self._most_bytes // 8)
-        """Bytes that are kept free: the log grows to about this size before a checkpoint."""
-        self._short = False
-        """Whether the device has no space for more windows, so that new windows replace old ones."""
+        self._bounds = bounds or Bounds()
         self._tiers = tiers
         self._kept = TieredWindows(tiers)
         self._new = False
@@ -108,7 +92,7 @@ class Recording:
     @property
     def bytes(self) -> int:
         """Size on disk, with the files that SQLite keeps beside it."""
-        return sum(_size(Path(f"{self.path}{ending}")) for ending in ("", "-wal", "-shm"))
+        return size_on_disk(self.path)
 
     @property
     def seconds(self) -> float:
@@ -127,9 +111,9 @@ class Recording:
 
     @property
     def short(self) -> bool:
-        """Whether old windows are merged and dropped because the device has no more space, not because of the
-        limits of the recording."""
-        return self._short or self._room_bytes < min(self._most_bytes, self._used() + 3 * self._spare)
+        """Whether the recording merges and drops old windows because the disk has no more space, not because
+        of its own limits."""
+        return self._space.limited_by_device
 
     @property
     def in_place(self) -> bool:
@@ -143,7 +127,7 @@ class Recording:
         """
         self.expect(window.host)
         with told(self.path):
-            if self.bytes > self._most_bytes and self._log_is_held():
+            if self.bytes > self._space.most_bytes and self._space.log_is_held():
                 raise WriteError("another program keeps reading it, so that its log cannot be truncated")
             try:
                 self._add(window)
@@ -152,7 +136,7 @@ class Recording:
                     raise
                 # The device is full. Old windows are merged to make room, because new windows matter more
                 # than the detail of old ones.
-                self._short = True
+                self._space.device_full = True
                 self._make_room()
                 self._add(window)
 
@@ -166,16 +150,18 @@ class Recording:
         """Merge and drop old windows, for up to ``_TEND_SECONDS``. Call it after each ``add``. Raises
         WriteError and DamagedFileError."""
         with told(self.path):
-            if self._log_is_held():
+            if self._space.log_is_held():
                 return
             until = time.monotonic() + _TEND_SECONDS
             while (step := self._next_step()) is not None:
                 self._take(step)
                 if time.monotonic() > until:
                     break
-            self._give_back(until)
-            self._log_is_held()
-            self._look_ahead()
+            self._space.give_back(until)
+            self._space.log_is_held()
+            if self._since_reserved >= _RESERVE_EVERY:
+                self._since_reserved = 0
+                self._space.look_ahead()
 
     def close(self) -> None:
         """Close the file, which then has no log beside it. Removes a new file without windows. May be
@@ -209,8 +195,8 @@ class Recording:
         self._connection = connection = sqlite3.connect(
             self.path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
         )
-        # With these, the schema of a file from a stranger cannot call functions, and SQLite checks B-tree
-        # cells before it uses them.
+        # With these pragmas, the schema of a file from a stranger cannot call functions, and SQLite checks
+        # B-tree cells before it uses them.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
             connection.execute(f"PRAGMA {pragma}")
         self._new = self._is_new()
@@ -221,14 +207,14 @@ class Recording:
             connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        self._size_up()
+        self._space = Space(self._hold, connection, self._bounds.bytes)
         if not self.in_place:
             raise WriteError(f"{self.path} was replaced while it was opened")
         if not self._new:
             self._load()
         self._writer = Writer(connection)
         self._decoder = Decoder(connection)
-        self._look_ahead(at_once=True)
+        self._space.look_ahead()
 
     def _is_new(self) -> bool:
         """Return True for an empty file and False for a recording. Raises UsageError for another file."""
@@ -254,7 +240,7 @@ class Recording:
             " ORDER BY window_id"
         ):
             if host is None:
-                raise ValueError(f"window {window_id} is of no host")
+                raise ValueError(f"window {window_id} has no host")
             self._kept.add(KeptWindow(window_id, start, seconds, host), levels.get(level, 0))
 
     @property
@@ -287,7 +273,7 @@ class Recording:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             with contextlib.suppress(sqlite3.Error):
-                self._writer.forget()  # its cache has rows that were rolled back
+                self._writer.forget()  # the cache of the writer has rows that were rolled back
             raise
 
     # ---- windows
@@ -302,9 +288,9 @@ class Recording:
         self._since_forgotten += 1
 
     def _next_step(self) -> ThinningStep | None:
-        step = self._kept.due(self._most_seconds)
-        if step is None and (excess := self._excess()) > 0:
-            each = max(self._used() // max(len(self._kept), 1), 1)
+        step = self._kept.due(self._bounds.seconds)
+        if step is None and (excess := self._space.excess()) > 0:
+            each = max(self._space.used() // max(len(self._kept), 1), 1)
             step = self._kept.least_needed(min(max(excess // each, 1), _MOST_DROPPED))
         if step is None and len(self._kept) > _MOST_WINDOWS:
             step = self._kept.least_needed()
@@ -352,92 +338,9 @@ class Recording:
         self._writer.add(together, level, Peak.highest(peaks), number)
         return KeptWindow(number, together.start, together.seconds, together.host)
 
-    # ---- room
-
-    def _used(self) -> int:
-        """Return the size of the pages of the file that are in use, bytes."""
-        return (self._number("page_count") - self._number("freelist_count")) * self._number("page_size")
-
-    def _excess(self) -> int:
-        """Return how many bytes must be freed; 0 or less if there is enough space."""
-        excess = self._used() - (self._room_bytes - 2 * self._spare)
-        if self._short:
-            empty = self._number("freelist_count") * self._number("page_size")
-            excess = max(excess, self._spare - empty)
-        return excess
-
-    def _log_is_held(self) -> bool:
-        """Checkpoint the write-ahead log if it is long. Returns whether the log stays long, because another
-        program reads an old state of the file. Until that program ends its read, every change makes the log
-        longer."""
-        size = _size(Path(f"{self.path}-wal"))
-        if size <= self._spare:
-            return False
-        (busy, _, _) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return bool(busy) and size > 4 * self._spare
-
     def _make_room(self) -> None:
         self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         step = self._kept.least_needed()
         if step is not None:
             self._take(step)
         self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-
-    def _give_back(self, until: float) -> None:
-        """Shorten the file if many of its pages are empty. Stops at the time ``until``
-        (``time.monotonic``)."""
-        if self._short:
-            return  # new windows need the empty pages, as the device has no other space
-        size = self._number("page_size")
-        while time.monotonic() < until:
-            pages, empty = self._number("page_count"), self._number("freelist_count")
-            too_large = pages * size > self._most_bytes - self._spare
-            if not (empty > pages // 4 and empty * size > self._spare) and not (too_large and empty):
-                return
-            # fetchall() is needed: the statement frees one page for each row that is fetched.
-            self._db.execute(f"PRAGMA incremental_vacuum({max(self._spare // 8 // size, 1)})").fetchall()
-
-    def _size_up(self) -> None:
-        """Measure the space on the device, and set the spare space accordingly."""
-        with contextlib.suppress(OSError):
-            device = os.statvfs(self.path.parent)
-            if device.f_blocks:  # some file systems report no sizes
-                taken = sum(_taken(Path(f"{self.path}{ending}")) for ending in ("", "-wal"))
-                free = device.f_bavail * device.f_frsize
-                self._room_bytes = min(self._most_bytes, taken + free)
-        self._spare = max(min(_MOST_SPARE, self._room_bytes // 8), _LEAST_SPARE)
-        self._db.execute(f"PRAGMA wal_autocheckpoint = {self._spare // 2 // self._number('page_size')}")
-        self._db.execute(f"PRAGMA journal_size_limit = {self._spare}")
-
-    def _look_ahead(self, *, at_once: bool = False) -> None:
-        """Reserve space on the device for the next minutes, and set ``_short`` if there is not enough. Does
-        nothing if fewer than ``_RESERVE_EVERY`` windows were added since the last call that did, unless
-        ``at_once``."""
-        if self._since_reserved < _RESERVE_EVERY and not at_once:
-            return
-        self._since_reserved = 0
-        self._size_up()
-        room = self._hold.reserve(_size(self.path) + self._spare)
-        with contextlib.suppress(OSError):
-            descriptor = os.open(f"{self.path}-wal", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                room &= reserve(descriptor, 2 * self._spare)
-            finally:
-                os.close(descriptor)
-        self._short = not room
-
-
-def _taken(path: Path) -> int:
-    """Return the bytes that a file takes on the device, including space that is reserved beyond its end; 0 if
-    there is no file."""
-    try:
-        return path.lstat().st_blocks * 512  # the unit of st_blocks: stat(2)
-    except OSError:
-        return 0
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.lstat().st_size
-    except OSError:
-        return 0

@@ -25,12 +25,12 @@ def save(window: Window, path: Path, *, overwrite: bool = False) -> Path:
 
 
 def dump(window: Window) -> bytes:
-    """Return the content of the file of ``window``. Equal windows have equal files. Raises StalltopError if
-    the window is too large."""
+    """Return the bytes of the file in which ``window`` is saved. Equal windows have equal files. Raises
+    StalltopError if the window is too large."""
     if hasattr(sqlite3.Connection, "serialize"):
         with contextlib.closing(_made(window, ":memory:")) as connection:
             return connection.serialize()
-    # Python's SQLite was built without serialize.
+    # This Python has a SQLite without ``serialize``: make a file and read it.
     with tempfile.TemporaryDirectory(prefix="stalltop-") as folder:
         path = Path(folder) / "window"
         _made(window, path).close()

@@ -11,7 +11,7 @@ from stalltop.recordings.file.schema import PARTS, SHARED, WINDOWS
 def forget(connection: sqlite3.Connection) -> int:
     """Delete the rows of ``SHARED`` that nothing refers to, and return their number. The caller commits.
 
-    Reads all windows: a second for a million rows of counts.
+    This reads all windows, which takes about a second for a million rows of ``counts``.
     """
     deleted = 0
     # Rows of a table refer only to rows of tables that precede it in ``SHARED``.

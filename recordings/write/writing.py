@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -21,10 +20,9 @@ from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, U64, Rows, Window
 from stalltop.recordings.file import schema
 from stalltop.recordings.file.records import codecs
+from stalltop.recordings.file.seal import MOST_ROWS, sealed
 from stalltop.recordings.file.values import Sql, checksum, stored_integer, stored_json, stored_text, storing
 
-MOST_ROWS: Final = 200_000
-"""Largest number of rows of a window in one table."""
 _KNOWN: Final = 1 << 16
 """Largest number of rows of a shared table whose numbers are cached. A row that is no longer in the cache is
 written a second time."""
@@ -45,7 +43,8 @@ def create(connection: sqlite3.Connection, kind: Literal["window", "recording"])
 
 
 class Writer:
-    """Adds windows to the file of ``connection``, which has its tables. The caller controls transactions."""
+    """Adds windows to the file of ``connection``, in which ``create`` has made the tables. The caller begins
+    and commits transactions."""
 
     def __init__(
         self, connection: sqlite3.Connection, clocks: Mapping[str, tuple[int, int]] | None = None
@@ -56,7 +55,8 @@ class Writer:
         self._clocks = clocks or {}
         self._shared: dict[str, _Shared] = {}
         self._chains: dict[str, Sequence[Chain]] = {}
-        """Chains of the newest window of each host."""
+        """Chains of the newest window of each host, from which ``add`` sees which chains began in the next
+        one."""
         self.forget()
 
     def forget(self) -> None:
@@ -106,25 +106,6 @@ class Writer:
                     f"INSERT INTO {table.name} VALUES ({number}, {_marks(len(table.columns) - 1)})", rows
                 )
         return number
-
-
-def sealed(values: Sequence[Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) -> int:
-    """Return the checksum of a window: of its row without number and checksum, and of all its ``parts``
-    without the window's number, in the order of ``schema.PARTS``. A histogram enters the checksum as the
-    CRC-32 of its bytes."""
-    sums = checksum([values])
-    for table in schema.PARTS:
-        rows = parts[table.name]
-        if table is schema.HISTOGRAMS:
-            rows = [(place, _bytes_sum(payload)) for place, payload in rows]
-        sums = checksum(rows, sums)
-    return sums
-
-
-def _bytes_sum(payload: Sql) -> int:
-    if not isinstance(payload, bytes):
-        raise ValueError("the payload of a histogram is not bytes")
-    return zlib.crc32(payload)
 
 
 def _marks(n: int) -> str:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
-from stalltop.model.devices.sharing import Sharer, Sharing
 from stalltop.model.evidence import Evidence
+from stalltop.model.sharing.sharing import Sharer, Sharing
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
 from tests.windows.evidence import BATCH, SERVE, TRAIN, Spent, row, window

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from stalltop.formats.text.chains import name_of
 from stalltop.model.devices.device import DEVICE_GAUGES, Device, DeviceProcess
-from stalltop.model.devices.ways import is_mps
+from stalltop.model.sharing.ways import is_mps
 from stalltop.model.text import figures
 from stalltop.model.window import Window
 from stalltop.tui.device.parts import aged, facts, held

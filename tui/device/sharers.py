@@ -6,7 +6,7 @@ from typing import Final
 
 from stalltop.formats.text import mig_lines, sharing_table, sharing_text
 from stalltop.model.devices.device import Device
-from stalltop.model.devices.sharing import Sharing, sharing_of
+from stalltop.model.sharing.sharing import Sharing, sharing_of
 from stalltop.model.window import Window
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note
 from stalltop.widgets.page import PageLine

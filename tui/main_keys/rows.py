@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from stalltop.model.devices.labels import gpus_of
-from stalltop.model.devices.placing import placement
 from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.sharing.placing import placement
 from stalltop.model.window import Window
 from stalltop.tui.columns.choice import defaults, sorts
 from stalltop.tui.main.view import MainView

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.devices.labels import order_of
-from stalltop.model.devices.placing import Labels, held_bytes, placement
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import Groups, RowNaming, bounded, pivot
+from stalltop.model.sharing.placing import Labels, held_bytes, placement
 from stalltop.model.window import OpenCall, Window
 
 LONG_OPEN_NS = 1_000_000_000

@@ -20,7 +20,7 @@ from stalltop.demo.scenario import Scenario, load_scenario, parse_scenario
 from stalltop.demo.source import TracedTenants
 from stalltop.demo.tenants import DemoTenants
 from stalltop.formats.text import sharing_text
-from stalltop.model.devices.sharing import Sharing, sharings
+from stalltop.model.sharing.sharing import Sharing, sharings
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
 from tests.kernel.harness import wait_until

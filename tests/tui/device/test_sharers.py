@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from stalltop.formats.text import sharing_text
-from stalltop.model.devices.sharing import sharing_of
+from stalltop.model.sharing.sharing import sharing_of
 from stalltop.model.window import Window
 from stalltop.tui.device.screen import DeviceScreen
 from stalltop.tui.device.sharers import sharers

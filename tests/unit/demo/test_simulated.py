@@ -16,10 +16,10 @@ from stalltop.demo.source import simulated_source
 from stalltop.diagnosis.engine import Diagnosis, explain
 from stalltop.model.chain import Chain
 from stalltop.model.cuda_kernels import KernelCount
-from stalltop.model.devices.sharing import sharings
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from stalltop.model.histograms.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
 from stalltop.model.row_key import RowKey
+from stalltop.model.sharing.sharing import sharings
 from stalltop.model.window import LOSSES, SPLITS, Window
 from stalltop.probes.nvml.readings import THROTTLE_REASONS
 

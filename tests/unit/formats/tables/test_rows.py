@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
+from stalltop.formats.documents import json_lines
 from stalltop.formats.documents.window import document
-from stalltop.formats.tables import csv_rows, json_lines, parquet
+from stalltop.formats.tables import csv_rows, parquet
 from stalltop.formats.tables.columns import COLUMNS, table
 from stalltop.model.errors import StalltopError
 from stalltop.model.rows.pivot import bounded

@@ -18,9 +18,10 @@ from rich.cells import cell_len
 from stalltop.cli import main as cli
 from stalltop.cli.commands import once
 from stalltop.cli.whole_file import chains_of
+from stalltop.formats.documents.explain import SCHEMA, explain_document
 from stalltop.formats.documents.window import chain_document, document
 from stalltop.formats.text.chains import about, branches, step
-from stalltop.formats.text.explain import SCHEMA, explain_document, explain_text
+from stalltop.formats.text.explain import explain_text
 from stalltop.model.chain import Chain, Fix, Link
 from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import Evidence

@@ -13,8 +13,8 @@ from stalltop.formats.text.sharing_lines import sharing_lines
 from stalltop.model.devices.activity import DeviceActivity
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, MigInstance
-from stalltop.model.devices.sharing import Sharer, Sharing, sharing_of
 from stalltop.model.evidence import Evidence
+from stalltop.model.sharing.sharing import Sharer, Sharing, sharing_of
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.text.style import Style
 from stalltop.model.window import Coverage, Missing
@@ -38,7 +38,7 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
         (
             sharing("unknown", watched=False),
             "Who uses GPU 0 is not known. "
-            "The driver does not list its processes: who is not traced is missing.",
+            "The driver does not list its processes, so tenants that are not traced are missing.",
         ),
         (
             sharing("exclusive", 1, busy_percent=97.0),
@@ -71,7 +71,7 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
         ),
         (
             sharing("unknown", busy_percent=93.0, hidden="somebody"),
-            "GPU 0 is used, by whom the driver does not tell; the device is 93% busy.",
+            "GPU 0 is used, but the driver does not tell by whom; the device is 93% busy.",
         ),
         (
             sharing("unknown", busy_percent=80.0, hidden="guests"),
@@ -94,7 +94,8 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
         ),
         (
             sharing("unknown", 1, watched=False),
-            "docker:0 uses GPU 0. The driver does not list its processes: who is not traced is missing.",
+            "docker:0 uses GPU 0. The driver does not list its processes, so tenants that are not traced are"
+            " missing.",
         ),
         (
             replace(sharing("mps"), sharers=tuple(Sharer(f"a/x:{n}", mps_client=n < 3) for n in range(4))),
@@ -319,7 +320,7 @@ def test_a_short_idle_time_wastes_nothing(seconds: float, wasted: bool) -> None:
         (gpu(lost=True), "the driver does not tell who uses the device"),
         (gpu(utilization_percent=93.0), "the driver does not tell who uses the device"),
         (gpu(memory_used_bytes=60 << 30), "the driver does not tell who uses the device"),
-        (gpu(), "it makes calls, on which GPU was not measured"),
+        (gpu(), "it makes calls, but it was not measured on which GPU"),
     ],
 )
 def test_an_unobservable_device_is_not_called_unused(device: Device, said: str) -> None:

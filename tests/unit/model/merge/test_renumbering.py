@@ -11,12 +11,12 @@ import pytest
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
 from stalltop.model.devices.device import Device, GoneDevice, MigInstance
-from stalltop.model.devices.sharing import sharings
 from stalltop.model.evidence import Evidence
 from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import pack
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.rows.pivot import pivot
+from stalltop.model.sharing.sharing import sharings
 from stalltop.model.window import OpenCall, Window
 from tests.windows.evidence import SERVE, TRAIN, row
 from tests.windows.shared_devices import at, gpu, on

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from stalltop.files.normals_file import write_normals
+from stalltop.formats.documents import json_lines
+from stalltop.formats.documents.explain import explain_document
 from stalltop.formats.documents.window import document
 from stalltop.formats.html.page import html_page
 from stalltop.formats.html.picture import svg
 from stalltop.formats.html.report import page
-from stalltop.formats.tables import csv_rows, json_lines
+from stalltop.formats.tables import csv_rows
 from stalltop.formats.tables.csv_table import csv_table
 from stalltop.formats.tables.sheet import sheet
-from stalltop.formats.text.explain import explain_document
 from stalltop.formats.text.report import report
 from stalltop.formats.traces import trace
 from stalltop.model.errors import UsageError

@@ -12,18 +12,19 @@ from random import Random
 
 import pytest
 
+from stalltop.formats.documents.explain import explain_document
 from stalltop.formats.documents.window import document
-from stalltop.formats.text.explain import explain_document, explain_text
+from stalltop.formats.text.explain import explain_text
 from stalltop.formats.text.window import table
 from stalltop.model.errors import UsageError
 from stalltop.model.merge.merging import merge
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.model.text.style import Style
 from stalltop.recordings.file import schema
+from stalltop.recordings.file.seal import sealed
 from stalltop.recordings.file.values import Sql, checksum
 from stalltop.recordings.read.reading import load
 from stalltop.recordings.write.saving import save
-from stalltop.recordings.write.writing import sealed
 from tests.windows.full import full_window
 
 VALUES: tuple[Sql, ...] = (

@@ -44,7 +44,7 @@ def expanded(path: Path, sql: str) -> list[tuple[Any, ...]]:
     def planned(sql: str, *_: object, **__: object) -> rewrite.Plan:
         plan = rewrite.unread(sql)
         for need in plan.needs:
-            # Only if the query names CUDA kernels, failed calls are estimated for each kernel by itself.
+            # Only if the query names CUDA kernels, failed calls are estimated for each CUDA kernel by itself.
             need.kernels = "kernel_name" in sql
         return plan
 

@@ -10,7 +10,7 @@ import pytest
 
 from stalltop.model.devices.activity import DeviceActivity
 from stalltop.model.devices.device import DeviceProcess, MigInstance
-from stalltop.model.devices.placing import placement
+from stalltop.model.sharing.placing import placement
 from stalltop.recordings.query import ready
 from stalltop.recordings.query.ask import answer
 from stalltop.recordings.read.reading import open_file

@@ -32,7 +32,7 @@ MOST_WINDOWS = 8
 """A recorder writes fewer windows than this before it is killed. If it writes none, the file may not even
 exist."""
 LONGEST = 0.03
-"""Longest time in seconds between the last of these windows and the kill."""
+"""Longest time in seconds between the last window that a recorder writes and the kill."""
 
 
 @contextmanager

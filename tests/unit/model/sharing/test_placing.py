@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
 from stalltop.model.devices.labels import gpus_of, is_wanted, label_of, order_of, parts_of, text_of, wanted_of
-from stalltop.model.devices.placing import placement
 from stalltop.model.merge.merging import merge
 from stalltop.model.rows.pivot import NO_DEVICE, pivot
+from stalltop.model.sharing.placing import placement
 from stalltop.model.window import Window
 from tests.windows.by_hand import Calls, key, window
 

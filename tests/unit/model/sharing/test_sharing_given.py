@@ -8,10 +8,10 @@ import pytest
 
 from stalltop.model.devices.activity import DeviceActivity
 from stalltop.model.devices.allocation import Allocation
-from stalltop.model.devices.placing import placement
-from stalltop.model.devices.sharing import Use, sharing_of, sharings
 from stalltop.model.evidence import Evidence
 from stalltop.model.merge.merging import fleet
+from stalltop.model.sharing.placing import placement
+from stalltop.model.sharing.sharing import Use, sharing_of, sharings
 from stalltop.model.window import Coverage, OpenCall, Window
 from tests.windows.evidence import BATCH, HOST, SERVE, TRAIN, row
 from tests.windows.shared_devices import POD, at, client, divided, gpu, on, pod

@@ -8,9 +8,9 @@ import pytest
 
 from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
 from stalltop.model.devices.device import Device, DeviceProcess, MigInstance
-from stalltop.model.devices.sharing import Sharer, sharing_of, sharings, unplaced
-from stalltop.model.devices.ways import LISTS, Way, way_of
 from stalltop.model.evidence import Evidence, ProcessUse
+from stalltop.model.sharing.sharing import Sharer, sharing_of, sharings, unplaced
+from stalltop.model.sharing.ways import LISTS, Way, way_of
 from stalltop.model.window import OpenCall
 from stalltop.probes.nvml import processes as nvml_processes
 from stalltop.probes.tenants.tenants import ENDED

@@ -7,10 +7,10 @@ from typing import Final
 
 from stalltop.model.devices.device import Device
 from stalltop.model.devices.labels import UNKNOWN, holds, parts_of
-from stalltop.model.devices.placing import Labels, Placement, placement
 from stalltop.model.families import WAITING_PARTS, Family, kind_of
 from stalltop.model.hosts.names import host_of
 from stalltop.model.row_key import RowKey
+from stalltop.model.sharing.placing import Labels, Placement, placement
 from stalltop.model.window import SPLITS, Window
 
 _WAITING: Final = [SPLITS.index(part) for part in WAITING_PARTS]

@@ -16,9 +16,9 @@ from typing import Literal
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, DeviceProcess, MigInstance
 from stalltop.model.devices.labels import holds
-from stalltop.model.devices.placing import processes_on
-from stalltop.model.devices.ways import MPS_CLIENT, Hidden, Way, hidden, is_mps, unlisted, way_of
-from stalltop.model.devices.work import DeviceWork, TenantWork
+from stalltop.model.sharing.placing import processes_on
+from stalltop.model.sharing.ways import MPS_CLIENT, Hidden, Way, hidden, is_mps, unlisted, way_of
+from stalltop.model.sharing.work import DeviceWork, TenantWork
 from stalltop.model.tenant import Tenant, is_ended
 from stalltop.model.window import Window
 

@@ -20,7 +20,7 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Devices of each process of a window."""
+    """On which devices each process of a window has a context."""
 
     by_process: Mapping[tuple[str, int], Labels] = field(default_factory=dict)
     """Devices by tenant and PID."""

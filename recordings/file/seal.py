@@ -1,0 +1,32 @@
+"""Computes the checksum of a window, which the writer stores and the reader compares."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from stalltop.recordings.file import schema
+from stalltop.recordings.file.values import Sql, checksum
+
+MOST_ROWS: Final = 200_000
+"""Largest number of rows of a window in one table."""
+
+
+def sealed(values: Sequence[Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) -> int:
+    """Return the checksum of a window: of its row without number and checksum, and of all its ``parts``
+    without the window's number, in the order of ``schema.PARTS``. A histogram enters the checksum as the
+    CRC-32 of its bytes."""
+    sums = checksum([values])
+    for table in schema.PARTS:
+        rows = parts[table.name]
+        if table is schema.HISTOGRAMS:
+            rows = [(place, _bytes_sum(payload)) for place, payload in rows]
+        sums = checksum(rows, sums)
+    return sums
+
+
+def _bytes_sum(payload: Sql) -> int:
+    if not isinstance(payload, bytes):
+        raise ValueError("the payload of a histogram is not bytes")
+    return zlib.crc32(payload)
