@@ -1,3 +1,5 @@
+"""Tests that the end of a watched process is reported once, and that a zombie does not count as alive."""
+
 import os
 import subprocess
 import time
