@@ -1,4 +1,4 @@
-"""Tests that the end of a watched process is reported once, and that a zombie does not count as alive."""
+"""Tests the watch on processes that reports when they end."""
 
 import os
 import subprocess
