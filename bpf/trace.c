@@ -164,7 +164,7 @@ INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 			depth--;
 		}
 	} else if (found < 0 && depth < DEPTH) {
-		LOSE(no_entry, 1); /* if all frames are in use, the call was too deep to get one */
+		LOSE(no_entry, 1); /* with all frames in use, the call was counted as too_deep instead */
 	}
 	return found;
 }
@@ -179,7 +179,7 @@ int call_returns(struct pt_regs *ctx)
 	struct frame *frame;
 	struct slot *slot;
 
-	/* A thread without a record was refused, and counted as such, when its calls began. */
+	/* When the call began, no record was free for this thread, which was counted as a loss (no_thread). */
 	if (!thread) {
 		on_its_own_stack(ctx);
 		return 0;

@@ -221,7 +221,8 @@ class EvidenceReader:
             )
         if raw.dropped:
             unknown += (
-                f"block I/O, reclaim or lives of processes, {raw.dropped} times: no room to count them",
+                f"block I/O, reclaim, or starts and ends of processes, {raw.dropped} times: "
+                "no room to count them",
             )
         return raw, unknown
 

@@ -13,7 +13,7 @@ import numpy as np
 KERNELS: Final = 16384
 """Maximum number of records that count launches by CUDA kernel."""
 BUCKETS: Final = 128
-"""Buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 are unused."""
+"""Buckets of a CUDA kernel's histogram, one for 32 counters of a slot; a power of two."""
 NAME_BYTES: Final = 256
 """Bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
 NAMING_MASK: Final = 7
@@ -30,7 +30,7 @@ FUNCTIONS: Final = 2048
 KINDS: Final = 5
 """Number of values of cudaMemcpyKind, 0 to 4."""
 CHARGES: Final = 16384
-"""Maximum number of records that sum off-CPU time by its victim and its culprit."""
+"""Maximum number of records of charged off-CPU time: one for each victim and culprit."""
 HEAPS: Final = 1024
 """Maximum number of processes whose device memory is followed."""
 ALLOCATIONS: Final = 65536
@@ -46,7 +46,7 @@ TICKS: Final = 4096
 SPAN: Final = 64
 """Ticks that a long call marks together; a power of two."""
 LAP: Final = 32768
-"""Set in each element of laps and spans, so that none is ever 0."""
+"""Set in each element of laps and spans that was written: 0 means that it never was."""
 ENTRIES: Final = 256
 """Number of last entries into collectives that are kept for a rank; a power of two."""
 NESTED: Final = 32768
@@ -56,16 +56,16 @@ HOST_GAP: Final = 510
 HOST_WORK: Final = 511
 """Operation: a followed thread's time between two wake-ups that it gives."""
 DEVICE_SHIFT: Final = 16
-"""The device is above this many bits in an operation's word: see struct thread."""
+"""A word holds an operation in this many low bits, above them a device: see struct thread."""
 UNKNOWN_DEVICE: Final = 255
 """The thread has chosen a device, but it is not known which."""
 PROGRAM_DEVICES: Final = 16
 """Maximum number of devices of a program whose UUIDs are kept; a power of two."""
 FILLED_AT_ONCE: Final = 256
-"""Free elements that one run queues: few, as the verifier follows each iteration."""
+"""Free elements that one run of filling.h queues: few, as the verifier follows each."""
 CHOOSING_MASK: Final = 15
 HOW_SHIFT: Final = 8
-"""Low bits of charge_key.part with its enum part; its enum how is above."""
+"""Low bits of charge_key.part that hold its enum part; above them is its enum how."""
 
 LAUNCHED: Final = np.dtype(
     [
@@ -168,7 +168,8 @@ CACHED_SLOT: Final = np.dtype(
         ("slot", "u4"),
     ]
 )
-"""``struct cached_slot``: Where the calls of one operation are counted."""
+"""``struct cached_slot``: A slot that a thread remembers: the one that counts its calls of an
+operation."""
 
 THREAD: Final = np.dtype(
     [
@@ -409,8 +410,8 @@ KEEPING: Final = np.dtype(
 
 
 class Naming(IntEnum):
-    """``enum naming``: How a function names CUDA kernels: the lower bits of its attach cookie. In
-    parentheses: its arguments."""
+    """``enum naming``: How a traced function names CUDA kernels: the lower bits of its attach cookie.
+    In parentheses: its arguments."""
 
     REGISTERS = 1
     """Registers a function with its name: (handle, function, ..., name)."""
@@ -499,7 +500,7 @@ class Size(IntEnum):
     STRUCT = 4
     """The product of c (2 or 3) u64 in a row, at byte b of what argument a points to."""
     ARGUMENT32 = 5
-    """The low 32 bits of argument a, shifted left by c: of unsigned int arguments."""
+    """The low 32 bits of argument a, an unsigned int, shifted left by c."""
     PRODUCT32 = 6
     """The product of the low 32 bits of arguments a and b, shifted left by c."""
     PRODUCT3 = 7

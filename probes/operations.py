@@ -55,7 +55,7 @@ class OperationInfo:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One traced function; its variants share it."""
+    """One traced function. Its variants, such as ``_v2``, are counted as the same function."""
 
     id: int
     """Attach cookie: 1 to 1,023; from ``layout.FUNCTIONS`` on for functions that reveal names of CUDA
@@ -112,7 +112,7 @@ _MEMCPY3D = _Rule(Size.STRUCT, 0, 176, 3)  # CUDA_MEMCPY3D.WidthInBytes, and tha
 _PARMS3D = _Rule(Size.STRUCT, 0, 128, 3, Direction.STRUCT_KIND, 152 // 8)  # cudaMemcpy3DParms.extent, .kind
 _PEER3D = _Rule(Size.STRUCT, 0, 144, 3)  # cudaMemcpy3DPeerParms.extent
 _EXTENTS = {
-    # Of cudaMalloc3D(cudaPitchedPtr *, cudaExtent) and of cudaMemset3D(cudaPitchedPtr, int, cudaExtent).
+    # For cudaMalloc3D(cudaPitchedPtr *, cudaExtent), then for cudaMemset3D(cudaPitchedPtr, int, cudaExtent).
     "x86_64": (
         _Rule(Size.PRODUCT3, 6, 7, 8),  # The extent alone is on the stack.
         _Rule(Size.PRODUCT3, 10, 11, 12),  # The pitched pointer lies before the extent: 6 to 9.

@@ -134,7 +134,7 @@ class ThreadReader:
         for raw, wait in waits:
             if wait.kind in HELD_BACK and (raw.tgid, wait.kind) not in found:
                 stop = self._stop(raw.tgid, raw.tid, raw.cgroup_id, wait.kind)
-                # If the debugger is gone by now, it was what let the thread go on: the waker.
+                # A debugger that is gone by now woke the thread when it left: it is the recorded waker.
                 by = wait.waker if wait.kind == TRACED and not stop.by.pid else stop.by
                 found[raw.tgid, wait.kind] = replace(stop, by=by)
         for work in works:

@@ -27,9 +27,9 @@
 	for ((i) = (first); ({ __asm__ volatile("" : "+r"(i)); (i) < (end); }); (i)++)
 
 /*
- * The address of a map's key of 32 bits, which lies in a __u64 on the stack. If all 64 bits are written, the
- * verifier takes them for a new number. If only half of them were written, it would follow all further code once
- * for each old number to which the other half may belong.
+ * The address of a map's key of 32 bits, which lies in a __u64 on the stack. The whole __u64 is written, so the
+ * verifier takes it for a new number. If only the 32 bits of the key were written, the verifier would follow all
+ * further code once for each value that it knows of the other half.
  */
 #define KEY(number) ((__u32 *)&(number))
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* What the BPF programs and the monitor share about launches: part of layout.h. */
+/* Structs and constants of launches that the BPF programs and the monitor share. layout.h includes this header. */
 #ifndef STALLTOP_LAUNCHES_H
 #define STALLTOP_LAUNCHES_H
 
 #include <linux/types.h>
 
 #define KERNELS 16384       /* maximum number of records that count launches by CUDA kernel */
-#define BUCKETS 128         /* buckets of a CUDA kernel's durations, of 32 counters each; a power of two, 4 are unused */
+#define BUCKETS 128         /* buckets of a CUDA kernel's histogram, one for 32 counters of a slot; a power of two */
 #define BUCKET_SHIFT 5      /* log2 of the number of counters in a bucket */
 #define NAME_BYTES 256      /* bytes kept of a CUDA kernel's name, with its zero byte; a multiple of 8 */
 #define LIKELY_KERNELS 4096 /* elements of likely_kernel, which mostly saves a look-up in a hash; a power of two */
@@ -20,19 +20,19 @@
 /* Which launches a record counts. No padding: it is a key. */
 struct launched {
 	__u64 function;         /* as the launching call gets it: a function of the program, or a handle */
-	__u64 born_ns;          /* of the program: a slot belongs to a PID, which may have several programs */
+	__u64 born_ns;          /* born_ns of the program: a slot belongs to a PID, which may run several in turn */
 	__u32 slot;             /* the operation's slot + 1; 0 means that the record is free; written last */
 	__u32 generation;       /* how many other CUDA kernels had this function before */
 };
 
 /* Launches of one CUDA kernel. */
 struct kernel {
-	__u64 calls;            /* incremented last, but before the calls of the slot */
+	__u64 calls;            /* incremented after the other fields, and before `calls` of the slot */
 	__u64 total_ns;
 	__u64 errors;
 	__u64 max_ns;           /* reset to 0 by the monitor's reads */
 	__u64 name_at;          /* address of the name in the process; 0 if the program never named it */
-	__u32 name_bytes;       /* bytes of the name that are known, with its zero byte; NAME_BYTES: it may be longer */
+	__u32 name_bytes;       /* known bytes of the name and its zero byte; if it is NAME_BYTES, the name may be longer */
 	__u32 reserved;
 	__u32 counters[BUCKETS];
 	char name[NAME_BYTES];
@@ -40,14 +40,14 @@ struct kernel {
 
 /* A program that a process runs. */
 struct told_program {
-	__u64 born_ns;          /* when it first named or launched a CUDA kernel: identifies it */
-	__u64 unloads;          /* libraries and modules that it has unloaded since */
+	__u64 born_ns;          /* when the program first named or launched a CUDA kernel: identifies the program */
+	__u64 unloads;          /* number of libraries and modules that the program has unloaded since */
 };
 
 /* A function of a program. No padding: it is a key. */
 struct function_key {
 	__u64 function;
-	__u64 born_ns;          /* of the program */
+	__u64 born_ns;          /* born_ns of the program's struct told_program */
 };
 
 /* A CUDA kernel that a program or a library registered when it was loaded. */
@@ -73,10 +73,10 @@ struct lookup_key {
 /* Arguments of a call that looks up a function. */
 struct lookup {
 	__u64 result_at;        /* address where the function will be written */
-	__u64 given;            /* address of the name, or the other function */
+	__u64 given;            /* address of the name; for NAMING_CONVERTS the function or handle that is converted */
 };
 
-/* How a function names CUDA kernels: the lower bits of its attach cookie. In parentheses: its arguments. */
+/* How a traced function names CUDA kernels: the lower bits of its attach cookie. In parentheses: its arguments. */
 enum naming {
 	NAMING_REGISTERS = 1,   /* registers a function with its name: (handle, function, ..., name) */
 	NAMING_UNLOADS = 2,     /* unloads registered functions: (handle) */

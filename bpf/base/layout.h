@@ -15,11 +15,11 @@
 #define CACHED 16           /* number of slots that a thread remembers; a power of two */
 #define ARGUMENTS 8         /* maximum number of argument registers kept at a call's entry; a power of two */
 #define TOLD 6              /* number of argument registers kept until the call returns */
-#define FUTEXES 4           /* number of futexes remembered for a thread: where it waited last; a power of two */
+#define FUTEXES 4           /* number of futexes remembered for a thread, at which it waited last; a power of two */
 #define LIKELY_THREADS 4096 /* elements of likely_thread_of, which mostly saves a look-up in a hash; a power of two */
 #define FUNCTIONS 2048      /* attach cookies of counted functions are below this number */
 #define KINDS 5             /* number of values of cudaMemcpyKind, 0 to 4 */
-#define CHARGES 16384       /* maximum number of records that sum off-CPU time by its victim and its culprit */
+#define CHARGES 16384       /* maximum number of records of charged off-CPU time: one for each victim and culprit */
 #define SLICES 64           /* slices of time that are remembered for each CPU; a power of two */
 #define HEAPS 1024          /* maximum number of processes whose device memory is followed */
 #define ALLOCATIONS 65536   /* maximum number of allocations of device memory known at once */
@@ -28,17 +28,17 @@
 #define TICK_SHIFT 20       /* a tick of activity lasts 2 to this power, in ns: 1.05 ms */
 #define TICKS 4096          /* ticks kept for each pair of a process and a device: the last 4.3 s; a power of two */
 #define SPAN 64             /* ticks that a long call marks together; a power of two */
-#define LAP 0x8000          /* set in each element of laps and spans, so that none is ever 0 */
+#define LAP 0x8000          /* set in each element of laps and spans that was written: 0 means that it never was */
 #define ENTRIES 256         /* number of last entries into collectives that are kept for a rank; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
 #define HOST_WORK 511       /* operation: a followed thread's time between two wake-ups that it gives */
-#define DEVICE_SHIFT 16     /* the device is above this many bits in an operation's word: see struct thread */
+#define DEVICE_SHIFT 16     /* a word holds an operation in this many low bits, above them a device: see struct thread */
 #define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but it is not known which */
 #define PROGRAM_DEVICES 16  /* maximum number of devices of a program whose UUIDs are kept; a power of two */
 #define UUID_BYTES 16
 #define CONTEXTS 16         /* number of contexts below a thread's current one whose devices are kept; a power of two */
-#define FILLED_AT_ONCE 256  /* free elements that one run queues: few, as the verifier follows each iteration */
+#define FILLED_AT_ONCE 256  /* free elements that one run of filling.h queues: few, as the verifier follows each */
 #define LONGEST_GAP_NS 60000000000ULL /* a longer gap is not counted: the program is taken for idle */
 
 /* The counts of one operation of one process in one cgroup. 16,384 bytes. */
@@ -68,7 +68,7 @@ struct owner {
 	__u32 operation;        /* with NESTED; 0 means that the slot is free; written last */
 };
 
-/* The key by which a slot is found: whose counts it holds. */
+/* The key by which a slot is found: the operation, process and cgroup whose counts it holds. */
 struct slot_key {
 	__u64 cgroup_id;
 	__u32 tgid;
@@ -87,7 +87,7 @@ struct frame {
 	__u64 arguments[TOLD];
 };
 
-/* Where the calls of one operation are counted. */
+/* A slot that a thread remembers: the one that counts its calls of an operation. */
 struct cached_slot {
 	__u32 operation;        /* with NESTED; 0 if the element is empty */
 	__u32 slot;
@@ -103,7 +103,7 @@ struct thread {
 	__u64 cgroup_id;        /* at its last outermost call */
 	__u32 depth;            /* frames in use; a frame is complete before depth counts it */
 	__u32 shown_tid;        /* in the monitor's PID namespace */
-	__u64 ended_ns;         /* if tid is 0 and depth is not: when the thread ended inside these calls */
+	__u64 ended_ns;         /* if tid is 0 and depth is not: when the thread ended inside the calls of its frames */
 	__u32 ended_tgid;       /* process of the thread that ended at ended_ns */
 	__u32 index;            /* of this record, in all arrays that have an element for each thread */
 	__u64 off_since_ns;     /* when it left the CPU; 0 while it is on one */
@@ -161,7 +161,7 @@ struct cuda_program {
 /* A context of a program. No padding: it is a key. */
 struct context_key {
 	__u64 context;
-	__u64 born_ns;          /* of the program */
+	__u64 born_ns;          /* born_ns of the program's struct cuda_program */
 };
 
 /* A call that chooses a device. No padding: it is a key. */
@@ -216,7 +216,7 @@ enum how {
 	HOW_TRACED = 5,         /* part OTHER: a debugger had stopped the thread */
 	HOW_FROZEN = 6,         /* part OTHER: the thread's cgroup was frozen */
 };
-#define HOW_SHIFT 8             /* low bits of charge_key.part with its enum part; its enum how is above */
+#define HOW_SHIFT 8             /* low bits of charge_key.part that hold its enum part; above them is its enum how */
 
 /*
  * Who lost off-CPU time, and which process caused it. No padding: it is a key. Waits for a CPU are charged by
@@ -261,7 +261,7 @@ struct cpu {
 /* Which record a thread has, by the lowest bits of its TID. */
 struct likely {
 	__u32 thread;           /* index of the record found last */
-	__u32 records;          /* threads with a record whose TID has these bits: mostly 0, which ends a search */
+	__u32 records;          /* number of threads with a record whose TID has these bits: mostly 0, which ends a search */
 };
 
 /* How to read a call of one function. */
@@ -288,7 +288,7 @@ enum size {
 	SIZE_PRODUCT = 2,           /* argument a x argument b, shifted left by c: width and height */
 	SIZE_NCCL = 3,              /* argument a, a count, x the size of the ncclDataType_t in argument b */
 	SIZE_STRUCT = 4,            /* the product of c (2 or 3) u64 in a row, at byte b of what argument a points to */
-	SIZE_ARGUMENT32 = 5,        /* the low 32 bits of argument a, shifted left by c: of unsigned int arguments */
+	SIZE_ARGUMENT32 = 5,        /* the low 32 bits of argument a, an unsigned int, shifted left by c */
 	SIZE_PRODUCT32 = 6,         /* the product of the low 32 bits of arguments a and b, shifted left by c */
 	SIZE_PRODUCT3 = 7,          /* arguments a x b x c: a cudaExtent on the stack of x86-64 */
 };
@@ -383,7 +383,7 @@ struct member {
 	__u32 splits;               /* calls by which this rank split the communicator */
 	__u32 device;               /* on which the rank works, encoded as in struct thread */
 	__u32 reserved;
-	__u64 made_ns;              /* CLOCK_MONOTONIC, as entries_ns */
+	__u64 made_ns;              /* CLOCK_MONOTONIC; entries_ns too */
 	__u64 entered;              /* collectives entered; incremented after the entry's time is written */
 	__u64 entries_ns[ENTRIES];
 };

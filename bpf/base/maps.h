@@ -39,7 +39,7 @@ BPF_F_TABLE("array", u32, struct charge, charges, CHARGES, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct charge_key, u32, charge_of, CHARGES, 0);
 BPF_QUEUE(free_charges, u32, CHARGES);
 
-/* Number of records of threads that make no calls themselves. */
+/* Number of records of followed threads, which make no calls themselves. */
 BPF_F_TABLE("array", u32, u64, follower_count, 1, 0);
 #endif
 

@@ -12,15 +12,18 @@
 #ifndef STALLTOP_ORDERING_H
 #define STALLTOP_ORDERING_H
 
-/* A barrier for the compiler alone: for what the same thread, or another program on its CPU, reads. */
+/* A barrier for the compiler alone. It is enough if the reader is the same thread, or a program on the same CPU. */
 #define BARRIER() __asm__ volatile("" ::: "memory")
 
 #ifdef ORDERED_ATOMICS
-/* The result has to be used: otherwise the compiler chooses an operation without ordering. */
+/* Uses the result of an atomic operation: otherwise the compiler chooses an operation without ordering. */
 #define USE(value) __asm__ volatile("" : : "r"(value) : "memory")
-/* Earlier writes are seen no later than the following ones. `word`, an integer in a map, is unchanged. */
+/*
+ * Other CPUs see the writes before this line no later than those after it. `word` is an integer in a map, which
+ * stays unchanged.
+ */
 #define PUBLISH(word) USE(__sync_fetch_and_or(&(word), 0))
-/* Adds to a counter. The sum, and all writes before it, are seen no later than the following ones. */
+/* Adds to a counter. Other CPUs see the sum, and all writes before it, no later than the writes after it. */
 #define ADD_AND_PUBLISH(word, n) USE(__sync_fetch_and_add(&(word), (n)))
 #else
 #define PUBLISH(word) BARRIER()

@@ -7,7 +7,7 @@
 #include "base/layout.h"
 #include "base/numbers.h"
 
-static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
+static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie, which older BCC does not declare */
 
 #if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
 

@@ -22,7 +22,7 @@ static inline __attribute__((always_inline)) __u64 step_above(__u64 value, __u64
 	return sign >> 63 << step;
 }
 
-/* `ns` is at most HIGHEST_NS. */
+/* Returns the index of the counter of `ns`, which is at most HIGHEST_NS. */
 static inline __attribute__((always_inline)) __u32 counter_of(__u64 ns)
 {
 	__u64 rest = ns >> 8;   /* at most 29 bits; its length is the number of the bucket */

@@ -55,7 +55,7 @@ INLINE struct thread *find_thread(u32 tid)
 }
 
 #define NO_SLOT (~0U)
-#define NO_CGROUP (~0ULL) /* no cgroup's id: so the first call forgets the slots of the record's last owner */
+#define NO_CGROUP (~0ULL) /* no cgroup has this id, so the first call forgets the slots of the record's last thread */
 
 /* The record `thread` is given to another thread: clears the waits of the thread that had it before. */
 INLINE void forget_waits(struct thread *thread)
@@ -134,7 +134,7 @@ INLINE void end_following(struct thread *thread)
 }
 
 #ifdef WITH_SPLITS
-/* `thread` no longer waits for its CPU, which is returned; its wait began at thread->waiting_ns. */
+/* Notes that `thread` no longer waits for its CPU, and returns that CPU. The wait began at thread->waiting_ns. */
 INLINE struct cpu *end_waiting(struct thread *thread)
 {
 	u64 number = thread->cpu;

@@ -101,10 +101,10 @@ INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now
 	if ((s32)(last - tick) < 0)
 		tick = last; /* the clock of another CPU may be a few ns behind */
 	else if (last - tick >= TICKS)
-		tick = last - (TICKS - 1); /* the monitor saw the call open before that */
+		tick = last - (TICKS - 1); /* earlier ticks were read while the call was open */
 	EACH(i, 0, MOST_STEPS) {
 		tick = forgotten(thread, tick);
-		if (last - tick >= TICKS) /* `tick` is after `last`: all are marked */
+		if (last - tick >= TICKS) /* a difference below 0: `tick` is after `last`, so all are marked */
 			break;
 		if (tick % SPAN || last - tick < SPAN - 1) {
 			*lap_at(activity, tick) = LAP_OF(tick);

@@ -121,7 +121,7 @@ INLINE void allocation_ends(struct thread *thread, struct frame *frame, u32 retu
 	__sync_fetch_and_add(&heap->allocations, 1);
 	__sync_fetch_and_add(&heap->allocated_bytes, bytes);
 	before = pieces.lookup(&piece);
-	if (before) { /* the driver gave out this address again: a function without a probe has freed it */
+	if (before) { /* a function without a probe has freed the memory at this address: the driver gave it out again */
 		u64 gone = *before;
 
 		__sync_fetch_and_add(&heap->freed_bytes, gone);

@@ -15,7 +15,7 @@
 
 #define ID_WORDS 16         /* words of an ncclUniqueId: 128 bytes */
 #define WORDS_AT_ONCE 4
-#define OWN_DEVICES 16      /* most ranks made by one ncclCommInitAll that are followed */
+#define OWN_DEVICES 16      /* maximum number of ranks of one ncclCommInitAll that are followed */
 #define NO_MEMBER (~0U)
 
 INLINE u64 hashed(u64 hash, u64 word)
@@ -210,7 +210,10 @@ INLINE void member_ends(const struct function *function, struct thread *thread, 
 	}
 }
 
-/* Runs when the call begins, not when it returns: by then the handle may be another communicator's. */
+/*
+ * The current process destroys the communicator with this handle. Runs when the call begins, not when it returns:
+ * by then the handle may be another communicator's.
+ */
 INLINE void member_leaves(struct thread *thread, u64 handle)
 {
 	struct handle key = {.handle = handle, .tgid = thread->tgid};

@@ -48,7 +48,7 @@ INLINE void name_kernel(struct kernel *kernel, const struct launched *whose)
 		return;
 	kernel->name_at = registration->name_at;
 	length = bpf_probe_read_user_str(kernel->name, NAME_BYTES, (void *)kernel->name_at);
-	/* It cannot be read if its page is not in memory: then the monitor reads it. */
+	/* The name cannot be read if its page is not in memory: then the monitor reads it. */
 	kernel->name_bytes = length > 0 ? length : 0;
 }
 

@@ -28,8 +28,8 @@ BPF_F_TABLE("array", u32, struct looked_up, no_name, 1, 0);
 BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
 
 /*
- * Returns the program of the current process, or NULL if it has neither registered, looked up nor launched a CUDA kernel. Keyed by
- * the PID in the initial namespace.
+ * Returns the program of the current process, or NULL if it has neither registered, looked up nor launched a CUDA
+ * kernel. The key is the PID in the initial namespace.
  */
 INLINE struct told_program *told_program(void)
 {

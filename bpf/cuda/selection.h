@@ -151,7 +151,7 @@ INLINE void on_device(struct frame *frame, u32 device)
 		frame->operation = (frame->operation & ((1U << DEVICE_SHIFT) - 1)) | device << DEVICE_SHIFT;
 }
 
-/* The call of a frame returns: sets its device, if it was not set when it began or inside. */
+/* The call of a frame returns: sets its device, unless the call's begin or a call inside it has set it. */
 INLINE void place_call(struct thread *thread, struct frame *frame)
 {
 	if (frame->operation >> DEVICE_SHIFT)
@@ -161,7 +161,7 @@ INLINE void place_call(struct thread *thread, struct frame *frame)
 	frame->operation |= device_of(thread) << DEVICE_SHIFT;
 }
 
-/* Returns the device of a context of the thread's program. */
+/* Returns the device of a context of the thread's program; UNKNOWN_DEVICE if it is not known. */
 INLINE u32 context_device(struct thread *thread, u64 context)
 {
 	struct cuda_program *program = find_cuda_program(thread->tgid);

@@ -10,7 +10,7 @@
 /* Who submitted requests, to which disk, and in which direction. */
 struct io_key {
 	__u64 cgroup_id;
-	__u32 tgid;             /* 0: a kernel thread; cgroup_id is that of the block controller */
+	__u32 tgid;             /* 0: a kernel thread, with the cgroup_id to which the block controller charges it */
 	__u32 device;           /* of the whole disk: major << 20 | minor */
 	__u32 write;
 	__u32 reserved;
@@ -37,7 +37,7 @@ struct user {
 struct use {
 	__u64 reclaims;
 	__u64 reclaim_ns;
-	__u64 forks;            /* by the process */
+	__u64 forks;            /* processes that this process began */
 	__u64 execs;            /* of the cgroup (tgid 0) or, in the root cgroup, of children of the process */
 	__u64 exits;            /* counted for the same struct user as execs */
 };

@@ -24,7 +24,7 @@ INLINE void note_stop(const struct stop_key *key, u32 signal)
 	if (!(flags & PF_KTHREAD)) {
 		stop.tgid = own_tgid();
 		stop.cgroup_id = bpf_get_current_cgroup_id();
-		bpf_get_current_comm(stop.name, sizeof(stop.name)); /* now, as the process may end at once, like runc */
+		bpf_get_current_comm(stop.name, sizeof(stop.name)); /* read now: the process may end at once, as runc does */
 	}
 	if (stops.update(key, &stop))
 		drop();
@@ -33,7 +33,7 @@ INLINE void note_stop(const struct stop_key *key, u32 signal)
 /* Raw tracepoint signal_generate(signal, info, task, group, result): runs in the thread that sends it. */
 int signal_sent(struct bpf_raw_tracepoint_args *ctx)
 {
-#ifndef PID_NAMESPACE /* the PID of the task is that of the initial namespace */
+#ifndef PID_NAMESPACE /* only the PID in the initial namespace is known here, which means nothing in another one */
 	struct stop_key key = {};
 	u32 signal = ctx->args[0];
 

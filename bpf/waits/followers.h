@@ -13,7 +13,7 @@
 
 #define LONGEST_CHAIN 6             /* links: wakers of wakers of wakers and so on */
 #define FOLLOWED_WAIT_NS 100000     /* the waker that ends a shorter wait is not worth following */
-#define RESUMED_NS 20000000         /* most time from a stop's end until the thread has a CPU on a busy host */
+#define RESUMED_NS 20000000         /* longest time from the end of a stop until the thread gets a CPU, on a busy host */
 
 /* Flags of struct task_struct, stable (linux/sched.h). */
 #define PF_EXITING 0x4
@@ -21,7 +21,7 @@
 
 /*
  * Returns whether the current task itself ends a wait of `part`; 0 if an interrupt that merely runs on that task
- * does. Stores the task's system call in `call`, unless the answer is 0 without it.
+ * does. Stores the task's flags and its system call, the latter only if the answer depends on it.
  */
 INLINE int current_wakes(u32 part, u32 *flags, struct system_call *call)
 {

@@ -22,7 +22,7 @@ INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
 		slot = slots.lookup(KEY(number)); /* NULL for NO_SLOT */
 	}
 	thread->gap_ns = 0;
-	/* Parts are added before the total, as for calls. */
+	/* Parts are added before the total, which the monitor reads in the other order, as for calls. */
 	end_level(thread, 0, slot, ns);
 	if (slot)
 		count_ns(slot, ns);

@@ -17,7 +17,7 @@ enum part {
 	PROCESS = 7,
 	SLEEP = 8,
 	OTHER = 9,
-	POLLING = 10,   /* not a column: GPU inside a call of the runtime or the driver, else NETWORK */
+	POLLING = 10,   /* not a column: poll() and the like, GPU inside a call of the runtime or driver, else NETWORK */
 };
 
 /*

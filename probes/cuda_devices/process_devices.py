@@ -33,7 +33,8 @@ from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 _MINOR: Final = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 _UUID: Final = re.compile(r"^GPU UUID:\s*(\S+)", re.MULTILINE)
 _LOOKS: Final = 2
-"""Number of device samples after which NVML's list of processes is surely newer than a call."""
+"""Once this many device samples were taken after a call, NVML's list of processes is surely newer than the
+call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,11 @@ class _View:
     chooses no device gets the first free device, and which one that is, is not known."""
 
     def label(self, device: int, *, is_listed: bool) -> str:
-        """Returns the label of ``device``. ``is_listed`` says that NVML's list is new enough to show calls
-        made there."""
+        """Returns the label of ``device``. ``is_listed`` says that NVML's list is new enough to show the
+        program on the GPU on which it made calls for ``device``."""
         if len(self.visible) == 1 == len(self.visible[0]):
-            return self.by_uuid.get(0, self.visible[0][0])  # This holds whatever the thread chose.
+            # A program that sees one device uses that one, whatever its thread chose.
+            return self.by_uuid.get(0, self.visible[0][0])
         if device == UNKNOWN_DEVICE or not (device or self.watched):
             return UNKNOWN
         ordinal = max(device - 1, 0)

@@ -235,12 +235,14 @@ class HostEvents:
 
 
 def _attempts(parts: list[Part]) -> list[list[Part]]:
-    """Returns all parts together first, then each by itself, for a Linux kernel that refuses all together."""
+    """Returns lists of parts to try to load: all parts together and, for a Linux kernel that refuses one of
+    them, each by itself."""
     return [parts, *([part] for part in parts if len(parts) > 1)] if parts else []
 
 
 def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dict[str, int]]:
-    """Returns the parts whose struct members the Linux kernel has, and all offsets by definition."""
+    """Returns the parts whose struct members the Linux kernel has, and the offsets of these members by the
+    names that the C source uses. Adds to ``unknown`` what the other parts would measure."""
     try:
         types = KernelTypes.of_kernel()
     except NoBtfError as reason:

@@ -105,7 +105,7 @@ def _kind(file: str, name: str, about: str) -> str:
     controller and, as its last word, the devices."""
     if file == "softirqs":
         return "" if name in OF_THE_TICK else clean(name)
-    # Lines without a number are interrupts between CPUs, and timers.
+    # Lines without a number are interrupts between CPUs, and timers: no device that could be named.
     if not name.isdecimal():
         return ""
     return clean(f"IRQ {name} ({about.split()[-1]})") if about.split() else f"IRQ {name}"

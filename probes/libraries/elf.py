@@ -44,8 +44,8 @@ _MAX_SYMBOL_BYTES: Final = 4096
 """Maximum number of bytes that are read of a function's name."""
 _SYMBOL_CHUNK: Final = 1 << 17
 _NAME_CHUNK_BYTES: Final = 1 << 22
-"""Tables are read in pieces, so that the monitor's memory does not grow with the largest library on the
-host."""
+"""Number of symbols, and bytes of names, that are read at once. Tables are read in pieces, so that the
+monitor's memory does not grow with the largest library on the host."""
 
 _SYMBOL: Final = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]

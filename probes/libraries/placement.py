@@ -88,7 +88,7 @@ def skipped_bytes(code: bytes, size_bytes: int = 0) -> int:
     symbol does not say.
     """
     if _is_emulated_push(code):
-        return 0  # Most functions begin with such a push: nothing needs to be decoded.
+        return 0  # Most functions begin with an emulated push, and need no decoding.
     length = min(size_bytes or _LOOK_BYTES, len(code))
     decoder = _decoder()
     for instruction in decoder.disasm(code[: min(length, _LOOK_BYTES)], 0, _MAX_INSTRUCTIONS):

@@ -55,8 +55,7 @@ class RawWork(NamedTuple):
     tid: int
     cgroup_id: int
     link: int
-    """0 if the thread makes calls; 1 if it wakes such a thread; 2 or 3 if it wakes a thread with link 1 or
-    2."""
+    """0 if the thread makes calls; 1 if it wakes such a thread; n if it wakes a thread with link n - 1."""
     split_ns: tuple[int, ...]
     """By ``model.window.SPLITS``; the parts add up to the time since the previous read."""
     startup_ns: int

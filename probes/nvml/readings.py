@@ -78,7 +78,7 @@ class Reading:
     """One question to NVML."""
 
     name: str
-    """Name in the notes of a device that does not answer it."""
+    """Name of the question, in the note on a device that does not answer it."""
     figures: tuple[NvmlFigure, ...]
     ask: Ask
     """Function that asks the question; raises what ``Asking`` does."""

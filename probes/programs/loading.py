@@ -29,7 +29,7 @@ from stalltop.probes.programs.task_offsets import TaskOffsets
 OLDEST_KERNEL: Final = (5, 15)
 """The first Linux with attach cookies for probes (bpf_get_attach_cookie)."""
 RING_BYTES: Final = 512 << 10
-"""Size of the ring of captured calls: room for 2,700, which is what ten seconds bring."""
+"""Size of the ring of captured calls: room for 2,700 calls, the most that ten seconds bring."""
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
 """Inode of the initial PID namespace (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 _CAP_SYS_ADMIN: Final = 21
@@ -39,7 +39,8 @@ _CAP_BPF: Final = 39
 
 @dataclass(frozen=True)
 class Programs:
-    """Descriptors of what was loaded, by the names in ``bpf/``."""
+    """What was loaded: descriptors of programs and maps, and mapped arrays. Maps are named as in ``bpf/``;
+    `_DESCRIPTORS` gives the names that programs have there."""
 
     entry: int
     returns: int

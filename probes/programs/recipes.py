@@ -30,7 +30,7 @@ _FORMAT: Final = 1
 """Version of the request to the compiler, apart from source and options. Part of every key of the cache."""
 _STAND_INS: Final = {"SLOTS": 61, "THREADS": 67, "CPUS": 71}
 """Sizes of maps during compilation, which stand for sizes known at loading. They are small, because the
-compiler creates each map, and no other map has one of them."""
+compiler creates each map. No other map has one of these sizes, so the maps to resize are found by them."""
 _RING: Final = 27  # BPF_MAP_TYPE_RINGBUF
 _INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
 

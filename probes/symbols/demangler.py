@@ -135,8 +135,8 @@ class Demangler:
         return len(self._deaths) == MOST_DEATHS and time.monotonic() - self._deaths[0] < DEATHS_SECONDS
 
     def _lost(self, process: _DemanglerProcess) -> bytes | None:
-        """Drops ``process``, which has ended or hangs. Returns the name at which it did; None if it had no
-        name to demangle."""
+        """Drops ``process``, which has ended or hangs. Returns the name that it was demangling; None if it
+        demangled none."""
         self._deaths.append(time.monotonic())
         self._end()
         if not process.asked:

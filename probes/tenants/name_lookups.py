@@ -26,7 +26,7 @@ USERS_THREADS: Final = 8
 TOLD_SECONDS: Final = 5.0
 """Seconds after which a slow look-up is reported."""
 _ASKED: Final = ("docker", "podman", "ecs", "")
-"""Runtimes whose containers Docker or Podman may know; the last is a container of an unknown runtime."""
+"""Runtimes whose containers Docker or Podman may know; '' stands for an unknown runtime."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,7 @@ class Tenants:
         began = time.monotonic()
         try:
             return self._jobs.call(lambda: job_of(tgid, self._root), self._patience)
-        except Exception:  # Then the tenant is named by its cgroup.
+        except Exception:  # Without a job, the tenant is named by its cgroup.
             return None
         finally:
             self._spend(began)

@@ -43,7 +43,7 @@ class Closer:
             os.close(fd)
         if helper is not None and helper.stdin is not None:
             self._helpers.append(helper)
-            helper.stdin.close()  # This tells the helper that it is the last to hold them.
+            helper.stdin.close()  # Tells the helper that it alone holds the descriptors now.
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 BPF_FOLDERS = ("base", "calls", "waits", "cuda", "host")
-"""In the order of ``bpf/__init__.py``."""
+"""Folders of ``bpf/`` with headers, in the order in which ``bpf/__init__.py`` lists them."""
 MOST_METHODS = 25
 
 
