@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PagesOf:
-    """Opens the pages of ``app``; implements ``main.opens.Opens``."""
+    """Opens the pages that cover the main screen of ``app``; implements ``main.opens.Opens``."""
 
     def __init__(self, app: ScreenApp, saving: Saving) -> None:
         """``saving`` saves the files that the user asks for."""
@@ -43,7 +43,7 @@ class PagesOf:
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """Open the dialogue for the columns of tables grouped ``by``; ``tell`` gets each choice."""
+        """Open the dialogue for the columns of tables grouped ``by``; ``tell`` is called with each choice."""
         from stalltop.tui.tables.column_screen import ColumnScreen
 
         self._app.push_screen(ColumnScreen(by, chosen, usual, tell))
@@ -67,20 +67,21 @@ class PagesOf:
         self._app.push_screen(DeviceScreen(at))
 
     def devices(self, on: Sequence[int]) -> None:
-        """Open the list of GPUs with the cursor on the first of ``on``."""
+        """Open the list of GPUs. The cursor starts on the GPU with the first number in ``on``."""
         from stalltop.tui.device.screen import DevicesScreen
 
         self._app.push_screen(DevicesScreen(on))
 
     def save(self, shown: ShownScreen, tell: Callable[[str, str, float], None]) -> None:
-        """Open the dialogue that saves ``shown``; ``tell`` gets a message, its role and its seconds."""
+        """Open the dialogue that saves ``shown``; ``tell`` is called with a message, the role of its style,
+        and the seconds for which it is shown."""
         from stalltop.tui.saving.screen import SaveScreen
 
         self._app.push_screen(SaveScreen(shown, self._saving, tell, still=self._app.options.still))
 
     def moment(self, start: float, end: float, at: float, went: Callable[[float | None], None]) -> None:
-        """Open the line in which the user types a moment; ``went`` gets its Unix time, or None if the user
-        gave up."""
+        """Open the line in which the user types a moment; ``went`` is called with its Unix time, or with None
+        if the user closed the line without a moment."""
         from stalltop.tui.past.when_screen import WhenScreen
 
         self._app.push_screen(WhenScreen(start, end, at), went)

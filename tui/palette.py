@@ -67,8 +67,8 @@ WITHOUT_KEYS = (
 
 
 def doable(screen: Screen[Any]) -> list[Doable]:
-    """Return the actions that are possible on ``screen``: those of ``tui.keys`` in the order of the help,
-    then the screen's own."""
+    """Return the actions that are possible on ``screen``: those of ``tui.keys.actions`` in the order of the
+    help, then the screen's own."""
     found: dict[tuple[str, str], Doable] = {}
     for key, active in screen.active_bindings.items():
         binding = active.binding

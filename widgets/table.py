@@ -86,12 +86,12 @@ class Table(Lines, can_focus=True):
     @property
     def chosen_key(self) -> Hashable:
         """Return the key of the row to which the cursor was moved; None if the cursor was not moved. In that
-        case it stays on the first line, whichever row is there."""
+        case the cursor stays on the first line, whichever row is there."""
         return self._cursor_key
 
     def put_cursor(self, key: Hashable) -> None:
         """Move the cursor to the row ``key``, at once or when that row appears. None moves the cursor to the
-        first line, where it stays, whichever row is there."""
+        first line, where the cursor stays, whichever row is there."""
         self._cursor_key = key
         at = self.data.find(key)
         self._cursor = at or 0

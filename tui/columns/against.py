@@ -35,8 +35,8 @@ def _told(rows: Grouped) -> Difference:
 
 
 def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
-    """Return the function that computes the values of rows for sorting, by ``of``. The values are NaN if
-    there is no window to compare with."""
+    """Return the function that computes the number by which each row is sorted. The numbers are those of
+    ``of``, or NaN if there is no window to compare with."""
 
     def values(rows: Grouped) -> Values:
         return np.full(len(rows), np.nan) if rows.difference is None else of(rows.difference)

@@ -1,8 +1,8 @@
 """The columns of tables of groups: id, heading, width, help and sort order of each, and when it is shown.
 
 Settings, tables, the list of columns and the help page are derived from it. It imports neither numpy nor
-Textual, because the command line needs the ids before any screen. ``now.py``, ``against.py`` and ``pair.py``
-draw the cells.
+Textual, because the command line needs the ids before any screen. ``now.py`` and ``against.py`` draw the
+cells, and ``tui/pair/cells.py`` those of two rows side by side.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Usual = Literal["", "first", "last", "roomy", "changes", "wider"]
 """
 
 SPLIT_CELLS: Final = 10
-"""Length in cells of the bar of where the time went."""
+"""Length in cells of the bar that shows where the time went."""
 TREND_WINDOWS: Final = 10
-"""Windows in the trend of a row, one cell each."""
+"""Number of windows that the trend of a row shows, one cell each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,18 @@ class TableColumn:
 
     id: str
     heading: str
-    """Empty: the second dimension of the table, or none."""
+    """Empty for the column ``beside``, whose heading is a dimension, and for columns without a heading."""
     width: int
     help: str
     usual: Usual = ""
     sort: str | None = None
-    """The id of the column that a click sorts by. None: this one; empty: none."""
+    """Id of the column by which a click on the heading sorts. None: this column; empty: a click has no
+    effect."""
     right: bool = True
     needs: Need = ""
     of_calls: bool = False
-    """Whether it is a figure of calls. Sorted by it, the time between calls comes last, because it has no
-    calls."""
+    """Whether the column shows a figure of calls. If rows are sorted by the column, rows for the time between
+    calls come last, because they have no calls."""
 
 
 # fmt: off
@@ -93,7 +94,8 @@ _BY_ID: Final = {column.id: column for column in COLUMNS}
 
 
 def _again(name: str, suffix: str, heading: str, help_: str, needs: Need = "") -> TableColumn:
-    """Return the column ``name`` of one of two windows or rows; ``{}`` in ``heading`` is its heading."""
+    """Return the column that shows the figure of the column ``name`` for one of two windows or rows. ``{}``
+    in ``heading`` stands for the heading of ``name``."""
     one = _BY_ID[name]
     heading = heading.format(one.heading)
     return TableColumn(
@@ -163,6 +165,6 @@ BY_ID: Final = {**_BY_ID, **{column.id: column for column in MARK_COLUMNS}}
 IDS: Final = tuple(column.id for column in COLUMNS)
 """The columns that a user may choose."""
 SORTS: Final = _sorts(COLUMNS)
-"""What rows of the main screen can be sorted by without a mark."""
+"""Ids by which rows of the main screen can be sorted while nothing is compared with the mark."""
 PAIR_SORTS: Final = _sorts(PAIR_COLUMNS)
-"""What a table of two rows can be sorted by, in the order in which the key goes through them."""
+"""Ids by which the comparison of two rows can be sorted, in the order in which the key goes through them."""

@@ -20,9 +20,10 @@ from stalltop.widgets.table import Column
 WIDE = 110
 """Width in cells from which a table shows all of its usual columns."""
 NAME_CELLS = 21
-"""Cells that most names need."""
+"""Width in cells of the column of names. Most names fit into it."""
 TREE_CELLS = 23
-"""Cells of the names of a tree. With this many, 80 cells still show the column OPEN."""
+"""Width in cells of the column of names in a tree. A terminal of 80 cells then still shows the column
+OPEN."""
 WIDER = 170
 """Width in cells from which a table also shows how its rows change."""
 
@@ -117,7 +118,8 @@ def _column(column: TableColumn, by: Dimension) -> Column:
 
 
 def sorts(shown: Sequence[Column]) -> tuple[str, ...]:
-    """Return what the columns ``shown`` can be sorted by, in the order in which the key goes through them."""
+    """Return the ids by which a table with the columns ``shown`` can be sorted, in the order in which the key
+    goes through them."""
     found: dict[str, None] = {"name": None}
     for column in shown:
         sort = sort_of(column.id)
@@ -127,7 +129,7 @@ def sorts(shown: Sequence[Column]) -> tuple[str, ...]:
 
 
 def sort_of(column: str) -> str:
-    """Return what a click on the head of ``column`` sorts by; empty: nothing."""
+    """Return the id by which a click on the head of ``column`` sorts; empty if a click has no effect."""
     known = BY_ID.get(column)
     if known is None:
         return column if column == "name" else ""

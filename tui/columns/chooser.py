@@ -1,4 +1,4 @@
-"""Shows, hides and reorders columns in the list of columns. Pure functions of their ids."""
+"""Shows, hides and reorders columns in the list of columns. Pure functions of the ids of columns."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ def title(device: Device) -> Section:
 
 
 def now(device: Device, window: Window, frame: Frame) -> Section:
-    """Return all figures at the end of the window, and the counts within it."""
+    """Return the section with the figures of the device at the end of the window, and what was counted within
+    the window."""
     lines = [heading("Now")]
     for gauge in DEVICE_GAUGES:
         value = gauge.value(device)
@@ -177,7 +178,7 @@ def _counted(name: str, field: str, device: Device, frame: Frame, asked: str, ro
 
 
 def processes(device: Device, window: Window, frame: Frame) -> Section:
-    """Return the processes that hold a context on the device, with their memory."""
+    """Return the section about the processes that hold a context on the device, with the memory of each."""
     lines = [
         heading(
             f"Processes: {len(device.processes)}",
@@ -225,7 +226,7 @@ def _sample(process: DeviceProcess, frame: Frame) -> str:
 
 
 def unread(device: Device) -> Section:
-    """Return what the driver could not report, and why."""
+    """Return the section about what the driver could not report, and why."""
     if not device.notes:
         return Section("unread", ())
     return Section("unread", (heading("What could not be read"), *(note(said) for said in device.notes)))

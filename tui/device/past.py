@@ -47,7 +47,8 @@ class FigureCourse:
     """The number of columns."""
 
     def means(self, gauge: DeviceFigure) -> list[float | None]:
-        """Return the mean of a gauge in each column, the newest last; None if it is not known."""
+        """Return the mean of a gauge in each column, the newest last; None for a column without a known
+        value."""
         sums = [[0.0, 0] for _ in range(self.room)]
         for column, device in self.seen:
             value = gauge.value(device)
@@ -74,11 +75,8 @@ class FigureCourse:
 def course(
     device: Device, parts: Sequence[Packed], room: int, seconds: float = float("inf")
 ) -> FigureCourse | None:
-    """Return the figures of ``device`` over the last ``seconds`` of ``parts``, oldest first, in ``room``
-    columns.
-
-    Returns None if fewer than two samples are known.
-    """
+    """Return the figures of ``device`` over the last ``seconds`` of the windows ``parts`` (oldest first), in
+    ``room`` columns. Returns None if fewer than two samples are known."""
     since = parts[-1].window.end - seconds if parts else 0.0
     seen = [
         (part.window.end, one)

@@ -17,8 +17,8 @@ MOST_GIVEN: Final = 12
 
 
 def sharers(device: Device, window: Window, frame: Frame) -> Section:
-    """Return how tenants share the device, the figures of each, and the share that a scheduler gave to
-    each."""
+    """Return the section about how tenants share the device, the figures of each tenant, and the share of the
+    device that a scheduler gave to each."""
     sharing = sharing_of(window, device)
     lines = [
         heading("Who shares it", sharing_text.WORDS[sharing.way]),

@@ -68,7 +68,8 @@ class Arrangement:
         keys.display = wanted or (bool(keys.said) and not self.layout.small)
 
     def show_filter(self, shown: bool) -> None:
-        """Show the filter's line in place of the line of keys, or the line of keys again."""
+        """With ``shown`` replace the line of keys by the line in which the user types a filter; otherwise
+        show the line of keys again."""
         self._screen.query_one("#entry").display = shown
         self._screen.query_one("#filter").display = shown
         self.show_keys()

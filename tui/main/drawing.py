@@ -1,4 +1,4 @@
-"""Draws the moment that the main screen shows."""
+"""Draws the widgets of the main screen for the chosen moment."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Drawing:
         return self._screen.query_one("#tables", Tables)
 
     def everything(self) -> None:
-        """Draw the moment that is shown in all widgets, unless another screen covers this one."""
+        """Draw all widgets for the chosen moment, unless another screen covers this one."""
         app = self._screen.stalltop
         if not self.whole or app.screen is not self._screen:
             return

@@ -32,9 +32,10 @@ class ScreenLayout:
     """What the main screen shows and how large it is."""
 
     small: bool = False
-    """Whether the terminal is too small for anything but one line about that."""
+    """Whether the terminal is too small: the screen then shows one line, which says so."""
     shown: frozenset[str] = frozenset()
-    """The panels that are shown, by the names in ``settings.PANELS``. The second table also needs content."""
+    """The panels that are shown, by the names in ``settings.PANELS``. The second table is hidden nevertheless
+    if it has no content."""
     beside: bool = False
     """Whether two tables stand side by side, not one above the other."""
     warnings: int = 1

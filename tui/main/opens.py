@@ -31,7 +31,8 @@ class Opens(Protocol):
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """Open the dialogue that chooses the columns of tables grouped ``by``; ``tell`` gets each choice."""
+        """Open the dialogue that chooses the columns of tables grouped ``by``; ``tell`` is called with each
+        choice."""
 
     def chains(self, chains: Sequence[Chain], at: int = 0) -> None:
         """Open the page of chain number ``at``, from which the user can turn to the others."""
@@ -43,11 +44,12 @@ class Opens(Protocol):
         """Open the page of GPU number ``at``."""
 
     def devices(self, on: Sequence[int]) -> None:
-        """Open the list of GPUs with the cursor on the first of ``on``."""
+        """Open the list of GPUs. The cursor starts on the GPU with the first number in ``on``."""
 
     def save(self, shown: ShownScreen, tell: Callable[[str, str, float], None]) -> None:
-        """Open the dialogue that saves ``shown``; ``tell`` gets a message, its role and its seconds."""
+        """Open the dialogue that saves ``shown``; ``tell`` is called with a message, the role of its style,
+        and the seconds for which it is shown."""
 
     def moment(self, start: float, end: float, at: float, went: Callable[[float | None], None]) -> None:
-        """Open the line in which the user types a moment; ``went`` gets its Unix time, or None if the user
-        gave up."""
+        """Open the line in which the user types a moment; ``went`` is called with its Unix time, or with None
+        if the user closed the line without a moment."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from stalltop.recordings.write.recorder import RecorderState
 
 QUIET_SECONDS = 2.0
-"""The first line tells that data is missing when none came for the interval and this many seconds, and for at
-least three intervals."""
+"""The first line reports missing data if no data came for longer than the interval and this many seconds
+together, and for longer than three intervals."""
 NEARLY = 0.15
 """The first line tells a window's length if it differs from the chosen one by more than this share. Readings
 are never exactly on time."""
@@ -62,7 +62,7 @@ def starting_text(step: ProgressStep | None, glyphs: Glyphs = UNICODE) -> str:
 
 
 def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> float:
-    """Return the seconds since the last data if they are longer than expected; else 0.
+    """Return how many seconds ago the last data came, if data was expected since then; else 0.
 
     ``began`` is a time of time.monotonic(); ``interval`` is in seconds.
     """

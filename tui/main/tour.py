@@ -29,7 +29,7 @@ def for_newcomers(width: int) -> str:
 
 
 def of_file(past: WindowTimes, width: int) -> str:
-    """Return the line for a recording of ``past``, for ``width`` cells."""
+    """Return the line for a recording with the windows ``past``, for ``width`` cells."""
     seconds = float(past.end[-1] - past.start[0])
     length = (ago_text if seconds < _TO_THE_SECOND else span_text)(seconds)[1:]
     steps, faults = (
@@ -58,7 +58,8 @@ class Tour:
         """The number of the message with the line."""
 
     def begin(self, past: WindowTimes, width: int, *, newcomer: bool) -> None:
-        """Show the line, ``width`` cells wide, for a recording of ``past`` or for a ``newcomer``."""
+        """Show the line for a recording with the windows ``past``, or else for a ``newcomer``, on a terminal
+        of ``width`` cells."""
         if self.shown or not (self._file or newcomer):
             return
         self.shown = True
@@ -69,8 +70,9 @@ class Tour:
         self._message = self._speech.count
 
     def end(self) -> None:
-        """Remove the line unless another message replaced it: a user who presses keys does not need it."""
-        self.shown |= self._file  # a key also cancels the line of a recording that was not shown yet
+        """Remove the line, unless another message has replaced it: a user who presses keys no longer needs
+        the line."""
+        self.shown |= self._file  # a key that comes before the line of a recording prevents the line
         if self._message == self._speech.count:
             self._speech.say("")
         self._message = None

@@ -31,7 +31,7 @@ class Updates:
         self._drawing = drawing
         self._speech = speech
         self.tour = Tour(speech, file=file)
-        # The screen handles its results as messages, because pictures are computed in another thread.
+        # Pictures are computed in another thread: ``call_later`` passes them to the thread of the screen.
         self._pictures = PictureMaker(
             lambda turn, picture: screen.call_later(self._made, turn, picture),
             lambda error: screen.call_later(self._not_made, error),
@@ -95,7 +95,7 @@ class Updates:
     # ---- another moment
 
     def show_moment(self) -> None:
-        """Show the chosen moment. If its figures must still be computed, they follow later."""
+        """Show the chosen moment. If its figures must still be computed, they are drawn later."""
         asked = self._moments.ask()
         if asked is not None:
             self._pictures.make(asked)

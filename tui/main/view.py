@@ -63,7 +63,7 @@ class MainView(AppScreen):
         yield DeviceRows("devices")
         yield self.panel
         yield self.tables
-        # At the bottom, so that nothing else moves when it appears.
+        # The time line is at the bottom, so that nothing else moves when it appears.
         yield Timeline("timeline")
         with Horizontal(id="entry"):
             yield Label("/", id="prompt")
@@ -73,7 +73,7 @@ class MainView(AppScreen):
         yield AlertList("small")
 
     def on_mount(self) -> None:
-        """Start the timer that notices missing data, and hide the panels that are not wanted."""
+        """Start the timers, hide the panels that are not wanted, and draw the screen."""
         self.query_one("#small").can_focus = False
         self.arrangement.show_filter(False)
         self.set_interval(1.0, self.updates.every_second)

@@ -29,8 +29,8 @@ class Playing:
         self._clock = 0.0
         """Unix time up to which the past was played. The screen changes only when a window ends."""
         self._shown_at: float | None = None
-        """The moment that was shown last while playing, Unix time. If another moment is shown now, a key went
-        there."""
+        """The moment that was shown last while playing, Unix time. If another moment is shown now, the user
+        went there with a key."""
 
     def play(self) -> None:
         """Play the past from the moment that is shown. When it already plays, play faster; after the highest

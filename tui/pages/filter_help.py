@@ -13,9 +13,12 @@ TERMS: Final = (
         "any name of the row contains the word; with several words, all of them; a number also matches a PID",
     ),
     ('"data loader"', "any name of the row contains this text, which may have blanks"),
-    ("/^cuda.*Sync/", f"a regular expression; it sees the first {MOST_LETTERS} characters of a name"),
-    ("op:memcpy", f"the word is in this name; keys: {', '.join(KEYS)}"),
-    ("op:/Async$/", "a regular expression for this name"),
+    (
+        "/^cuda.*Sync/",
+        f"any name of the row matches a regular expression within its first {MOST_LETTERS} characters",
+    ),
+    ("op:memcpy", f"the name of the operation contains the word; keys: {', '.join(KEYS)}"),
+    ("op:/Async$/", "the name of the operation matches a regular expression"),
     ("-layer:driver", "rows that do not match"),
 )
 """Examples of terms, and what they mean."""

@@ -1,4 +1,4 @@
-"""The texts of the help and of the page of warnings, as lines to scroll through. Pure functions."""
+"""The text of the help, as lines to scroll through. Pure functions."""
 
 from __future__ import annotations
 

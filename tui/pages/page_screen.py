@@ -1,4 +1,4 @@
-"""The base classes of screens that cover the main screen, and the help."""
+"""The base class of screens that cover the main screen."""
 
 from __future__ import annotations
 

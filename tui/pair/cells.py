@@ -83,7 +83,7 @@ def _ratio(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 
 
 def _more_ns(rows: Grouped) -> Values:
-    """Return how much more time (ns) B took than A. A side without a call took none."""
+    """Return how much more time (ns) B took than A. A side without a call took no time."""
     a, b = _values("A", _total)(rows), _values("B", _total)(rows)
     return np.asarray(np.nan_to_num(b, nan=0.0) - np.nan_to_num(a, nan=0.0), np.float64)
 

@@ -17,8 +17,8 @@ _DAY = 86_400.0
 SPANS = (300.0, 900.0, 3_600.0, 21_600.0, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
 """Lengths of the time line in seconds."""
 _SHORT = (10.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0)
-"""Lengths of the time line for a shorter recording. The label of the time line can name each of them
-exactly."""
+"""Lengths of the time line in seconds, for recordings that are not longer than the last of them. The label at
+the end of the time line shows each of these lengths without rounding."""
 _SAME = 1e-6
 """Tolerance in seconds for rounding errors of Unix times."""
 _INSIDE = 0.98

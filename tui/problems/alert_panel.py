@@ -16,7 +16,7 @@ QUIET_BUT = "no warnings except silenced ones"
 
 
 class AlertPanel(AlertList, can_focus=True):
-    """The list of problems with the key bindings of ``tui.keys``."""
+    """The list of problems with the key bindings of ``tui.keys.actions``."""
 
     BINDINGS = bindings("table")
 

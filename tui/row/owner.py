@@ -212,7 +212,7 @@ def _device(device: Device, holders: tuple[DeviceProcess, ...], frame: Frame) ->
 
 
 def unknown(facts: RowFacts, frame: Frame) -> Section:
-    """Return what the figures of the page do not contain."""
+    """Return the section about what the figures of the page do not contain."""
     window = facts.window
     lines = [heading("What is not known")]
     pids = {use.pid for use in facts.processes}

@@ -11,7 +11,7 @@ from stalltop.tui.screens.screen_app import ScreenApp
 
 
 class TopScreen(Screen[ScreenResultType]):
-    """A screen that only the topmost one of the app can close.
+    """A screen that closes only while it is the topmost one of the app.
 
     Keys that arrive quickly can reach a screen that is closed already, or that another one covers. Textual
     would then close the screen on top instead, or fail.

@@ -75,7 +75,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of some words."""
+    """One of the given words."""
 
     words: tuple[str, ...]
 
@@ -183,7 +183,7 @@ class Columns:
 
 
 class Keys:
-    """Other keys for some actions."""
+    """Keys that the user chose for some actions."""
 
     allowed = "for any action of docs/keys.md a key or a list of keys"
 

@@ -10,7 +10,7 @@ from stalltop.widgets.table import HEAD_LINES, Table
 
 
 class GroupTable(Table, can_focus=True):
-    """A table of groups with the key bindings of ``tui.keys``."""
+    """A table of groups with the key bindings of ``tui.keys.actions``."""
 
     BINDINGS = bindings("table")
 

@@ -53,7 +53,7 @@ class Level:
     view: View
     """The view that shows these rows when the user enters their parent."""
     by: tuple[Dimension, ...]
-    """The dimensions of their keys, beginning with those of the parents."""
+    """The dimensions of the keys of these rows, beginning with those of the parents."""
     own: int
     """The index in ``by`` of the dimension of this level."""
 
