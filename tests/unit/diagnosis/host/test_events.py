@@ -12,7 +12,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.model.evidence import ProcessUse, TenantUse
 from stalltop.model.thread_evidence import TRACED, Stop, ThreadEvidence, ThreadId
-from tests.unit.diagnosis.host.faults import (
+from tests.unit.diagnosis.faults import (
     faults,
     hung_call,
     oom_kill,

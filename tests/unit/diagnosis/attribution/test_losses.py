@@ -15,7 +15,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.evidence import HOST_GAP, Evidence, ProcessUse, TenantUse
 from stalltop.model.window import Window
-from tests.unit.diagnosis.host.faults import (
+from tests.unit.diagnosis.faults import (
     LAUNCHES,
     MS,
     cpu_contention,
