@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from stalltop.diagnosis.host.losses import Who
+from stalltop.diagnosis.links import Who
 from stalltop.model.chain import OTHERS, Link
 
 REMEMBERED_SECONDS: Final = 5.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stalltop.diagnosis.gpu import causes as gpu
-from stalltop.diagnosis.host import events, own_work, waits
+from stalltop.diagnosis.host import events, waits
 
-CAUSES: Final = {cause.id: cause for cause in (*waits.CAUSES, *events.CAUSES, *own_work.CAUSES, *gpu.CAUSES)}
+CAUSES: Final = {cause.id: cause for cause in (*waits.CAUSES, *events.CAUSES, *gpu.CAUSES)}
 """Causes by id. Each is declared beside the function that finds or describes it."""

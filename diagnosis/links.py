@@ -1,8 +1,8 @@
-"""Makes links of a chain that name a process."""
+"""Identifies processes, and makes the links of a chain that name a process."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from stalltop.model.chain import Link, Role
 
@@ -21,6 +21,19 @@ class Process(Protocol):
     @property
     def process(self) -> str:
         """Returns its name."""
+
+
+class Who(NamedTuple):
+    """One process."""
+
+    tenant: str
+    pid: int
+    process: str
+
+
+def who_of(one: Process) -> Who:
+    """Returns the process to which ``one`` belongs."""
+    return Who(one.tenant, one.pid, one.process)
 
 
 def link_of(

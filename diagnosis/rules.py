@@ -1,6 +1,6 @@
 """Lists all rules.
 
-`waits` finds every cause of ``host.waits.HOST_CAUSES``, `gpu_causes` those of ``gpu.causes``.
+`waits` finds every cause of ``host.waits.HOST_CAUSES``, `gpu_causes` most of those of ``gpu.causes``.
 """
 
 from __future__ import annotations
@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import Final
 
 from stalltop.diagnosis.gpu.causes import gpu_causes
+from stalltop.diagnosis.gpu.hung_calls import hung_call
+from stalltop.diagnosis.gpu.own_work import host_bound
 from stalltop.diagnosis.host import events
-from stalltop.diagnosis.host.own_work import host_bound
 from stalltop.diagnosis.host.waits import waits
 from stalltop.diagnosis.suspicion import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
     waits,
     events.oom_kill,
-    events.hung_call,
+    hung_call,
     events.tracer,
     gpu_causes,
     host_bound,

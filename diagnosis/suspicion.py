@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host.losses import Who
+from stalltop.diagnosis.links import Who
 from stalltop.model.chain import Fix, Link
 from stalltop.model.row_key import RowKey
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from stalltop.diagnosis.blame import STAYS_FIRST, culprit_of, rest
-from stalltop.diagnosis.host.losses import Who
+from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import OTHERS, Fix, Link
 

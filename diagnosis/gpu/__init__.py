@@ -1,1 +1,2 @@
-"""Finds causes that lie in the use of the GPU, in the devices, and between ranks."""
+"""Finds causes in the use of the GPU and in the devices themselves. Each module finds a group of causes;
+`causes` lists the modules."""

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from stalltop.diagnosis.cause import Cause
+from stalltop.diagnosis.evidence.sockets import loses_segments
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage, added, duration
-from stalltop.diagnosis.host.sockets import loses_segments
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import SECOND_NS, Usage, added
+from stalltop.diagnosis.wording.figures import duration
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
 from stalltop.model.sharing.sharing import Sharer, Sharing, sharings

@@ -1,4 +1,5 @@
-"""Runs all rules of this package together, so that what several of them need is computed once."""
+"""Lists the causes of the GPU and of NCCL, and runs most of their rules together, so that what several of
+them need is computed once."""
 
 from __future__ import annotations
 
@@ -10,23 +11,24 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu import (
     bound,
     clocks,
-    collectives,
     copies,
     device_faults,
     given,
     graphs,
-    hangs,
+    hung_calls,
     launches,
     leaks,
     memory,
-    nccl,
-    network,
+    own_work,
     sharing,
-    usage,
 )
+from stalltop.diagnosis.nccl import collectives, hangs, network, stragglers
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import usages
 
 _MODULES: Final = (
+    hung_calls,
+    own_work,
     memory,
     leaks,
     copies,
@@ -37,7 +39,7 @@ _MODULES: Final = (
     sharing,
     given,
     collectives,
-    nccl,
+    stragglers,
     hangs,
     bound,
 )
@@ -56,7 +58,7 @@ PROCESS_RULES: Final = (
 
 def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
     """Yields causes that lie in the use of the GPU, in the devices, and between ranks."""
-    callers = usage.usages(facts)
+    callers = usages(facts)
     found = [suspicion for caller in callers for rule in PROCESS_RULES for suspicion in rule(caller)]
     for device in facts.window.devices.devices:
         users = device_faults.users_of(facts, device, callers)
@@ -70,7 +72,7 @@ def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
             found += sharing.gpu_neighbours(facts, device, users)
     found += [suspicion for caller in callers for suspicion in network.retransmits(facts, caller)]
     found += given.gpu_not_given(facts, callers)
-    found += nccl.nccl_straggler(facts, {caller.pid: caller for caller in callers})
+    found += stragglers.nccl_straggler(facts, {caller.pid: caller for caller in callers})
     found += hangs.nccl_hang(facts)
     yield from found
     yield from bound.gpu_bound(facts, callers, found)

@@ -9,8 +9,9 @@ from typing import Final
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.device_faults import WORKING_PERCENT, name_of, slower, suspect
-from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage, figure
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import SECOND_NS, Usage
+from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 

@@ -8,9 +8,10 @@ from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.gpu.device_faults import link_rate
-from stalltop.diagnosis.gpu.usage import Usage, added, duration, figure, size
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import Usage, added
+from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix
 
 CAUSES: Final = (

@@ -8,9 +8,10 @@ from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import NO_CALLS, SECOND_NS, DeviceCalls, Usage, figure
 from stalltop.diagnosis.gpu.xids import meaning_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import NO_CALLS, SECOND_NS, DeviceCalls, Usage
+from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 

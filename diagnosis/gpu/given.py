@@ -7,9 +7,10 @@ from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import Usage, figure
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import Usage
+from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix
 from stalltop.model.sharing.sharing import Sharer, Sharing, sharings
 

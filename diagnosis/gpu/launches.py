@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from stalltop.diagnosis.cause import Cause
-from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage, duration, figure
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import SECOND_NS, Usage
+from stalltop.diagnosis.wording.figures import duration, figure
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
 

@@ -10,9 +10,10 @@ from typing import Final
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.memory import device_of, free_bytes
-from stalltop.diagnosis.gpu.usage import Usage, duration, figure, size
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import Usage
+from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.families import Family
 

@@ -7,8 +7,9 @@ from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import DeviceCalls, Usage, duration, figure, size
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import DeviceCalls, Usage
+from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 from stalltop.model.families import Family

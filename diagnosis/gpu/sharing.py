@@ -10,10 +10,10 @@ from typing import Final
 from stalltop.diagnosis.blame import STAYS_FIRST, remembered, rest
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import DeviceCalls, Usage, duration, figure
-from stalltop.diagnosis.host.losses import Who
-from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import DeviceCalls, Usage
+from stalltop.diagnosis.wording.figures import duration, figure
 from stalltop.model.chain import OTHERS, Fix, Link
 from stalltop.model.devices.device import Device, MigInstance
 from stalltop.model.families import WAITING_PARTS, Family

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.cause import Cause
+from stalltop.diagnosis.evidence.processors import cpuset_of, idle_elsewhere
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import commands
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss, Who
-from stalltop.diagnosis.host.processors import cpuset_of, idle_elsewhere
-from stalltop.diagnosis.host.wording import ENDED, OUTSIDE, blamed, members, named, ranked
-from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.host.steps import blamed
+from stalltop.diagnosis.links import Who, link_of
+from stalltop.diagnosis.wording import commands
+from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, ranked
+from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
 
@@ -66,31 +68,6 @@ def _keep_off_any(facts: Facts, loss: Loss, culprit: Who) -> Fix:
     rest = ", …" if len(others) > MOST_PIDS else ""
     then = f", then {pids}{rest}" if pids else ""
     return Fix(f"{one.text}: pid {worst.pid}, which took most{then}", one.command)
-
-
-def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
-    """Returns a fix that keeps a culprit away from the CPUs of the victim."""
-    system = facts.window.system
-    cpus = system.cpus if system is not None else 0
-    everywhere = frozenset(range(cpus))
-    victim = facts.process(victim_pid)
-    mine = cpus_of(victim.allowed) if victim is not None else frozenset()
-    theirs = everywhere - mine if mine else frozenset()
-    if not theirs and cpus > 1:
-        theirs = everywhere - frozenset(range((cpus + 1) // 2))
-    # The Linux kernel refuses CPUs outside the CPU set of the cgroup.
-    theirs &= cpuset_of(facts, culprit.tenant) or everywhere
-    # Short-lived processes can only be named by their cgroup.
-    whom = named(facts, culprit._replace(pid=0)) if culprit.pid else facts.name(culprit.tenant)
-    if not theirs:
-        command = commands.lower_priority(culprit.pid) if culprit.pid else ""
-        return Fix(f"lower the priority of {whom}", command)
-    where = list_of(theirs)
-    if culprit.pid:
-        command = commands.move_to_cpus(culprit.pid, where)
-    else:
-        command = commands.set_cpus(facts, culprit.tenant, where)
-    return Fix(f"keep {whom} on CPU{'s' if len(theirs) > 1 else ''} {where}", command)
 
 
 def own_threads(facts: Facts, loss: Loss) -> Description:

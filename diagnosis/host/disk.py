@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.cause import Cause
+from stalltop.diagnosis.evidence import block, memory
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import block, commands, memory
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss, Who
-from stalltop.diagnosis.host.wording import named, ranked, untold
-from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.links import Who, link_of
+from stalltop.diagnosis.wording import commands
+from stalltop.diagnosis.wording.culprits import named, ranked, untold
 from stalltop.model.chain import OTHERS, Fix, Link
 
 SLOW_REQUEST_NS: Final = 4_000_000

@@ -1,4 +1,5 @@
-"""Finds host causes that are not lost time of calls: OOM kills, hung calls, the cost of tracing."""
+"""Finds host causes that are not waits: processes that were killed for lack of memory, and the cost of
+tracing."""
 
 from __future__ import annotations
 
@@ -6,18 +7,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from stalltop.diagnosis.cause import Cause
+from stalltop.diagnosis.evidence.memory import at_limit
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.hangs import waits_for_ranks
-from stalltop.diagnosis.host import commands
-from stalltop.diagnosis.host.commands import MIB
 from stalltop.diagnosis.host.faults import less_for_others, more_memory, users_of_host
-from stalltop.diagnosis.host.memory import at_limit
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.wording import commands
+from stalltop.diagnosis.wording.commands import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_LAYER
-from stalltop.model.row_key import RowKey
-from stalltop.model.window import OpenCall
 
 CAUSES: Final = (
     Cause(
@@ -28,17 +26,8 @@ CAUSES: Final = (
         at_once=True,
         stays_seconds=60.0,
     ),
-    Cause("hung_call", "a call does not return", "a call has been open for long", least="high", at_once=True),
 )
 
-HUNG_NS: Final = 10_000_000_000
-"""Least age of an open call that is called hung, ns: nobody would investigate sooner."""
-HUNG_TIMES: Final = 10
-"""A hung call also has to be this many times as old as the longest earlier such call of the process: long
-steps and loads recur."""
-UNKNOWN_HUNG_NS: Final = 60_000_000_000
-"""Least age of a hung call if no such call of the process has returned yet, ns: the first one may load and
-compile device code for tens of seconds."""
 COST_SHARE: Final = 0.05
 """Part of the time of a process's calling threads, 0 to 1, from which on the cost of tracing is a cause."""
 
@@ -108,72 +97,6 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
         pid=pid,
         process=process,
         unknown=unknown,
-    )
-
-
-def hung_call(facts: Facts) -> Iterator[Suspicion]:
-    """Yields for each tenant the oldest call that does not return. Waits for other ranks and calls of stopped
-    processes are left out, because they have causes of their own."""
-    oldest: dict[str, OpenCall] = {}
-    stopped = {stop.pid for stop in facts.window.evidence.threads.stops if stop.still_ns}
-    for call in facts.window.open_calls:
-        if call.nested or call.ended or call.age_ns < HUNG_NS or waits_for_ranks(facts, call):
-            continue
-        if call.pid in stopped:
-            continue
-        known = oldest.get(call.tenant)
-        if (known is None or call.age_ns > known.age_ns) and call.age_ns >= _hung_from_ns(facts, call):
-            oldest[call.tenant] = call
-    for call in oldest.values():
-        yield _hung(facts, call)
-
-
-def _hung_from_ns(facts: Facts, call: OpenCall) -> int:
-    """Returns the age from which on an open call hangs, ns."""
-    longest_ns = facts.longest_ns(call)
-    return UNKNOWN_HUNG_NS if longest_ns is None else max(HUNG_NS, HUNG_TIMES * longest_ns)
-
-
-def _hung(facts: Facts, call: OpenCall) -> Suspicion:
-    key = RowKey(facts.window.host, *call.row)
-    name = facts.name(call.tenant)
-    longest_ns = facts.longest_ns(call)
-    before = f"; such calls took {longest_ns / 1e9:.3g} s at most" if longest_ns is not None else ""
-    return Suspicion(
-        cause="hung_call",
-        tenant=call.tenant,
-        summary=f"{call.process} (pid {call.pid}) of {name} does not return from {call.operation}",
-        lost_ns_per_s=1e9,
-        share=0.0,
-        confidence=0.9,
-        links=(
-            link_of(
-                call,
-                "effect",
-                f"{call.operation} is open for {call.age_ns / 1e9:.0f} s{before}",
-                ns_per_s=1e9,
-                depth=0,
-            ),
-            link_of(
-                call,
-                "mechanism",
-                f"thread {call.tid} has not come back from the driver",
-                share=1.0,
-            ),
-        ),
-        fixes=(
-            Fix(
-                f"see where thread {call.tid} stands",
-                f"cat /proc/{call.pid}/task/{call.tid}/stack; py-spy dump -p {call.pid}",
-                look=True,
-            ),
-            Fix("look for errors of the device", "dmesg | grep -i -e xid -e nvrm", look=True),
-        ),
-        effect=key,
-        rows=(key,),
-        pid=call.pid,
-        process=call.process,
-        unknown=("what it waits for",),
     )
 
 

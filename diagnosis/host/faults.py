@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.cause import Cause
+from stalltop.diagnosis.evidence import block
+from stalltop.diagnosis.evidence.memory import at_limit, largest_users
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import block, commands
-from stalltop.diagnosis.host.commands import MIB
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss
-from stalltop.diagnosis.host.memory import at_limit, largest_users
 from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.wording import commands
+from stalltop.diagnosis.wording.commands import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import TenantUse
 

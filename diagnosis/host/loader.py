@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.attribution.losses import Loss
+from stalltop.diagnosis.attribution.threads import ThreadGraph
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import disk, locks
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss
-from stalltop.diagnosis.host.threads import ThreadGraph
-from stalltop.diagnosis.host.wording import blamed, ranked
+from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.wording.culprits import ranked
 from stalltop.model.chain import Fix
 
 SURE: Final = 0.9

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from stalltop.diagnosis.attribution.following import PASSES_ON
+from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss, Who
-from stalltop.diagnosis.host.wording import blamed, main_process, named, ranked
-from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.host.steps import blamed
+from stalltop.diagnosis.links import Who, link_of
+from stalltop.diagnosis.wording.culprits import main_process, named, ranked
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_WORK
 from stalltop.model.thread_evidence import HAND_OVER
 
-PASSES_ON: Final = 0.5
-"""A process that waits for locks for at least this part of its time only passed the lock on, and did not hold
-it for long."""
 SURE_OF_INTERPRETER: Final = 0.9
 """Confidence: the threads make timed waits of the switch interval, one after the other, and the process runs
 Python."""

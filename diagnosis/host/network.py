@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import commands
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss
 from stalltop.diagnosis.links import link_of
-from stalltop.model.chain import Fix
+from stalltop.diagnosis.wording.fixes import SEGMENTS_UNKNOWN, segment_fixes
 
 PROBABLE: Final = 0.75
 """Confidence: retransmits and waits for the network are both measured, but not that the threads wait for
@@ -39,31 +38,7 @@ def retransmits(facts: Facts, loss: Loss) -> Description:
         ),
         fixes=segment_fixes(who.pid),
         confidence=PROBABLE,
-        unknown=UNKNOWN,
-    )
-
-
-UNKNOWN: Final = (
-    "which interface and which peer: segments are counted by process",
-    "RDMA traffic bypasses the host's TCP and is not seen",
-)
-"""What is not known of connections that lose segments."""
-
-
-def segment_fixes(pid: int) -> tuple[Fix, ...]:
-    """Returns fixes for a process whose connections lose segments."""
-    return (
-        Fix(
-            "see which connections lose segments, to whom, and by which interface",
-            commands.in_network_of(pid, "ss -tinp state established"),
-            look=True,
-        ),
-        Fix(
-            "look for drops on that interface, and for an MTU that does not fit",
-            commands.in_network_of(pid, "ip -s link"),
-            look=True,
-        ),
-        Fix("let NCCL use the right interface (NCCL_SOCKET_IFNAME), or RDMA"),
+        unknown=SEGMENTS_UNKNOWN,
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.attribution.losses import Loss
+from stalltop.diagnosis.attribution.rank_waits import CAUSE
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss
-from stalltop.diagnosis.host.rank_waits import CAUSE
-from stalltop.diagnosis.host.wording import WAITS, blamed, named, ranked
+from stalltop.diagnosis.host.steps import WAITS, blamed
+from stalltop.diagnosis.wording.culprits import named, ranked
 from stalltop.model.chain import Fix
 
 SURE: Final = 0.9

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import duration, size
-from stalltop.diagnosis.host import commands
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss
-from stalltop.diagnosis.host.wording import WAITS, blamed, main_process, named, ranked
+from stalltop.diagnosis.host.steps import WAITS, blamed
 from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.wording import commands
+from stalltop.diagnosis.wording.culprits import main_process, named, ranked
+from stalltop.diagnosis.wording.figures import duration, size
 from stalltop.model.chain import Fix
 from stalltop.model.thread_evidence import Server
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import commands
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss, Who
-from stalltop.diagnosis.host.wording import blamed, named, ranked
+from stalltop.diagnosis.host.steps import blamed
+from stalltop.diagnosis.links import Who
+from stalltop.diagnosis.wording import commands
+from stalltop.diagnosis.wording.culprits import named, ranked
 from stalltop.model.chain import Fix
 from stalltop.model.thread_evidence import FROZEN, STOPPED, TRACED, Stop
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import commands
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss
-from stalltop.diagnosis.host.wording import WAITS
+from stalltop.diagnosis.host.steps import WAITS
+from stalltop.diagnosis.wording import commands
 from stalltop.model.chain import Fix
 
 UNSURE: Final = 0.25

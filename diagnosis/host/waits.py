@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from stalltop.diagnosis.attribution.attribution import Attribution
+from stalltop.diagnosis.attribution.losses import Loss
 from stalltop.diagnosis.blame import remembered
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host import (
@@ -22,10 +24,9 @@ from stalltop.diagnosis.host import (
     stopped,
     unexplained,
 )
-from stalltop.diagnosis.host.attribution import Attribution
 from stalltop.diagnosis.host.description import Description, HostCause
-from stalltop.diagnosis.host.losses import Loss, Who
-from stalltop.diagnosis.host.wording import effect, mechanisms, row_of, worst
+from stalltop.diagnosis.host.steps import effect, mechanisms, row_of, worst
+from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.suspicion import Suspicion
 
 LEAST_SHARE: Final = 0.1

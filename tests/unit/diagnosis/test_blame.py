@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from stalltop.diagnosis.blame import Blame, culprit_of, remembered, rest
 from stalltop.diagnosis.engine import Diagnosis, explain
-from stalltop.diagnosis.host.losses import Who
-from stalltop.diagnosis.host.wording import MOST_CULPRITS, members, ranked
+from stalltop.diagnosis.links import Who
+from stalltop.diagnosis.wording.culprits import MOST_CULPRITS, members, ranked
 from stalltop.model.chain import OTHERS, Chain, Link
 from stalltop.model.evidence import HOST_GAP, Evidence, ProcessUse
 from stalltop.model.window import Window
-from tests.unit.diagnosis.host.faults import LAUNCHES, faults, io
+from tests.unit.diagnosis.faults import LAUNCHES, faults, io
 from tests.windows.evidence import BATCH, TRAIN, charge, row, window
 
 MINUTE = 60

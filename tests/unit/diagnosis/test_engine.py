@@ -22,7 +22,7 @@ from stalltop.model.chain import Link
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.evidence import RECORDS, Event, Evidence
 from stalltop.model.window import Window
-from tests.unit.diagnosis.host.faults import FAULTS
+from tests.unit.diagnosis.faults import FAULTS
 from tests.windows import evidence as made
 from tests.windows.drawn import windows
 from tests.windows.evidence import BATCH, SERVE, TRAIN, healthy_trainer, row, window

@@ -14,14 +14,14 @@ from stalltop.diagnosis.engine import Diagnosis
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.causes import gpu_causes
 from stalltop.diagnosis.gpu.xids import XIDS
-from stalltop.diagnosis.host.losses import Who
+from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Link
 from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
 from stalltop.model.evidence import HOST_GAP
 from stalltop.probes.nvml.readings import THROTTLE_REASONS
-from tests.unit.diagnosis.gpu.programs import found
+from tests.unit.diagnosis.programs import found
 from tests.windows.evidence import BATCH, SERVE, TRAIN, Spent, healthy_trainer, row, window
 
 WELL = Device(

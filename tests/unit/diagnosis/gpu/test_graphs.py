@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stalltop.diagnosis.series import Series
 from stalltop.diagnosis.suspicion import Suspicion
-from tests.unit.diagnosis.gpu.programs import found
+from tests.unit.diagnosis.programs import found
 from tests.windows.evidence import row, window
 
 

@@ -12,7 +12,7 @@ from stalltop.diagnosis.engine import Diagnosis
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.evidence import HOST_GAP, ProcessUse
-from tests.unit.diagnosis.gpu.programs import MIB, found
+from tests.unit.diagnosis.programs import MIB, found
 from tests.windows.evidence import SERVE, TRAIN, Spent, healthy_trainer, row, window
 
 

@@ -10,10 +10,11 @@ from stalltop.diagnosis.engine import explain
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.bound import gpu_bound
 from stalltop.diagnosis.gpu.causes import gpu_causes
-from stalltop.diagnosis.gpu.usage import duration, figure, size, usages
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import usages
+from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.devices.device import Device, DeviceProcess, Devices
-from tests.unit.diagnosis.gpu.programs import HEALTHY, ILL, MIB, UsageCase, found
+from tests.unit.diagnosis.programs import HEALTHY, ILL, MIB, UsageCase, found
 from tests.windows.evidence import SERVE, TRAIN, Spent, healthy_trainer, row, window
 
 

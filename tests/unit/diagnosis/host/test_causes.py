@@ -11,7 +11,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.model.evidence import HOST_GAP, Evidence
 from stalltop.model.window import Window
-from tests.unit.diagnosis.host.faults import (
+from tests.unit.diagnosis.faults import (
     FAULTS,
     LAUNCHES,
     faults,

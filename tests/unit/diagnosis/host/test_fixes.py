@@ -10,12 +10,12 @@ import pytest
 
 from stalltop.diagnosis.engine import explain
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import commands
+from stalltop.diagnosis.wording import commands
 from stalltop.model.chain import Fix
 from stalltop.model.evidence import TenantUse
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
-from tests.unit.diagnosis.host.faults import (
+from tests.unit.diagnosis.faults import (
     FAULTS,
     MIB,
     MS,

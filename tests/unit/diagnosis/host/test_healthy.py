@@ -7,7 +7,7 @@ import pytest
 from stalltop.diagnosis.engine import explain
 from stalltop.model.evidence import HOST_GAP, HOST_WORK, Charge, Evidence, ProcessUse, TenantUse
 from stalltop.model.window import Window
-from tests.unit.diagnosis.host.faults import (
+from tests.unit.diagnosis.faults import (
     LAUNCHES,
     MIB,
     MS,

@@ -1,5 +1,4 @@
-"""Writes the parts of a chain that all host causes share: the effect, where the time went, and through which
-processes."""
+"""Chooses which culprits a chain names, in which order, and writes their names."""
 
 from __future__ import annotations
 
@@ -7,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from stalltop.diagnosis.blame import STAYS_FIRST, name_of, rest, several
-from stalltop.diagnosis.facts import Facts, Row
-from stalltop.diagnosis.host.losses import Loss, Who
-from stalltop.diagnosis.links import link_of
-from stalltop.model.chain import OTHERS, Link
-from stalltop.model.evidence import HOST_GAP
-from stalltop.model.row_key import RowKey
-from stalltop.model.thread_evidence import FROZEN, STOPPED, TRACED
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.links import Who
+from stalltop.model.chain import OTHERS
 
 OUTSIDE: Final = "process:"
 """Prefix of the ids of tenants that group processes outside containers by their name."""
@@ -27,28 +22,6 @@ LEAST_TOLD: Final = 0.005
 """Part of the loss below which the culprits that are not named are not mentioned: shares are shown in whole
 percents."""
 
-INTERRUPTED: Final = "interrupted"
-"""A part of ``running``: time in which interrupts had the CPU of a thread."""
-
-WAITS: Final = {
-    "running": "computes",
-    "runqueue": "waits for a CPU",
-    "disk": "waits for a disk",
-    "memory": "waits for memory",
-    "lock": "waits for a lock or another thread",
-    "network": "waits for the network",
-    "process": "waits for another process",
-    "sleep": "sleeps",
-    "gpu": "waits for its device",
-    "other": "waits in the kernel",
-    INTERRUPTED: "is interrupted on its CPU",
-    STOPPED: "is stopped by a signal",
-    TRACED: "is stopped by a debugger",
-    FROZEN: "is frozen with its cgroup",
-}
-"""What a thread does, by the part of its split, or by the way in which it is stopped."""
-
-
 _SINGULAR: Final = {OTHERS: "the rest"}
 """Singular nouns for culprits that are reported together."""
 
@@ -59,60 +32,6 @@ def named(facts: Facts, who: Who) -> str:
     name = facts.name(who.tenant)
     # The name of a tenant outside containers is that of its program, so it is not repeated.
     return f"{process} of {name}" if who.tenant and name != who.process.partition(" (")[0] else process
-
-
-def worst(loss: Loss) -> RowKey:
-    """Returns the row that lost most."""
-    return max(loss.effects, key=lambda key: loss.effects[key])
-
-
-def row_of(facts: Facts, key: RowKey) -> Row | None:
-    """Returns the row with this key, if any of its calls ended in the window."""
-    return next((row for row in facts.rows_of(key.pid) if row.key == key), None)
-
-
-def doing(key: RowKey) -> str:
-    """Returns the end of a sentence that says where time is lost, such as ``in cudaMalloc``."""
-    return "between its calls" if key.operation == HOST_GAP else f"in {key.operation}"
-
-
-def effect(facts: Facts, loss: Loss) -> Link:
-    """Returns the link that says what is slow."""
-    key = worst(loss)
-    return link_of(
-        key,
-        "effect",
-        f"{facts.name(key.tenant)} loses time {doing(key)}",
-        ns_per_s=facts.per_second(loss.ns),
-        depth=0,
-    )
-
-
-def mechanisms(facts: Facts, loss: Loss) -> list[Link]:
-    """Returns links that say where the time went: in the victim, then in each worker on the path."""
-    before = loss.victim
-    links = []
-    for depth, worker in enumerate(loss.path, start=1):
-        text = f"{before.process} waits for {named(facts, worker)}"
-        links.append(_step(facts, loss, text, before, depth))
-        before = worker
-    text = f"{before.process} {WAITS[loss.last_part]}"
-    links.append(_step(facts, loss, text, before, len(loss.path) + 1))
-    return links
-
-
-def _step(facts: Facts, loss: Loss, text: str, who: Who, depth: int) -> Link:
-    share = 1.0
-    if depth > 1 and loss.ns:
-        share = min(loss.paths[loss.path] / loss.ns, 1.0)
-    return link_of(
-        who,
-        "mechanism",
-        text,
-        share=share,
-        ns_per_s=facts.per_second(loss.ns * share),
-        depth=depth,
-    )
 
 
 def by_tenant(culprits: Mapping[Who, float], first: Who | None) -> list[str]:
@@ -191,29 +110,6 @@ def _swarms(culprits: Mapping[Who, float], first: Who | None) -> dict[Who, float
         else:
             found |= {who: culprits[who] for who in members}
     return found
-
-
-def blamed(
-    facts: Facts, loss: Loss, verb: str, culprits: Sequence[tuple[Who, float]], depth: int
-) -> list[Link]:
-    """Returns links that name the culprits, and one link for all other culprits together."""
-    links = [
-        link_of(
-            who,
-            "culprit",
-            f"{named(facts, who)} {verb}",
-            share=min(ns / loss.ns, 1.0) if loss.ns else None,
-            ns_per_s=facts.per_second(ns),
-            depth=depth,
-        )
-        for who, ns in culprits
-    ]
-    text, ns = untold(loss.culprits, culprits, loss.ns)
-    if text:
-        share = min(ns / loss.ns, 1.0) if loss.ns else None
-        rate = facts.per_second(ns)
-        links.append(Link("culprit", text, share, rate, process=OTHERS, depth=depth))
-    return links
 
 
 def untold(

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from stalltop.diagnosis.cause import Cause
-from stalltop.diagnosis.gpu.usage import Usage, added, duration, figure, size
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import Usage, added
+from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
 

@@ -8,9 +8,9 @@ from typing import Final
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.launches import SHORT_LAUNCH_NS, WAITING_SHARE
-from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import SECOND_NS, Usage
 from stalltop.model.chain import Fix
 from stalltop.model.evidence import HOST_GAP
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from stalltop.diagnosis.evidence.processors import idle_elsewhere
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host.processors import idle_elsewhere
-from tests.unit.diagnosis.host.faults import cpu_pinning
+from tests.unit.diagnosis.faults import cpu_pinning
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from stalltop.diagnosis.attribution.attribution import Attribution
+from stalltop.diagnosis.attribution.following import WaitFollower
+from stalltop.diagnosis.attribution.losses import Loss, Losses, Wait
+from stalltop.diagnosis.attribution.rank_waits import RankWaits
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host.attribution import Attribution
-from stalltop.diagnosis.host.losses import Loss, Losses, Wait, Who
-from stalltop.diagnosis.host.rank_waits import RankWaits
 from stalltop.diagnosis.host.waits import waits
+from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, ProcessUse, TenantUse
 from stalltop.model.row_key import RowKey
@@ -504,22 +506,21 @@ def test_calling_threads_are_told_apart() -> None:
     assert found["gil"].ns == pytest.approx(600 * MS)
 
 
-def test_many_threads_that_wake_each_other_are_followed_in_time() -> None:
+def test_many_threads_that_wake_each_other_are_followed_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = [ThreadId(TRAIN, 100, "train.py", 200 + number) for number in range(40)]
     waited = [wait(one, HAND_OVER, other, 25) for one in pool for other in pool if one != other]
     waited += [wait(CALLER, HAND_OVER, one, 22) for one in pool]
     works = tuple(did(one, running=10, lock=980) for one in pool)
     counted = 0
-    graph = Attribution(Facts(seen(*waited, works=works, lock=880)))
-    follow = graph._work
+    follow = WaitFollower.work
 
     def counting(*arguments: Any) -> bool:
         nonlocal counted
         counted += 1
         return follow(*arguments)
 
-    graph._work = counting  # type: ignore[assignment,method-assign]
-    graph.losses()
+    monkeypatch.setattr(WaitFollower, "work", counting)
+    lost(seen(*waited, works=works, lock=880))
     assert 40 <= counted < 40 * 40 * 10
 
 

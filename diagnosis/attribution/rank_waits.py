@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from stalltop.diagnosis.host.losses import Losses, Wait
+from stalltop.diagnosis.attribution.losses import Losses, Wait
 
 CAUSE: Final = "late_rank"
 

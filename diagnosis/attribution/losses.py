@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from stalltop.diagnosis.links import Who, who_of
 from stalltop.model.row_key import RowKey
 from stalltop.model.thread_evidence import ThreadId
 
-
-class Who(NamedTuple):
-    """One process."""
-
-    tenant: str
-    pid: int
-    process: str
+INTERRUPTED: Final = "interrupted"
+"""A part of ``running``: time in which interrupts had the CPU of a thread."""
 
 
 @dataclass(slots=True)
@@ -82,7 +78,7 @@ class Wait(NamedTuple):
     @property
     def victim(self) -> Who:
         """Returns the process that makes the calls."""
-        return Who(self.effect.tenant, self.effect.pid, self.effect.process)
+        return who_of(self.effect)
 
 
 class Losses:

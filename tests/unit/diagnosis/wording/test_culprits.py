@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host.cpu import keep_off
-from stalltop.diagnosis.host.losses import Who
-from stalltop.diagnosis.host.wording import named, ranked
+from stalltop.diagnosis.links import Who
+from stalltop.diagnosis.wording.culprits import named, ranked
+from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.tenant import Tenant
-from tests.unit.diagnosis.host.faults import cpu_contention, plus
+from tests.unit.diagnosis.faults import cpu_contention, plus
 from tests.windows.evidence import window
 
 ENCODE = Who("docker:dd", 300, "encode")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from stalltop.diagnosis.attribution.attribution import Attribution
 from stalltop.diagnosis.engine import explain
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host.attribution import Attribution
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.model.chain import Chain
 from stalltop.model.evidence import HOST_GAP, HOST_WORK, Charge, ProcessUse

@@ -11,11 +11,11 @@ from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts, Row
-from stalltop.diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, DeviceCalls, Usage, duration
-from stalltop.diagnosis.host.cpu import keep_off
-from stalltop.diagnosis.host.losses import Who
-from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import NOTICEABLE, SECOND_NS, DeviceCalls, Usage
+from stalltop.diagnosis.wording.figures import duration
+from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_GAP, Rank
 from stalltop.model.families import Family

@@ -8,10 +8,11 @@ from typing import Final
 
 from stalltop.diagnosis.cause import Cause
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.nccl import communicators
-from stalltop.diagnosis.gpu.usage import SECOND_NS, duration
 from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.nccl.stragglers import communicators
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import SECOND_NS
+from stalltop.diagnosis.wording.figures import duration
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import Rank
 from stalltop.model.row_key import RowKey

@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from stalltop.diagnosis.attribution.losses import Losses, Wait
+from stalltop.diagnosis.evidence import processors
+from stalltop.diagnosis.evidence.interrupts import handles_interrupts
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host import processors
-from stalltop.diagnosis.host.interrupts import handles_interrupts
-from stalltop.diagnosis.host.losses import Losses, Wait, Who
+from stalltop.diagnosis.links import Who
 from stalltop.model.evidence import HOST_LAYER
 
 MOSTLY_CHARGED: Final = 0.5

@@ -10,14 +10,14 @@ import pytest
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.causes import gpu_causes
-from stalltop.diagnosis.host.events import hung_call
+from stalltop.diagnosis.gpu.hung_calls import hung_call
 from stalltop.diagnosis.series import Series
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.verdict import severity_of
 from stalltop.model.evidence import HOST_GAP, Charge, Evidence, ProcessUse, Rank
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import OpenCall
-from tests.unit.diagnosis.gpu.programs import found
+from tests.unit.diagnosis.programs import found
 from tests.windows.evidence import BATCH, SERVE, TRAIN, Spent, charge, row, window
 
 WAITING, LATE = 100, 200

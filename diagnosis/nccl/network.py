@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from stalltop.diagnosis.evidence.sockets import loses_segments
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.gpu.usage import DeviceCalls, Usage, added, duration, figure
-from stalltop.diagnosis.host.network import UNKNOWN, segment_fixes
-from stalltop.diagnosis.host.sockets import loses_segments
 from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.usage import DeviceCalls, Usage, added
+from stalltop.diagnosis.wording.figures import duration, figure
+from stalltop.diagnosis.wording.fixes import SEGMENTS_UNKNOWN, segment_fixes
 from stalltop.model.families import WAITING_PARTS, Family
 
 LONGER: Final = 1.5
@@ -53,7 +54,7 @@ def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
         fixes=segment_fixes(usage.pid),
         hit=waits,
         unknown=(
-            *UNKNOWN,
+            *SEGMENTS_UNKNOWN,
             *(("whether collectives use TCP: all ranks are on this host",) if here else ()),
         ),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -180,6 +180,14 @@ class ThreadGraph:
         within = min(self._seconds * 1e9 / total_ns, 1.0)
         split: dict[str, float] = {part: ns * within for part, ns in zip(SPLITS, work.split_ns, strict=True)}
         return Work(split, total_ns * within)
+
+
+def scaled_edges(edges: Iterable[Edge], most: float, share: float = 1.0) -> Sequence[Edge]:
+    """Returns ``share`` of the waits of ``edges``, scaled down to a sum of at most ``most`` ns."""
+    edges = list(edges)
+    total = share * sum(edge.ns for edge in edges)
+    factor = share * (most / total if total > most else 1.0)
+    return [edge._replace(ns=edge.ns * factor, times=edge.times * factor) for edge in edges]
 
 
 def _by_process(facts: Facts) -> ThreadEvidence:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from stalltop.diagnosis.attribution.threads import Edge
 from stalltop.diagnosis.facts import Facts
-from stalltop.diagnosis.host.losses import Who
-from stalltop.diagnosis.host.threads import Edge
+from stalltop.diagnosis.links import Who
 
 LONGEST_NAP_NS: Final = 20_000_000
 """Mean length of sleeps up to which a caller polls: joblib's interval is 10 ms, others are shorter."""

@@ -1,0 +1,57 @@
+"""Divides the charges of a window among its rows: which processes took how much of the time of a row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from stalltop.diagnosis.facts import Facts, Row
+from stalltop.diagnosis.links import Who
+from stalltop.model.devices.labels import UNKNOWN
+
+
+class RowCharges:
+    """The charges of one window."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._blamed: defaultdict[tuple[int, str, str, str, str], dict[Who, float]] = defaultdict(dict)
+        """Culprits, with the ns that they took, by process, layer, operation, device and part."""
+        for charge in facts.window.evidence.charges:
+            by = self._blamed[charge.pid, charge.layer, charge.operation, charge.device, charge.kind]
+            who = Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)
+            by[who] = by.get(who, 0.0) + charge.ns
+
+    def of(self, row: Row, part: str) -> Mapping[Who, float]:
+        """Returns the culprits of ``part`` of a row's time, with their ns."""
+        key = row.key
+        own: Mapping[Who, float] = {}
+        if key.device:
+            own = self._blamed.get((key.pid, key.layer, key.operation, key.device, part), {})
+        # Charges without a device are divided among the rows of the operation in proportion to their waits.
+        of_all = self._blamed.get((key.pid, key.layer, key.operation, UNKNOWN, part), {})
+        if not of_all:
+            return own
+        of_row = share(self._facts, row, part)
+        return {who: own.get(who, 0.0) + of_row * of_all.get(who, 0.0) for who in {**own, **of_all}}
+
+
+def share(facts: Facts, row: Row, part: str) -> float:
+    """Returns the part of an operation's waits in ``part`` that belongs to ``row``: an operation has a row
+    for each device."""
+    key = row.key
+    alike = [
+        other.split_ns.get(part, 0)
+        for other in facts.rows_of(key.pid)
+        if other.key._replace(device=key.device) == key
+    ]
+    # A call that is still open has charges, but no row has its time yet: then all rows get equal parts.
+    return row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
+
+
+def scaled(by: Mapping[Who, float], most: float) -> Mapping[Who, float]:
+    """Returns ``by``, scaled down to a sum of at most ``most``."""
+    total = sum(by.values())
+    if total <= most or total <= 0:
+        return by
+    return {who: ns * most / total for who, ns in by.items()}

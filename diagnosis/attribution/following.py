@@ -1,0 +1,210 @@
+"""Follows the waits of one process from thread to thread, to what made them long.
+
+What the thread that ended a wait did during the wait is why it came late: either its own work, or waits of
+its own. Its waits are followed in turn for a few steps, through pipes, sockets, conditions and locks, also
+into other processes. A thread that itself waits for the caller, or whose waits have no known end, is not the
+cause of the delay.
+
+A process that runs the same command as the caller, and makes calls too, is another rank of the caller's job.
+To the caller, the cause is that this rank is late; why the rank is late is found for the rank itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from stalltop.diagnosis.attribution.losses import Losses, Wait
+from stalltop.diagnosis.attribution.rank_waits import RankWaits
+from stalltop.diagnosis.attribution.roots import Roots
+from stalltop.diagnosis.attribution.threads import Edge, ThreadGraph, scaled_edges
+from stalltop.diagnosis.facts import Facts, Row
+from stalltop.diagnosis.links import Who, who_of
+from stalltop.model.thread_evidence import HAND_OVER, HELD_BACK, TIMEOUT, ThreadId
+
+CHANGED_WORKER: Final = 0.2
+"""If at least this part of a worker's busy time is beyond the usual, the worker is late because of what is
+beyond the usual; otherwise all of its busy time makes it late."""
+MOST_LINKS: Final = 6
+"""Maximum number of threads followed in a row: as many as the eBPF programs follow."""
+LEAST_FOLLOWED: Final = 0.001
+"""A wait is followed only if it takes at least this part of the window: threads of a pool wake each other in
+so many ways that following all of them would take hours."""
+BUSY_WORKER: Final = 0.5
+"""A worker that spends less than this part of its time on work, or on waits with a known reason, itself waits
+for work."""
+PASSES_ON: Final = 0.5
+"""A process that waits for locks for at least this part of its time only passed the lock on, and did not hold
+it for long."""
+WAKEABLE: Final = ("lock", "network", "process")
+"""Parts of the split with waits that another thread ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFollower:
+    """Follows the waits of ``victim``, one process that makes calls."""
+
+    facts: Facts
+    graph: ThreadGraph
+    losses: Losses
+    roots: Roots
+    rank_waits: RankWaits
+    victim: Who
+
+    def answered(self, wait: Wait, who: Who, edge: Edge) -> bool:
+        """Attributes a wait of ``who`` for data from the waker of ``edge``, which may belong to another
+        tenant. Returns whether that explains the wait."""
+        waker = who_of(edge.waker)
+        if self.graph.are_ranks(who.pid, waker.pid):
+            return self.work(wait, edge.waker, edge.ns)
+        asks = self.graph.asks(who.pid, waker.pid)
+        if not asks and not self._works_for(waker):
+            return False  # The waker may as well be a client that gives ``who`` its work.
+        if self.graph.asks(waker.pid, who.pid):
+            return False
+        if self.work(wait, edge.waker, edge.ns):
+            return True
+        if asks and not self._works_for(waker):
+            on = wait._replace(path=(*wait.path, waker))
+            self.losses.add("remote_service", on, edge.kind, edge.ns, {waker: edge.ns})
+            return True
+        return False
+
+    def locked(self, wait: Wait, who: Who, edge: Edge) -> bool:
+        """Attributes a wait of ``who``, the caller or a worker, for a lock that the waker of ``edge`` held. A
+        waker that itself waits for locks for most of its time only passed the lock on; then its waits are
+        followed. Returns whether that explains the wait."""
+        work = self.graph.work_of(edge.waker)
+        if work is not None and work.split_ns["lock"] >= PASSES_ON * work.total_ns:
+            return self.work(wait, edge.waker, edge.ns)
+        cause = "loader_lock" if wait.path else "lock_contention"
+        holder = who_of(edge.waker)
+        if not self._works_for(who):
+            cause, holder = "remote_service", who
+        self.losses.add(cause, wait, "lock", edge.ns, {holder: edge.ns})
+        return True
+
+    def work(self, wait: Wait, thread: ThreadId, ns: float) -> bool:
+        """Attributes ``ns`` that were spent waiting for ``thread`` to the reasons why ``thread`` was late.
+        Returns False if the time of ``thread`` does not show why."""
+        work = self.graph.work_of(thread)
+        if work is None or thread in wait.threads or len(wait.threads) >= MOST_LINKS:
+            return False
+        if ns < LEAST_FOLLOWED * self.facts.seconds * 1e9:
+            return False
+        worker = who_of(thread)
+        known = wait.path[-1:] == (worker,) or worker.pid == self.victim.pid
+        path = wait.path if known else (*wait.path, worker)
+        wait = wait._replace(path=path, threads=(*wait.threads, thread))
+        busy: dict[str, float] = {}
+        edges: dict[str, list[Edge]] = {}
+        turns = 0.0
+        ranks = self.graph.are_ranks(self.victim.pid, worker.pid)
+        for part in (
+            "running",
+            "runqueue",
+            "disk",
+            "memory",
+            "sleep",
+            "other",
+            *(("gpu",) if ranks else ()),
+            *WAKEABLE,
+        ):
+            part_ns = work.split_ns.get(part, 0.0)
+            if part == "other":
+                found = scaled_edges(self.graph.waits_of(thread, part), part_ns)
+                edges[part] = [edge for edge in found if edge.kind in HELD_BACK]
+                part_ns = sum(edge.ns for edge in edges[part])
+            elif part in WAKEABLE:
+                found = scaled_edges(self.graph.waits_of(thread, part), part_ns)
+                in_turn = sum(edge.ns for edge in found if self._is_turn(wait, edge))
+                turns += in_turn
+                edges[part] = [edge for edge in found if self._leads_on(wait, edge)]
+                lossy = part == "network" and self.roots.loses_segments(worker.pid)
+                part_ns = part_ns - in_turn if lossy else sum(edge.ns for edge in edges[part])
+            if part_ns > 0:
+                busy[part] = part_ns
+        active = sum(busy.values())
+        if active <= 0 or active < BUSY_WORKER * (work.total_ns - turns):
+            return False
+        late = min(ns, active)
+        # A stop delays all that the thread would have done, so the stop is attributed before other reasons.
+        stopped = min(busy.pop("other", 0.0), late)
+        self._work_part(wait, worker, "other", stopped, edges["other"])
+        weights = _late_by(self.facts.work_of(worker.pid), busy)
+        total = sum(weights.values())
+        for part, weight in weights.items():
+            on = wait._replace(sure=wait.sure * weight / total)
+            self._work_part(on, worker, part, weight * (late - stopped) / total, edges.get(part, ()))
+        return True
+
+    def _work_part(self, wait: Wait, worker: Who, part: str, ns: float, edges: Iterable[Edge]) -> None:
+        """Attributes ``ns`` that the last thread of ``wait``, one of ``worker``, spent in ``part``."""
+        if part == "other":
+            for edge in scaled_edges(edges, ns):
+                self.roots.stopped(wait, worker.pid, edge.kind, edge.ns, who_of(edge.waker))
+        elif part in WAKEABLE:
+            explained = sum(
+                edge.ns for edge in scaled_edges(edges, ns) if self._waits_too(wait, worker, edge)
+            )
+            if part == "network" and self.roots.loses_segments(worker.pid):
+                self.losses.add("tcp_retransmits", wait, part, ns - explained, {})
+        elif self.graph.are_ranks(self.victim.pid, worker.pid):
+            self.rank_waits.add(wait, part, ns)
+        elif not self._works_for(worker):
+            self.losses.add("remote_service", wait, part, ns, {worker: ns})
+        else:
+            self.roots.own_time(wait, worker, part, ns)
+
+    def _waits_too(self, wait: Wait, worker: Who, edge: Edge) -> bool:
+        """Attributes a wait of a thread of ``worker``, for which other threads wait. Returns whether that
+        explains the wait."""
+        if edge.kind == TIMEOUT:
+            self.losses.add("gil", wait, "lock", edge.ns, {worker: edge.ns})
+            return True
+        if edge.kind == HAND_OVER:
+            return self.work(wait, edge.waker, edge.ns)
+        if not edge.waker.pid:
+            self.losses.add("remote_service", wait, edge.kind, edge.ns, {})
+            return True
+        if edge.kind == "lock":
+            return self.locked(wait, worker, edge)
+        return self.answered(wait, worker, edge)
+
+    def _is_turn(self, wait: Wait, edge: Edge) -> bool:
+        """Returns whether ``edge``, a wait of the last thread of ``wait``, was ended by a thread that itself
+        waits for this last thread: such threads take turns."""
+        waker = edge.waker
+        if waker in wait.threads or (waker.pid == self.victim.pid and self.graph.is_caller(waker)):
+            return True
+        return waker.pid == self.victim.pid != wait.threads[-1].pid
+
+    def _leads_on(self, wait: Wait, edge: Edge) -> bool:
+        pid = wait.threads[-1].pid
+        if edge.kind == TIMEOUT:
+            return self.graph.is_gil(pid, edge)
+        if edge.kind == "network" and not edge.waker.pid:
+            return self.graph.asks_elsewhere(pid)
+        return bool(edge.waker.pid) and not self._is_turn(wait, edge)
+
+    def _works_for(self, who: Who) -> bool:
+        return who.tenant == self.victim.tenant or self._is_child(who)
+
+    def _is_child(self, who: Who) -> bool:
+        worker = self.facts.process(who.pid)
+        return worker is not None and worker.parent_pid == self.victim.pid
+
+
+def _late_by(work: Row | None, busy: Mapping[str, float]) -> Mapping[str, float]:
+    """Returns the parts of a worker's ``busy`` time that make it late: the time beyond the usual, as far as
+    ``work``, the row of its process, tells. Returns all of ``busy`` if the usual is not known, or if less
+    than ``CHANGED_WORKER`` of ``busy`` is beyond it: then the worker behaves as always."""
+    if work is None or work.usual_ns is None:
+        return busy
+    beyond = {}
+    for part, ns in busy.items():
+        spent = work.split_ns.get(part, 0)
+        if spent and (more := work.beyond_usual(part)):
+            beyond[part] = ns * more / spent
+    return beyond if sum(beyond.values()) >= CHANGED_WORKER * sum(busy.values()) else busy

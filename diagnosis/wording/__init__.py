@@ -1,0 +1,2 @@
+"""Writes what the chains of all rooms say alike: the names of culprits, figures, fixes, and the commands of
+fixes."""
