@@ -117,7 +117,7 @@ def test_a_move_charges_no_more_than_the_wait(relay: Path) -> None:
                 time.sleep(0.005)
                 os.sched_setaffinity(victim.pid, {CPUS[-1]})
                 waits = int(records["waiting_ns"][place])
-                os.close(kernel._tracepoints.pop())  # closes the link to sched_switch
+                os.close(kernel._tracepoints.pop())  # of sched_switch
                 unseen = waits != 0 and int(records["waiting_ns"][place]) == waits
                 os.sched_setscheduler(victim.pid, os.SCHED_OTHER, os.sched_param(0))
                 victim._answer()
@@ -179,7 +179,7 @@ def test_a_thread_that_ends_no_longer_waits_for_a_cpu(relay: Path) -> None:
                 wait_until(lambda: bool((records["tgid"] == victim.pid).any()), "its record")
                 (place,) = (records["tgid"] == victim.pid).nonzero()[0]
                 wait_until(lambda: bool(records["waiting_ns"][place]), "a wait for the CPU")
-                os.close(kernel._tracepoints.pop())  # closes the link to sched_switch
+                os.close(kernel._tracepoints.pop())  # of sched_switch
                 waited = bool(records["waiting_ns"][place])
                 victim.process.kill()
                 wait_until(lambda: not records["tid"][place], "the end of its record")
