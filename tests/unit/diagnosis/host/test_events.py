@@ -98,7 +98,7 @@ def test_a_host_out_of_memory_names_the_largest_users() -> None:
         pytest.param(61, None, True, id="no earlier call, more than a minute"),
     ],
 )
-def test_a_call_hangs_if_earlier_ones_took_far_less_time(
+def test_a_call_hangs_if_such_calls_took_far_less(
     seconds: float, longest_ms: float | None, told: bool
 ) -> None:
     chains = faults(explain(waiting(seconds, longest_ms)))
