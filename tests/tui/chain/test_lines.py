@@ -25,9 +25,9 @@ def text(lines: list[PageLine]) -> list[str]:
     return ["".join(part for part, _ in line.parts) for line in lines]
 
 
-def test_chains_sort_by_severity_then_newest_first_with_ended_ones_last() -> None:
+def test_chains_sort_by_severity_then_oldest_first_with_ended_ones_last() -> None:
     newer = replace(STORM, id="newer", since=999.0)
-    assert steady([OVER, STORM, STARVED, newer, LATE]) == (LATE, STARVED, newer, STORM, OVER)
+    assert steady([OVER, newer, STORM, STARVED, LATE]) == (LATE, STARVED, STORM, newer, OVER)
 
 
 def test_the_screen_lists_chains_as_documents_do() -> None:
@@ -47,15 +47,15 @@ def test_only_a_clearly_different_loss_moves_a_line() -> None:
         ]
         return listed(faulty(*chains), before=before.sorted_by if before else {})
 
-    first = shown(40.0, 99.0)
+    first = shown(60.0, 99.0)
     assert [found.id for found in first.chains] == ["a", "b"]  # both losses are sorted as equal
-    edge = shown(40.0, 101.0, before=first)
-    assert edge.chains == shown(40.0, 101.0, before=edge).chains
+    edge = shown(60.0, 101.0, before=first)
+    assert edge.chains == shown(60.0, 101.0, before=edge).chains
     assert [found.id for found in edge.chains] == ["a", "b"]
-    assert [found.id for found in shown(40.0, 101.0).chains] == ["b", "a"]
+    assert [found.id for found in shown(60.0, 101.0).chains] == ["b", "a"]
     # Small changes cannot add up unnoticed: the new loss of a chain is compared with the loss by which its
     # line was last sorted, not with the previous loss.
-    assert [found.id for found in shown(40.0, 250.0, before=edge).chains] == ["b", "a"]
+    assert [found.id for found in shown(60.0, 250.0, before=edge).chains] == ["b", "a"]
     worse = (
         replace(STORM, id="a", severity="high", lost_ms_per_s=1.0),
         replace(STORM, id="b", lost_ms_per_s=9.0),
