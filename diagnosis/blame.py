@@ -1,8 +1,8 @@
 """Adds up over time whom a chain blames, so that it does not name another culprit every second.
 
 On a busy host several processes take about equally much, and each second a different one takes most. A chain
-therefore ranks culprits by what each took since the chain is followed, in which the past counts less and
-less. It keeps naming the same culprit first until another one has clearly taken more.
+therefore ranks culprits by a sum of what each took since the cause was first seen, in which older amounts
+count less. It keeps naming the same culprit first until another one has clearly taken more.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def several(process: str, count: int) -> str:
 
 
 def rest(taken: Iterable[Who], named: Collection[Who]) -> str:
-    """Returns the text for the culprits of ``taken`` that are not among ``named``, which are as `culprit_of`
-    returns them."""
+    """Returns the text for the culprits of ``taken`` that a chain does not name. ``named`` has those that it
+    names, in the form that `culprit_of` returns."""
     told = {(who.tenant, who.process) for who in named}
     left = {
         who

@@ -34,8 +34,8 @@ class Diagnosed:
             return replace(window, evidence=evidence)
 
     def _with_names(self, window: Window) -> Window:
-        """Returns ``window`` with all tenants that its problems name, including tenants that have ended
-        since."""
+        """Returns ``window`` with all tenants that its problems name. Tenants that have ended are taken from
+        earlier windows."""
         known = {**self._named, **window.tenants}
         spoken = {chain.tenant for chain in window.chains}
         spoken |= {link.tenant for chain in window.chains for link in chain.links}

@@ -121,7 +121,7 @@ class Diagnosis:
         self._tell(facts.normal)
         lately = now_seen = suspicions(facts, self._rules)
         # If the newest window shows no cause and none is followed, the merged windows show none either. This
-        # holds for most samples, and saves the merge.
+        # holds for most windows, and saves the merge.
         if len(self._recent) > 1 and (now_seen or self._followed):
             lately = suspicions(self._facts(_joined(self._recent), blamed), self._rules)
         self._follow(newest, now_seen, lately)
@@ -134,7 +134,8 @@ class Diagnosis:
         self._normals_seen = seen if len(seen) <= 2 * len(normal) + _ROWS_KEPT else dict(normal)
 
     def _blamed(self, newest: Window) -> dict[ChainKey, Blame]:
-        """Returns whom each chain has blamed so far, with sums as of the end of ``newest``."""
+        """Returns whom each chain has blamed so far, with the sums reduced to their weight at the end of
+        ``newest``."""
         found = {}
         for followed in self._followed.values():
             last = followed.found

@@ -82,8 +82,8 @@ class Facts:
         blamed: Mapping[ChainKey, Blame] = _NONE_BLAMED,
     ) -> None:
         """``normal`` has (p50_ns, p99_ns) of rows with a baseline, ``series`` the points that ``trend``
-        returns, ``usual`` the values of ``Row.usual_ns``, ``longest_ns`` the longest calls of the last
-        minutes, ``blamed`` whom each chain has blamed so far."""
+        returns, ``usual`` the values of ``Row.usual_ns``, ``longest_ns`` the duration of the longest call of
+        each row in the last minutes, ``blamed`` whom each chain has blamed so far."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid

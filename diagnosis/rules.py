@@ -1,6 +1,7 @@
 """Lists all rules.
 
-`waits` finds every cause of ``host.waits.HOST_CAUSES``, `gpu_causes` most of those of ``gpu.causes``.
+`waits` finds every cause of ``host.waits.HOST_CAUSES``, `gpu_causes` those of the modules of ``gpu.causes``
+that have no rule of their own here.
 """
 
 from __future__ import annotations

@@ -135,8 +135,8 @@ def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
 
 
 def _rank_lags(window: Window) -> Iterator[tuple[Key, float]]:
-    """Yields how long each rank has been waiting in a collective that another rank of this host has not
-    entered yet."""
+    """Yields for how many ns each rank has been waiting in a collective that another rank of this host has
+    not entered yet."""
     communicators: dict[str, list[Rank]] = {}
     for rank in window.evidence.ranks:
         communicators.setdefault(rank.communicator, []).append(rank)

@@ -16,13 +16,13 @@ from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, O
 
 SECOND_NS: Final = 1_000_000_000
 NOTICEABLE: Final = 0.05
-"""Part of one thread's time that something a program does must cost to be called a fault: less is not worth
-an alarm, and a tenth of this is within the noise of a second's figures."""
+"""Least part of one thread's time that a habit of a program has to cost to be reported as a fault. Figures of
+one second vary by a tenth of this by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCalls:
-    """Sums over some rows of one process, with the part of their time that lies in the window."""
+    """Sums over some rows of one process. Of their times, only the part that lies in the window counts."""
 
     rows: tuple[Row, ...] = ()
     """Rows, the one that took most time first."""
@@ -139,7 +139,8 @@ class Usage:
         return f"{self.process} (pid {self.pid}) of {self.facts.name(self.tenant)}"
 
     def own(self, text: str, *, share: float | None = None, ns: float | None = None, depth: int = 2) -> Link:
-        """Returns a link that names the process itself as the culprit; ``ns`` is of the window."""
+        """Returns a link that names the process itself as the culprit; ``ns`` is the time that it took in the
+        window."""
         return link_of(
             self,
             "culprit",

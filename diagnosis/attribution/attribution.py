@@ -42,13 +42,15 @@ class Attribution:
         self._facts = facts
         self._graph = ThreadGraph(facts)
         self._startups = self._graph.startups()
-        """Start-up time of processes that started in the window, ns, less what is attributed already."""
+        """For each process (PID) that started in the window: the part of its start-up time that is not
+        attributed yet, ns."""
         self._losses = Losses()
         self._roots = Roots(facts, self._graph, self._losses)
         self._rank_waits = RankWaits(self._losses)
 
     def losses(self) -> list[Loss]:
-        """Returns what each process that makes calls lost, by root cause. Called once."""
+        """Returns what each process that makes calls lost, by root cause. A second call would count
+        everything twice."""
         for pid in self._facts.callers:
             self._walk(pid)
         for stop in self._graph.stops:
@@ -104,7 +106,7 @@ class Attribution:
         if stopped.link:
             parent = self._facts.process(stopped.parent_pid)
             if parent is None or parent.link or self._facts.rows_of(parent.pid):
-                return  # Nobody is known to wait for this worker.
+                return  # The parent is no caller, or made calls meanwhile: it does not wait for this worker.
             caller, path = parent, (who_of(stopped),)
         calls = (call.row for call in self._facts.window.open_calls if call.pid == caller.pid)
         row = next(calls, (caller.tenant, caller.pid, caller.process, HOST_LAYER, HOST_GAP))
@@ -164,18 +166,19 @@ class Attribution:
             return follower.locked(wait, victim, edge)
         if edge.kind == HAND_OVER:
             # Threads of a driver, of an autograd engine and of NCCL hand results over inside calls that wait
-            # for the device or for ranks, which is no loss.
+            # for the device or for ranks. That is no loss.
             if not _waits_for_device(row):
                 followed = follower.work(wait, edge.waker, edge.ns)
                 if not followed and row.key.layer == HOST_LAYER and row.usual_ns is not None:
                     self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
-            return True  # The thread that hands over is known, even if it is not late by fault.
+            return True  # It is known for whom the caller waited, even if that thread was not late.
         return follower.answered(wait, victim, edge)
 
     def _without_startup(self, victim: Who, wait: Wait, edge: Edge) -> Edge:
-        """Attributes what restarts of worker processes added to a wait of ``victim``, if processes of its
-        tenant ended in the window: the time in which the waker's process started, or the whole wait if it
-        was for the end of a process while others started. Returns the rest of the wait."""
+        """Attributes the part of a wait of ``victim`` that restarts of worker processes caused; none if no
+        process of the victim's tenant ended in the window. This part is the time in which the waker's process
+        started. A wait for the end of a process counts as a whole if other processes started in the window.
+        Returns the rest of the wait."""
         use = self._facts.use(victim.tenant)
         if edge.waker.pid == victim.pid or use is None or not use.exits:
             return edge

@@ -11,7 +11,7 @@ from stalltop.model.devices.labels import UNKNOWN
 
 
 class RowCharges:
-    """The charges of one window."""
+    """Tells which processes took the time of a row, by the charges of one window."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -37,8 +37,8 @@ class RowCharges:
 
 
 def share(facts: Facts, row: Row, part: str) -> float:
-    """Returns the part of an operation's waits in ``part`` that belongs to ``row``: an operation has a row
-    for each device."""
+    """Returns which part of the time that an operation waited in ``part`` belongs to ``row``, 0 to 1: an
+    operation has one row for each device."""
     key = row.key
     alike = [
         other.split_ns.get(part, 0)
@@ -50,7 +50,7 @@ def share(facts: Facts, row: Row, part: str) -> float:
 
 
 def scaled(by: Mapping[Who, float], most: float) -> Mapping[Who, float]:
-    """Returns ``by``, scaled down to a sum of at most ``most``."""
+    """Returns ``by``, the ns of each culprit, scaled down to a sum of at most ``most``."""
     total = sum(by.values())
     if total <= most or total <= 0:
         return by

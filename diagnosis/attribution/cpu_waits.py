@@ -49,8 +49,7 @@ class CpuWaits:
         self._late.append(late)
 
     def settle(self) -> None:
-        """Attributes waits for CPUs. Runs at the end, because the time that a quota took is known only for a
-        tenant as a whole."""
+        """Attributes all waits that were added."""
         by_tenant: defaultdict[str, list[Late]] = defaultdict(list)
         for late in self._late:
             by_tenant[late.who.tenant].append(late)
@@ -75,7 +74,8 @@ class CpuWaits:
                     self._losses.add(cause, late.wait, "runqueue", ns, {})
 
     def _stopped_share(self, tenant: str, waits: list[Late], stopped_ns: float) -> float:
-        """Returns the part of the charged time in which a quota would have stopped ``waits`` anyway.
+        """Returns the part of the charged time, 0 to 1, in which a quota would have stopped the threads of
+        ``waits`` anyway.
 
         The time that the quota took, ``stopped_ns``, covers first the time in which no known process had the
         CPU. What is left of it is spread over the charged time.

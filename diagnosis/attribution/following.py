@@ -1,7 +1,7 @@
 """Follows the waits of one process from thread to thread, to what made them long.
 
-What the thread that ended a wait did during the wait is why it came late: either its own work, or waits of
-its own. Its waits are followed in turn for a few steps, through pipes, sockets, conditions and locks, also
+What the thread that ended a wait did during the wait is why it came late: it worked, or waited itself. The
+waits of that thread are followed in turn for a few steps, through pipes, sockets, conditions and locks, also
 into other processes. A thread that itself waits for the caller, or whose waits have no known end, is not the
 cause of the delay.
 
@@ -27,7 +27,7 @@ CHANGED_WORKER: Final = 0.2
 """If at least this part of a worker's busy time is beyond the usual, the worker is late because of what is
 beyond the usual; otherwise all of its busy time makes it late."""
 MOST_LINKS: Final = 6
-"""Maximum number of threads followed in a row: as many as the eBPF programs follow."""
+"""Maximum number of threads on one path: as many as the eBPF programs follow."""
 LEAST_FOLLOWED: Final = 0.001
 """A wait is followed only if it takes at least this part of the window: threads of a pool wake each other in
 so many ways that following all of them would take hours."""
@@ -158,8 +158,8 @@ class WaitFollower:
             self.roots.own_time(wait, worker, part, ns)
 
     def _waits_too(self, wait: Wait, worker: Who, edge: Edge) -> bool:
-        """Attributes a wait of a thread of ``worker``, for which other threads wait. Returns whether that
-        explains the wait."""
+        """Attributes ``edge``, a wait of the last thread of ``wait``, which belongs to ``worker``. Returns
+        whether that explains the wait."""
         if edge.kind == TIMEOUT:
             self.losses.add("gil", wait, "lock", edge.ns, {worker: edge.ns})
             return True
@@ -181,6 +181,8 @@ class WaitFollower:
         return waker.pid == self.victim.pid != wait.threads[-1].pid
 
     def _leads_on(self, wait: Wait, edge: Edge) -> bool:
+        """Returns whether ``edge``, a wait of the last thread of ``wait``, may have a known reason that made
+        this thread late."""
         pid = wait.threads[-1].pid
         if edge.kind == TIMEOUT:
             return self.graph.is_gil(pid, edge)
@@ -189,6 +191,7 @@ class WaitFollower:
         return bool(edge.waker.pid) and not self._is_turn(wait, edge)
 
     def _works_for(self, who: Who) -> bool:
+        """Returns whether a process belongs to the tenant of the victim, or is a child of the victim."""
         return who.tenant == self.victim.tenant or self._is_child(who)
 
     def _is_child(self, who: Who) -> bool:

@@ -34,8 +34,8 @@ class Loss:
     victim. If that thread was stopped, the key is the way in which it was stopped, one of
     ``model.thread_evidence.HELD_BACK``."""
     culprits: dict[Who, float] = field(default_factory=lambda: defaultdict(float))
-    """The lost ns by culprit, as far as culprits are known. In a chain that is followed, the loss is divided
-    by what the culprits took over time (`diagnosis.blame`)."""
+    """The lost ns by culprit, as far as culprits are known. The rule ``waits`` divides the loss anew, by what
+    the culprits took over time (`diagnosis.blame`)."""
     first: Who | None = None
     """The culprit that the chain named first until now."""
     sure_ns: float = 0.0
@@ -54,7 +54,7 @@ class Loss:
 
     @property
     def last_part(self) -> str:
-        """Returns the largest of ``last_parts``."""
+        """Returns the key of ``last_parts`` with most time."""
         return max(self.last_parts, key=lambda part: self.last_parts[part])
 
     @property
@@ -73,7 +73,7 @@ class Wait(NamedTuple):
     sure: float = 1.0
     """Part of the workers' time that was spent in the way to which the wait is attributed, 0 to 1."""
     threads: tuple[ThreadId, ...] = ()
-    """The threads of the path."""
+    """The threads through which the wait was followed so far, the nearest one first."""
 
     @property
     def victim(self) -> Who:

@@ -16,13 +16,13 @@ BUSY_CHILD: Final = 0.5
 """Part of the time that a child has to have a CPU to count as computing: on a busy host it has to share
 CPUs."""
 SURE: Final = 0.8
-"""The value of ``Wait.sure`` for sleeps beside a child that computes all the time: that the caller waits for
-this child is not seen."""
+"""The value of ``Wait.sure`` for sleeps beside a child that computes all the time: nothing shows directly
+that the caller waits for this child."""
 
 
 def children(facts: Facts, pid: int, sleeps: Iterable[Edge]) -> dict[Who, float]:
     """Returns the children that a process polls, with the part of their time that they compute, 0 to 1;
-    ``sleeps`` are those of its calling threads. Returns none if the sleeps are long."""
+    ``sleeps`` are those of its calling threads. Returns an empty dict if the sleeps are long."""
     slept = [(sleep.ns, sleep.times) for sleep in sleeps]
     times = sum(times for _, times in slept)
     if not times or sum(ns for ns, _ in slept) > LONGEST_NAP_NS * times:

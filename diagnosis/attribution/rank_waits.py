@@ -18,8 +18,8 @@ class RankWaits:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._waits: defaultdict[tuple[int, int], list[tuple[Wait, str, float]]] = defaultdict(list)
-        """By the PIDs of the rank that waits and of the rank for which it waits: each wait, the part of the
-        split in which the latter spent the time, and the ns."""
+        """Waits by the PIDs of the waiting rank and of the other one. Each has the part of the split in which
+        the other rank spent the time, and the ns."""
 
     def add(self, wait: Wait, part: str, ns: float) -> None:
         """Adds ``ns`` of a wait for the last process on the path of ``wait``, which spent this time in

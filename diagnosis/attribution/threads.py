@@ -1,4 +1,4 @@
-"""Shows the waits and the work of threads to the rule that follows waits to their cause.
+"""Presents the waits and the work of threads as a graph, in which `following` follows waits to their cause.
 
 If a window has no evidence by thread, such as one from a recording, each process stands for one thread.
 """
@@ -154,10 +154,10 @@ class ThreadGraph:
         ]
 
     def _without_limits(self, pid: int, edges: list[Edge]) -> list[Edge]:
-        """Returns the waits of one thread, in which waits that ended with a time limit are added to the waits
-        that other threads ended: after a time limit the thread waited again, until another thread ended the
-        wait. A wait for data that no thread ended counts as a wait with a time limit if the process receives
-        no data from other hosts."""
+        """Returns the waits of one thread, without those that a time limit ended. After a time limit the
+        thread waited again, until another thread ended the wait; so the time is added to the waits that other
+        threads ended, in proportion. A wait for data that no thread ended counts like one that a time limit
+        ended, if the process receives no data from other hosts. Returns all waits if no thread ended any."""
         limits: list[Edge] = []
         others: list[Edge] = []
         for edge in edges:
@@ -171,8 +171,8 @@ class ThreadGraph:
         return [edge._replace(ns=edge.ns * factor) if edge.waker.pid else edge for edge in others]
 
     def work_of(self, thread: ThreadId) -> Work | None:
-        """Returns how a thread spent its time, scaled down to the length of the window if it is longer; None
-        if the thread is not followed."""
+        """Returns how a thread spent its time, ns. A time that is longer than the window is scaled down to
+        the length of the window. Returns None if the thread is not followed."""
         work = self._works.get((thread.pid, thread.tid))
         total_ns = sum(work.split_ns) if work is not None else 0
         if work is None or not total_ns:

@@ -55,7 +55,7 @@ def device_of(facts: Facts, tenant: str, pid: int) -> BlockDevice | None:
 
 
 def users(facts: Facts, device: str) -> dict[User, float]:
-    """Returns who keeps a device busy: for how many ns of the window their requests were in the device."""
+    """Returns for how many ns of the window requests of each user were in a device."""
     found: dict[User, float] = {}
     for io in facts.window.evidence.block_io:
         if io.device == device:

@@ -27,13 +27,13 @@ interrupts delay elsewhere."""
 
 
 class Interrupts:
-    """Interrupts of one window, and what they took."""
+    """Tells what the interrupts of one window took from processes."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         evidence = facts.window.evidence.threads
         self.cpus: Final = {one.cpu: one for one in evidence.interrupts}
-        """Times by CPU; empty if no CPU had many interrupts."""
+        """How long each CPU handled interrupts and was idle; empty if no CPU had many interrupts."""
         self._placed: dict[int, Counter[int]] = {}
         for placed in evidence.placed:
             self._placed.setdefault(placed.pid, Counter())[placed.cpu] += placed.times

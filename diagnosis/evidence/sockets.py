@@ -8,7 +8,7 @@ from stalltop.diagnosis.facts import Facts
 
 RETRANSMITS_A_SECOND: Final = 2.0
 """Least rate of retransmits that is noticeable, per second: a lost segment that no others follow is sent
-again only after a timer of 200 ms or more."""
+again only after a timer of 200 ms or more, so that two of them cost a connection much of a second."""
 
 
 def loses_segments(facts: Facts, pid: int) -> bool:

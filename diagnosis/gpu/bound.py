@@ -25,8 +25,8 @@ CAUSES: Final = (
 BOUND_SHARE: Final = 0.5
 """Least part of the calling threads' time in waits for the device if a process is GPU-bound."""
 WITHOUT_CAUSE: Final = 0.9
-"""Least part of the time in waits for the device that threads really wait for it, and not for a CPU, a disk
-or memory."""
+"""Least part of the time of calls that wait for the device in which their threads wait for nothing else, such
+as a CPU, a disk or memory, if a process is GPU-bound."""
 MOST_OTHERS: Final = 3
 """Maximum number of tenants of a shared device that are named."""
 

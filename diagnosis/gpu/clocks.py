@@ -28,7 +28,7 @@ CAUSES: Final = (
         "power brake or hardware protection",
         least="medium",
     ),
-    Cause("gpu_clocks", "clocks lowered", "the device runs below its clocks although it has work"),
+    Cause("gpu_clocks", "clocks lowered", "the device runs below its highest clocks although it has work"),
 )
 
 HELD: Final = 0.1
@@ -45,7 +45,7 @@ UNEXPLAINED: Final = 0.3
 """Least part of the highest clock that has to be missing if the driver gives no reason: clocks that somebody
 chose on purpose are mostly nearer to the highest."""
 BUSY_PERCENT: Final = 50.0
-"""Least utilization at which a device should run at its clocks without help, percent."""
+"""Least utilization at which a device by itself runs near its highest clocks, percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def _unexplained(facts: Facts, device: Device, users: Sequence[Usage], missing: 
         links=(
             Link(
                 "mechanism",
-                f"SM clock {device.sm_clock_mhz} MHz of {device.sm_clock_max_mhz} MHz, at a utilisation of "
+                f"SM clock {device.sm_clock_mhz} MHz of {device.sm_clock_max_mhz} MHz, at a utilization of "
                 f"{device.utilization_percent:.0f} %",
                 share=1.0,
                 device=gpu,

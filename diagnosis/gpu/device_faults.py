@@ -214,7 +214,9 @@ def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
             confidence=0.95,
             loser=loser,
             about=f"/{code}",
-            unknown=() if not xid.program or program else ("which process it was: the kernel's log says it",),
+            unknown=()
+            if not xid.program or program
+            else ("which process it was: the Linux kernel's log says it",),
         )
 
 

@@ -52,7 +52,7 @@ def _taken(facts: Facts, place: Sharing, sharer: Sharer, usage: Usage) -> Suspic
         ),
         fixes=(
             Fix(
-                "see by what it reaches the device: a privileged container, or an image that sets "
+                "see how it reaches the device: a privileged container, or an image that sets "
                 "NVIDIA_VISIBLE_DEVICES=all",
                 f"tr '\\0' '\\n' < /proc/{usage.pid}/environ | grep -E 'NVIDIA|CUDA'",
                 look=True,

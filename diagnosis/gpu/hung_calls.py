@@ -22,7 +22,7 @@ HUNG_NS: Final = 10_000_000_000
 """Least age of an open call that is called hung, ns: nobody would investigate sooner."""
 HUNG_TIMES: Final = 10
 """A hung call also has to be this many times as old as the longest earlier such call of the process: long
-steps and loads recur."""
+steps and loads of models recur."""
 UNKNOWN_HUNG_NS: Final = 60_000_000_000
 """Least age of a hung call if no such call of the process has returned yet, ns: the first one may load and
 compile device code for tens of seconds."""

@@ -51,7 +51,7 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
         return  # It waits for the device, too.
     if launches.rows and launches.rows[0].p50_ns > SHORT_LAUNCH_NS:
         return  # Launches wait until the device's queue has room.
-    percent = _utilisation(facts, usage.pid)
+    percent = _utilization(facts, usage.pid)
     if percent is not None and percent >= BUSY_DEVICE_PERCENT:
         return
     gaps = facts.gaps_of(usage.pid)
@@ -60,7 +60,7 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
     share = min(computing_ns / busy_ns, 1.0)
     unknown = ["what it computes: the program's code is not examined"]
     if percent is None:
-        unknown.append("whether the device has nothing to do meanwhile: its utilisation is not known")
+        unknown.append("whether the device has nothing to do meanwhile: its utilization is not known")
     yield Suspicion(
         cause="host_bound",
         tenant=usage.tenant,
@@ -119,7 +119,7 @@ def _turns_ns(facts: Facts, pid: int) -> int:
     )
 
 
-def _utilisation(facts: Facts, pid: int) -> float | None:
+def _utilization(facts: Facts, pid: int) -> float | None:
     """Returns the utilization of the busiest device that a process uses, percent; None if it is not known."""
     return max(
         (

@@ -12,16 +12,20 @@ class Xid(NamedTuple):
     fix: str
     """What to do; ``{gpu}`` stands for the device's name."""
     program: bool = False
-    """Whether mostly the running program causes it, not the hardware."""
+    """Whether the cause is mostly the running program, not the hardware."""
 
 
-_DEBUG: Final = "run the program under compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, to find the kernel"
+_DEBUG: Final = (
+    "run the program under compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, to find the CUDA kernel"
+)
 _RESET: Final = "end the processes on {gpu} and reset it; update the driver if the error comes again"
 _HARDWARE: Final = "take {gpu} out of service and have it tested (dcgmi diag -r 3)"
 
 XIDS: Final = {
-    13: Xid("a kernel did what the device does not allow (bad address or instruction)", _DEBUG, program=True),
-    31: Xid("a kernel used an address that is not mapped", _DEBUG, program=True),
+    13: Xid(
+        "a CUDA kernel did what the device does not allow (bad address or instruction)", _DEBUG, program=True
+    ),
+    31: Xid("a CUDA kernel used an address that is not mapped", _DEBUG, program=True),
     43: Xid("the device stopped working for a program after an error of it", _DEBUG, program=True),
     45: Xid(
         "the driver ended a program's work, after an error before or because it was killed",

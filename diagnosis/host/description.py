@@ -33,7 +33,7 @@ def charged(_: Facts, loss: Loss) -> Mapping[Who, float]:
 
 @dataclass(frozen=True, slots=True)
 class HostCause:
-    """A root cause to which ``host.attribution`` attributes lost time."""
+    """A root cause to which `diagnosis.attribution` attributes lost time."""
 
     cause: Cause
     describe: Callable[[Facts, Loss], Description | None]

@@ -37,7 +37,7 @@ _LIMIT_FILES: Final = "io.max; with cgroup v1 blkio.throttle"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The device for which a process waits."""
+    """The device for which a process waits, and what a chain says about it."""
 
     device: str
     """Name of the device; '' if no I/O of the process or its tenant was seen."""

@@ -21,7 +21,7 @@ CAUSES: Final = (
     Cause(
         "oom_kill",
         "killed for lack of memory",
-        "the kernel killed a process of the tenant",
+        "the Linux kernel killed a process of the tenant",
         least="critical",
         at_once=True,
         stays_seconds=60.0,
@@ -64,12 +64,14 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
         why = f"the host, or a cgroup above, ran out of memory{of}"
         links = users_of_host(facts)
         fixes = [less_for_others(facts), smaller]
-        unknown = ("how much memory each had at the moment of the kill",)
+        unknown = ("how much memory each tenant had at the moment of the kill",)
     else:
         why = "memory ran out"
         fixes = [
             Fix(
-                "see whose memory ran out: constraint= in the kernel's log", "dmesg | grep -i oom", look=True
+                "see whose memory ran out: constraint= in the Linux kernel's log",
+                "dmesg | grep -i oom",
+                look=True,
             ),
             smaller,
         ]

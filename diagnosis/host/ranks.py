@@ -15,7 +15,8 @@ from stalltop.diagnosis.wording.culprits import named, ranked
 from stalltop.model.chain import Fix
 
 SURE: Final = 0.9
-"""Confidence before ``Loss.sure``: threads of the other rank are seen to end the waits."""
+"""Confidence before it is multiplied by ``Loss.sure``: threads of the other rank are seen to end the
+waits."""
 
 
 def late(facts: Facts, loss: Loss) -> Description:

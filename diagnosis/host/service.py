@@ -18,10 +18,11 @@ from stalltop.model.chain import Fix
 from stalltop.model.thread_evidence import Server
 
 SURE: Final = 0.9
-"""Confidence that the server is the reason, before ``Loss.sure``: its threads are seen to end the waits."""
+"""Confidence that the server is the reason, before it is multiplied by ``Loss.sure``: its threads are seen to
+end the waits."""
 SURE_ELSEWHERE: Final = 0.6
-"""Confidence that a server of another host is the reason, before ``Loss.sure``: only the connections of the
-process are known."""
+"""Confidence that a server of another host is the reason, before it is multiplied by ``Loss.sure``: only the
+connections of the process are known."""
 
 _ASK_LESS: Final = Fix(
     "ask for less and ahead: cache answers, put several requests into one, ask before answers are needed"

@@ -25,7 +25,7 @@ WAITS: Final = {
     "process": "waits for another process",
     "sleep": "sleeps",
     "gpu": "waits for its device",
-    "other": "waits in the kernel",
+    "other": "waits in the Linux kernel",
     INTERRUPTED: "is interrupted on its CPU",
     STOPPED: "is stopped by a signal",
     TRACED: "is stopped by a debugger",

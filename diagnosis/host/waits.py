@@ -30,18 +30,18 @@ from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.suspicion import Suspicion
 
 LEAST_SHARE: Final = 0.1
-"""Least part of its time that a process has to lose for the loss to be reported without waiting whether it
-lasts."""
+"""Least part of its time that a process has to lose for the loss to be reported at once. A smaller loss is
+reported only if it lasts."""
 LEAST_SHARE_OF_LASTING: Final = 0.06
 """Least part of its time that a process has to lose for a lasting loss to be reported: tenants of a busy,
 healthy host wait for each other for some hundredths of their time, and for more now and then. A loss that
 varies around ``LEAST_SHARE`` stays reported."""
 LEAST_SHARE_OF_CERTAIN: Final = 0.02
 """Least part of its time that a process has to lose through a cause that is ``certain`` for the loss to be
-reported without waiting whether it lasts."""
+reported at once."""
 LEAST_SHARE_OF_SLOW: Final = 0.02
-"""Least part of its time that a process has to lose for the loss to be reported without waiting whether it
-lasts, if the row that loses most is slower by ``SLOW``: rare, long waits hurt latency."""
+"""Least part of its time that a process has to lose for the loss to be reported at once, if the row that
+loses most is slower by ``SLOW``: rare, long waits hurt latency."""
 SLOW: Final = 3.0
 """Least ratio of a row's p99 to its baseline for the row to count as slower."""
 SLOW_CALLS: Final = 100
@@ -100,7 +100,8 @@ def _share(facts: Facts, loss: Loss) -> float:
 
 
 def _is_plain(facts: Facts, loss: Loss) -> bool:
-    """Returns whether a loss is large enough to be reported without waiting whether it lasts."""
+    """Returns whether a loss is large enough to be reported at once. Another loss is reported only if it
+    lasts."""
     host_cause = HOST_CAUSES[loss.cause]
     share = _share(facts, loss)
     if share >= (LEAST_SHARE_OF_CERTAIN if host_cause.certain else LEAST_SHARE):

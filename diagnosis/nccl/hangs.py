@@ -81,7 +81,8 @@ def _hangs_from_ns(facts: Facts, call: OpenCall) -> float:
 
 
 def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
-    """Returns whether an open call waits for other ranks: a call of NCCL, or a rank's wait for the device."""
+    """Returns whether an open call waits for other ranks: a call of NCCL, or a wait for the device in a
+    process that is a rank."""
     if call.ended or call.nested:
         return False
     known = any(rank.pid == call.pid for rank in facts.ranks)

@@ -1,5 +1,5 @@
-"""Finds stragglers: ranks of NCCL that enter collectives late. `diagnosis.gpu.hangs` finds ranks that do not
-enter at all."""
+"""Finds stragglers: ranks of NCCL that enter collectives late. `hangs` finds ranks that do not enter at
+all."""
 
 from __future__ import annotations
 

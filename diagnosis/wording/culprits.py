@@ -23,7 +23,7 @@ LEAST_TOLD: Final = 0.005
 percents."""
 
 _SINGULAR: Final = {OTHERS: "the rest"}
-"""Singular nouns for culprits that are reported together."""
+"""How a sentence names culprits that are reported together, in the singular."""
 
 
 def named(facts: Facts, who: Who) -> str:
@@ -52,8 +52,9 @@ def by_tenant(culprits: Mapping[Who, float], first: Who | None) -> list[str]:
 
 
 def ranked(culprits: Mapping[Who, float], total: float, first: Who | None = None) -> list[tuple[Who, float]]:
-    """Returns the culprits that are named: the main process of the tenant that took most, then the largest
-    other ones. ``first`` was named first until now, and stays so until another one took clearly more.
+    """Returns the culprits that a chain names, each with what it took: the main process of the tenant that
+    took most, then the largest other ones. ``first`` was named first until now, and stays so until another
+    one took clearly more.
 
     Many processes of one name in one tenant, such as a compiler's, are summed into one culprit without a
     process id.
@@ -115,8 +116,9 @@ def _swarms(culprits: Mapping[Who, float], first: Who | None) -> dict[Who, float
 def untold(
     taken: Mapping[Who, float], culprits: Sequence[tuple[Who, float]], total: float
 ) -> tuple[str, float]:
-    """Returns the text for the culprits of a loss of ``total`` that are not named, and what they took.
-    Returns ('', 0) if they took too little to be mentioned."""
+    """Returns a text for those culprits of ``taken`` that a chain does not name, and what they took together.
+    ``culprits`` are those that it names, ``total`` is the whole loss. Returns ('', 0) if the others took too
+    little to be mentioned."""
     amount = sum(taken.values()) - sum(ns for _, ns in culprits)
     if amount < LEAST_TOLD * total:
         return "", 0.0

@@ -38,9 +38,9 @@ def test_a_program_that_computes_between_calls_is_host_bound() -> None:
     assert (chain.operation, chain.culprits[0].pid) == (HOST_GAP, 100)
     assert chain.fixes[0].look
     assert "py-spy" in chain.fixes[0].command
-    assert any("utilisation" in line for line in chain.unknown)
+    assert any("utilization" in line for line in chain.unknown)
     (chain,) = explain(window(computing(850), devices=busy_device(15)))
-    assert not any("utilisation" in line for line in chain.unknown)
+    assert not any("utilization" in line for line in chain.unknown)
 
 
 def test_threads_that_take_turns_count_as_one_that_computes() -> None:
