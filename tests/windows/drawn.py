@@ -30,6 +30,7 @@ from stalltop.model.evidence import (
 )
 from stalltop.model.histograms.hdr import HIGHEST_NS
 from stalltop.model.merge.merging import with_labels
+from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import LOSSES, SPLITS, Window
 from tests.windows.by_hand import Calls, window
@@ -109,6 +110,15 @@ def random_evidence(seed: int) -> Evidence:
         unknown=random.choice(((), ("who had the CPU for the rest of the time",))),
         activity=some(DeviceActivity, lambda: DeviceActivity(device(), who()[0], count())),
         overlaps=some(DeviceOverlap, lambda: overlap(device(), "docker:aa", "cri:bb", count())),
+        network_ports=tuple(
+            NetworkPort(
+                name,
+                state=random.choice(("up", "down")),
+                **{one.name: random.choice((None, count())) for one in random.sample(PORT_COUNTERS, 3)},  # type: ignore[arg-type]
+            )
+            for name in ("eth0", "eth1")
+            if random.random() < 0.7
+        ),
     )
 
 

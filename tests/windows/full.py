@@ -20,6 +20,7 @@ from stalltop.model.evidence import (
     Rank,
     TenantUse,
 )
+from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import Coverage, Library, Missing, OpenCall, Window
 from tests.windows.by_hand import TENANTS, Calls, key, rows
@@ -112,6 +113,23 @@ EVIDENCE = Evidence(
         DeviceActivity("0:3", "docker:aa", 700_000_000),
     ),
     overlaps=(DeviceOverlap("0", "cri:bb", "docker:aa", 320_000_000),),
+    network_ports=(
+        NetworkPort(
+            *("eth0", "interface", "", True, "up", 100_000_000_000),
+            rx_bytes=1_250_000_000,
+            tx_bytes=312_500_000,
+            rx_errors=0,
+            tx_errors=0,
+            rx_missed=3,
+            link_downs=0,
+            rx_dropped=2,
+            tx_dropped=0,
+        ),
+        NetworkPort(
+            *("mlx5_0/1", "roce", "", True, "active", 400_000_000_000),
+            **{counter.name: 1_000 * (at + 1) for at, counter in enumerate(PORT_COUNTERS)},  # type: ignore[arg-type]
+        ),
+    ),
 )
 """Evidence with a value in every field."""
 
