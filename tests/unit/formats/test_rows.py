@@ -97,7 +97,7 @@ def test_parquet_describes_its_columns_and_is_written_in_groups(monkeypatch: pyt
     assert found.num_row_groups == 2
     assert found.metadata.num_rows == 20
     assert {str(field.type) for field in found.schema_arrow} == {"string", "double", "uint64", "bool"}
-    assert found.schema_arrow.field("max_ns").metadata[b"about"] == b"the longest one"
+    assert found.schema_arrow.field("max_ns").metadata[b"about"] == b"duration of the longest call"
 
 
 def test_counts_beyond_63_bits_are_exact() -> None:
