@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from stalltop.model import thread_evidence
 from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap, overlap
+from stalltop.model.network_ports import NetworkPort, added_ports
 from stalltop.model.thread_evidence import ThreadEvidence
 
 Signed = Annotated[int, "may be below zero"]
@@ -249,6 +250,8 @@ class Evidence:
     overlaps: tuple[DeviceOverlap, ...] = ()
     """How long two tenants had work on one device at the same time. A pair of tenants without a record never
     had work at the same time."""
+    network_ports: tuple[NetworkPort, ...] = ()
+    """Network interfaces and RDMA ports of the host."""
     threads: ThreadEvidence = field(default_factory=ThreadEvidence)
     """Waits and work of single threads. Empty once the window is diagnosed, because only diagnosis needs
     it."""
@@ -302,6 +305,7 @@ def added(parts: Iterable[Evidence]) -> Evidence:
         unknown=parts[-1].unknown,
         activity=_records(record for part in parts for record in part.activity),
         overlaps=_records(record for part in parts for record in part.overlaps),
+        network_ports=added_ports(part.network_ports for part in parts),
         threads=thread_evidence.added(part.threads for part in parts),
     )
 
@@ -373,4 +377,4 @@ RECORDS: Final[dict[str, type]] = {
     "activity": DeviceActivity,
     "overlaps": DeviceOverlap,
 }
-"""Fields of ``Evidence`` that are lists of records, with the class of each."""
+"""Fields of ``Evidence`` that are lists of records about tenants, with the class of each."""

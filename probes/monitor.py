@@ -37,6 +37,7 @@ from stalltop.probes.cuda_devices.owners import (
 from stalltop.probes.cuda_devices.process_devices import ProcessDevices
 from stalltop.probes.evidence import EvidenceReader
 from stalltop.probes.host.host import HostReader
+from stalltop.probes.host.network import NetworkReader
 from stalltop.probes.host.process_watch import ProcessWatch, is_alive
 from stalltop.probes.kubelet.device_ids import uuids_of, with_uuids
 from stalltop.probes.kubelet.reader import KubeletReader
@@ -87,6 +88,7 @@ class Monitor:
         # A driver library that the options name is a stand-in, which lists processes by this host's PIDs.
         self._other_numbers = not options.nvml_environment and numbered_otherwise()
         self._hosts = HostReader()
+        self._network = NetworkReader(options.host_root)
         self._kernel: KernelSide | None = None
         self._kernel_names = KernelNames()
         self._libraries: Libraries | None = None
@@ -162,6 +164,8 @@ class Monitor:
             open_calls = (*map(self._open_call, still_open), *ended_calls)
             evidence = self._evidence.read(self._kernel, self._callers, wall=wall, clock=clock)
             loss["no_overlap"] = self._evidence.without_overlaps
+        evidence = replace(evidence, network_ports=self._network.read())
+        evidence = replace(evidence, unknown=(*evidence.unknown, *self._network.unknown))
         seconds = max(clock - self._clock, 1e-6)
         probed = sum(
             calls
@@ -210,6 +214,7 @@ class Monitor:
         self._watch.close()
         self._places.close()
         self._devices.close()
+        self._network.close()
         self._kubelet.close()
         self._tenants.close()
 

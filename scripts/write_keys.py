@@ -3,7 +3,7 @@
 README.md has the names of formats and the most important keys, docs/keys.md all keys and the syntax of
 filters, docs/config.md all settings, docs/saving.md and docs/export.md the formats, docs/devices.md the
 readings of NVML, docs/file-format.md the tables of a file, docs/json.md the losses, the parts of a call's
-time and the figures of a GPU, docs/sql.md the views for queries.
+time, the figures of a GPU and the counters of a network port, docs/sql.md the views for queries.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def documents() -> dict[Path, str]:
             "losses": json_text.losses_markdown(),
             "parts": json_text.parts_markdown(),
             "figures": json_text.figures_markdown(),
+            "ports": json_text.ports_markdown(),
         },
         "docs/sql.md": {
             "calls": query_text.calls_markdown(),

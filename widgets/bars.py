@@ -1,15 +1,26 @@
-"""One line about the host: CPU, memory, swap and load."""
+"""One line about the host: CPU, memory, swap, load and network."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
+from rich.cells import cell_len
 from textual.strip import Strip
 
 from stalltop.model.devices.device import System
+from stalltop.model.network_ports import NetworkPort, Throughput, of_rdma, throughput
 from stalltop.model.text import figures
+from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.bar import bar
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, strip_of
+
+_LEAST_BAR: Final = 4
+"""Cells of the shortest bar."""
+_ROOMY_FROM: Final = 100
+"""Width in cells from which the line has all three load averages and a bar for swap."""
 
 
 def _share(part: float, whole: float) -> float | None:
@@ -17,15 +28,19 @@ def _share(part: float, whole: float) -> float | None:
 
 
 class SystemBars(Lines):
-    """Shows the CPU, memory, swap and load of a ``System``."""
+    """Shows the CPU, memory, swap and load of a ``System``, and the throughput of its network."""
 
     def __init__(self, widget_id: str | None = None) -> None:
         super().__init__(widget_id)
         self._system: System | None = None
+        self._network: Throughput | None = None
+        self._rdma: Throughput | None = None
 
-    def show(self, system: System | None) -> None:
-        """Show ``system``; None if nothing is known of the host yet."""
+    def show(self, system: System | None, ports: Sequence[NetworkPort] = (), seconds: float = 0.0) -> None:
+        """Show ``system``; None if nothing is known of the host yet. ``ports`` are the network ports of a
+        window of ``seconds``."""
         self._system = system
+        self._network, self._rdma = throughput(ports, seconds), throughput(of_rdma(ports), seconds)
         self.redraw()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
@@ -33,27 +48,66 @@ class SystemBars(Lines):
         system = self._system
         if system is None:
             return [strip_of([(" CPU and memory not known yet", paint.dim)], width)]
+        wide = max(min((width - 80) // 3, 24), _LEAST_BAR) if self.pictures else 0
+        return [strip_of(self._fitting(system, width, wide, paint), width)]
+
+    def _fitting(self, system: System, width: int, wide: int, paint: Palette) -> list[Part]:
+        """Return the parts of the line. The network is left out if there is no room for it beside short bars
+        and one load average; its widths do not depend on its figures, so that nothing moves."""
+        roomy = width >= _ROOMY_FROM
+        network = _moved("NET", self._network, self.glyphs, paint)
+        rdma = _moved("RDMA", self._rdma, self.glyphs, paint) if network else []
+        for added, all_loads in (([*network, *rdma], roomy), (network, roomy), (network, False)):
+            lacking = _length([*self._host(system, wide, paint, roomy=all_loads), *added]) - width
+            bars = 3 if all_loads and system.swap_total_bytes else 2
+            cells = wide - max(-(-lacking // bars), 0)
+            if added and cells >= min(wide, _LEAST_BAR):
+                errors = _errors(self._network, self.glyphs, paint)
+                parts = [*self._host(system, cells, paint, roomy=all_loads), *added]
+                return [*parts, *errors] if _length([*parts, *errors]) <= width else parts
+        return self._host(system, wide, paint, roomy=roomy)
+
+    def _host(self, system: System, wide: int, paint: Palette, *, roomy: bool) -> list[Part]:
+        """Return the parts about CPU, memory, swap and load, with bars of ``wide`` cells."""
         memory = _share(system.memory_used_bytes, system.memory_total_bytes)
         swap = _share(system.swap_used_bytes, system.swap_total_bytes)
-        wide = max(min((width - 80) // 3, 24), 4) if self.pictures else 0
         used = figures.memory(system.memory_used_bytes, self.glyphs)
         total = figures.memory(system.memory_total_bytes, self.glyphs).strip()
         parts: list[Part] = [(" CPU ", paint.label)]
         parts += bar(system.cpu_percent, wide, paint, glyphs=self.glyphs)
         parts.append((" " + figures.percent(system.cpu_percent, self.glyphs), None))
-        parts.append((f" of {system.cpus} CPUs" if width >= 100 else f" of {system.cpus}", paint.dim))
+        parts.append((f" of {system.cpus} CPUs" if roomy else f" of {system.cpus}", paint.dim))
         parts.append(("  MEM ", paint.label))
         parts += bar(memory, wide, paint, glyphs=self.glyphs)
         parts.append((f" {used}", None))
         parts.append((f"/{total}", paint.dim))
         if system.swap_total_bytes:
             parts.append(("  SWP ", paint.label))
-            if width >= 100:
+            if roomy:
                 parts += bar(swap, wide, paint, glyphs=self.glyphs)
             parts.append((" " + figures.percent(swap, self.glyphs), None))
         parts.append(("  load", paint.label))
         busy = system.load[0] > system.cpus
         parts.append((f"{system.load[0]:6.2f}", paint.warn if busy else None))
-        if width >= 100:
+        if roomy:
             parts.append((f"{system.load[1]:6.2f}{system.load[2]:6.2f}", paint.dim))
-        return [strip_of(parts, width)]
+        return parts
+
+
+def _moved(label: str, moved: Throughput | None, glyphs: Glyphs, paint: Palette) -> list[Part]:
+    """Return the parts about bytes received and sent per second; empty if they are not known."""
+    if moved is None:
+        return []
+    received = f" {glyphs.received}{figures.size(moved.rx_bytes, glyphs)}/s"
+    sent = f" {glyphs.sent}{figures.size(moved.tx_bytes, glyphs)}/s"
+    return [(f"  {label}", paint.warn if moved.errors else paint.label), (received + sent, None)]
+
+
+def _errors(moved: Throughput | None, glyphs: Glyphs, paint: Palette) -> list[Part]:
+    if moved is None or not moved.errors:
+        return []
+    return [(f" {figures.rate(moved.errors, glyphs).strip()} errors/s", paint.warn)]
+
+
+def _length(parts: Sequence[Part]) -> int:
+    return sum(cell_len(text) for text, _ in parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stalltop.model.devices.device import DEVICE_FIGURES, DeviceFigure
+from stalltop.model.network_ports import PORT_COUNTERS
 from stalltop.model.window import LOSSES, PARTS, UNCOUNTED
 
 _TYPES: Final = {"float": "number", "int": "integer", "bool": "boolean"}
@@ -15,6 +16,12 @@ def figures_markdown() -> str:
     """Return the table of the figures of a GPU."""
     lines = ["| figure | type | meaning |", "|---|---|---|"]
     return "\n".join([*lines, *map(_line, DEVICE_FIGURES)])
+
+
+def ports_markdown() -> str:
+    """Return the table of the counters of a network port."""
+    lines = ["| counter | sort | meaning |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| `{one.name}` | {one.sort} | {one.about} |" for one in PORT_COUNTERS)])
 
 
 def parts_markdown() -> str:

@@ -200,6 +200,7 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
         "ranks": sorted(plain["ranks"], key=lambda rank: (rank["communicator"], rank["rank"], rank["pid"])),
         "activity": sorted(map(_placed, plain["activity"]), key=lambda active: -active["active_ns"]),
         "overlaps": sorted(map(_placed, plain["overlaps"]), key=lambda overlap: -overlap["ns"]),
+        "network_ports": sorted(plain["network_ports"], key=lambda port: (port["host"], port["name"])),
         **{name: plain[name] for name in ("events", "swap_in_bytes", "swap_out_bytes", "unknown")},
     }
 

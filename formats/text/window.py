@@ -10,6 +10,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from stalltop.formats.text import chains as chain_text
+from stalltop.formats.text.network import network
 from stalltop.formats.text.sharing_lines import sharing_lines
 from stalltop.model.chain import worst_first
 from stalltop.model.devices.device import DEVICE_FIGURE, Device
@@ -141,6 +142,7 @@ def host(window: Window, style: Style) -> list[str]:
                 *figures.pressure(system),
             ]
         )
+    lines += style.wrapped(network(window, style.glyphs))
     for device in window.devices.devices:
         lines += style.wrapped(_device(device, style), indent="  ")
     if window.devices.unavailable:

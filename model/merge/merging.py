@@ -20,6 +20,7 @@ from stalltop.model.evidence import Evidence, added, with_tenants
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.hosts.names import BETWEEN_HOSTS, hosts_in, with_host
 from stalltop.model.merge.moving import renamings
+from stalltop.model.network_ports import of_host
 from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import MOST_ENDED, U64, Coverage, OpenCall, Rows, Window
@@ -179,7 +180,10 @@ def _with_host(window: Window) -> Window:
             missing=tuple(replace(gap, tenant=full(gap.tenant)) for gap in window.coverage.missing),
             scheduled=tuple(map(full, window.coverage.scheduled)),
         ),
-        evidence=with_tenants(window.evidence, full),
+        evidence=replace(
+            with_tenants(window.evidence, full),
+            network_ports=of_host(window.evidence.network_ports, window.host),
+        ),
         chains=tuple(
             replace(
                 chain,

@@ -26,6 +26,7 @@ from stalltop.model.evidence import (
     Rank,
     TenantUse,
 )
+from stalltop.model.network_ports import MovingPorts
 
 MOST_RECORDS: Final = 4096
 """Maximum number of records of one class in a sum that covers all windows since the first. If there are more,
@@ -86,6 +87,7 @@ class MovingEvidence:
         self._charges: _Charges = {}
         self._records: dict[type, dict[Hashable, _RecordSum]] = {kind: {} for kind in KEYS}
         self._events: deque[tuple[int, tuple[Event, ...]]] = deque()
+        self._ports = MovingPorts()
         self._swap_in = self._swap_out = 0
         self._unknown: tuple[str, ...] = ()
 
@@ -103,6 +105,7 @@ class MovingEvidence:
         for records in _lists(evidence):
             for record in records:
                 self._add(record)
+        self._ports.add(evidence.network_ports)
         if evidence.events:
             self._events.append((self._coming, evidence.events))
         self._swap_in += evidence.swap_in_bytes
@@ -124,6 +127,7 @@ class MovingEvidence:
         for records in _lists(evidence):
             for record in records:
                 self._remove(record)
+        self._ports.remove(evidence.network_ports)
         if self._events and self._events[0][0] == self._leaving:
             self._events.popleft()
         self._swap_in -= evidence.swap_in_bytes
@@ -148,11 +152,13 @@ class MovingEvidence:
             unknown=self._unknown,
             activity=lists[DeviceActivity],
             overlaps=lists[DeviceOverlap],
+            network_ports=self._ports.sum(),
         )
 
     def bound(self, alive: set[int]) -> None:
         """Limits the number of records of each class to ``MOST_RECORDS``, for a sum from which no window is
         removed. ``alive`` has the PIDs of the processes that are still running."""
+        self._ports.bound()
         newer = sum(len(events) for _, events in self._events)
         while self._events and (newer := newer - len(self._events[0][1])) >= MOST_EVENTS:
             self._events.popleft()

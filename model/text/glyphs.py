@@ -40,6 +40,10 @@ class Glyphs:
     """Marks a column sorted with the smallest value on top; also points up at a place."""
     down: str = "▼"
     """Marks a column sorted with the largest value on top."""
+    received: str = "↓"
+    """Stands before the bytes that the network received."""
+    sent: str = "↑"
+    """Stands before the bytes that the network sent."""
     chosen: str = "✓"
     """Marks the chosen entry of a list."""
     ok: str = "✓"
@@ -105,6 +109,8 @@ ASCII = Glyphs(
     right=">",
     up="^",
     down="v",
+    received="<",
+    sent=">",
     chosen="x",
     ok="ok  ",
     warn="warn",

@@ -11,6 +11,7 @@ from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, GoneDevice, System
 from stalltop.model.evidence import BlockIo, Charge, Event, ProcessUse, Rank, TenantUse
+from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
 from stalltop.model.window import SPLITS, OpenCall
 from stalltop.recordings.file.device_columns import device_figures
 from stalltop.recordings.file.shared_tables import PROCESS_FIELDS, SERIES_FIELDS, WHICH, fields_of
@@ -294,6 +295,18 @@ RECORDS: Final = (
             null=True,
         ),
         kind=System,
+    ),
+    part(
+        "network_ports",
+        "Network interfaces of the host, and ports of its RDMA adapters, with their counts in the window.",
+        _c("name", TEXT, "such as `eth0`, or `mlx5_0/1` for port 1 of an adapter"),
+        _c("kind", TEXT, "interface, infiniband, roce or rdma"),
+        _c("host", TEXT, "its host; empty: that of the window"),
+        _c("physical", INTEGER, "0: another port counts the same bytes as well"),
+        _c("state", TEXT, "state of its link, such as up, down or active; empty if unknown"),
+        _c("bits_per_second", INTEGER, "speed of its link", null=True),
+        *(_c(one.name, INTEGER, one.about, null=True) for one in PORT_COUNTERS),
+        kind=NetworkPort,
     ),
     part(
         "chains",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stalltop.model.network_ports import PORT_COUNTERS
 from stalltop.model.window import SPLITS
 from stalltop.recordings.query.device_views import DEVICE_VIEWS
 from stalltop.recordings.query.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
@@ -289,6 +290,20 @@ VIEWS: Final = (
         *(_PROCESS_SQL, _BY_PROCESS, "time: Unix time, s", "kind: what", "text: one line of text"),
     ),
     *DEVICE_VIEWS,
+    _plain(
+        "network_ports",
+        "network interfaces and RDMA ports of each host, with their counters within each window",
+        (*WINDOW, ("window_seconds", "length of the window, s")),
+        f"{WINDOW_SQL}, w.seconds AS window_seconds",
+        f"LEFT {IN_WINDOW}",
+        "name: such as eth0, or mlx5_0/1 for port 1 of an adapter",
+        "kind: interface, infiniband, roce or rdma",
+        "host: its host; empty: that of the window",
+        "physical: 0: another port counts the same bytes as well; leave it out of totals",
+        "state: state of its link, such as up, down or active",
+        "bits_per_second: speed of its link",
+        *(f"{one.name}: {one.about}" for one in PORT_COUNTERS),
+    ),
     SqlView(
         "losses",
         "losses by counter (docs/json.md explains each)",

@@ -48,6 +48,7 @@ _EVIDENCE: Final = {
     "events": "events",
     "activity": "activity",
     "overlaps": "overlaps",
+    "network_ports": "network_ports",
 }
 """The fields of ``Evidence`` that are lists of records, and the table of each."""
 _TENANT: Final = {

@@ -156,6 +156,7 @@ def _parts(window: Window, numbers: _Numbers) -> dict[str, list[Sequence[Sql]]]:
         "events": evidence.events,
         "activity": evidence.activity,
         "overlaps": evidence.overlaps,
+        "network_ports": evidence.network_ports,
         "allocations": window.allocations,
         "calls": window.calls.kept,
         "open_calls": window.open_calls,

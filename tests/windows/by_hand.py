@@ -140,4 +140,5 @@ def evidence_table(evidence: Evidence) -> tuple[object, ...]:
         for name in RECORDS
         for records in (getattr(evidence, name),)
     ]
-    return (*lists, evidence.swap_in_bytes, evidence.swap_out_bytes, evidence.unknown)
+    ports = sorted(evidence.network_ports, key=repr)
+    return (*lists, ports, evidence.swap_in_bytes, evidence.swap_out_bytes, evidence.unknown)

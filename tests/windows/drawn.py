@@ -30,6 +30,7 @@ from stalltop.model.evidence import (
 )
 from stalltop.model.histograms.hdr import HIGHEST_NS
 from stalltop.model.merge.merging import with_labels
+from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import LOSSES, SPLITS, Window
 from tests.windows.by_hand import Calls, window
@@ -67,6 +68,11 @@ def random_evidence(seed: int) -> Evidence:
 
     def sums(kind: type) -> dict[str, Any]:
         return {name: count() for name in SUMS[kind]}
+
+    def port(name: str) -> NetworkPort:
+        chosen = random.sample(PORT_COUNTERS, 3)
+        counts: dict[str, Any] = {one.name: random.choice((None, count())) for one in chosen}
+        return NetworkPort(name, state=random.choice(("up", "down")), **counts)
 
     def some(kind: type, make: Callable[[], Any]) -> tuple[Any, ...]:
         key_of = operator.attrgetter("key") if kind is Charge else operator.attrgetter(*KEYS[kind])
@@ -109,6 +115,7 @@ def random_evidence(seed: int) -> Evidence:
         unknown=random.choice(((), ("who had the CPU for the rest of the time",))),
         activity=some(DeviceActivity, lambda: DeviceActivity(device(), who()[0], count())),
         overlaps=some(DeviceOverlap, lambda: overlap(device(), "docker:aa", "cri:bb", count())),
+        network_ports=tuple(port(name) for name in ("eth0", "eth1") if random.random() < 0.7),
     )
 
 

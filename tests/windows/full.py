@@ -3,6 +3,8 @@ stored, converted or merged."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from stalltop.model import calls
 from stalltop.model.chain import Chain, Fix, Link
 from stalltop.model.cuda_kernels import KernelCount
@@ -20,10 +22,12 @@ from stalltop.model.evidence import (
     Rank,
     TenantUse,
 )
+from stalltop.model.network_ports import PORT_COUNTERS, NetworkPort
 from stalltop.model.row_key import RowKey
 from stalltop.model.window import Coverage, Library, Missing, OpenCall, Window
 from tests.windows.by_hand import TENANTS, Calls, key, rows
 
+RDMA_COUNTS: dict[str, Any] = {one.name: 1_000 * (at + 1) for at, one in enumerate(PORT_COUNTERS)}
 EVIDENCE = Evidence(
     charges=(
         Charge(
@@ -112,6 +116,23 @@ EVIDENCE = Evidence(
         DeviceActivity("0:3", "docker:aa", 700_000_000),
     ),
     overlaps=(DeviceOverlap("0", "cri:bb", "docker:aa", 320_000_000),),
+    network_ports=(
+        NetworkPort(
+            *("eth0", "interface", "", True, "up", 100_000_000_000),
+            rx_bytes=1_250_000_000,
+            tx_bytes=312_500_000,
+            rx_errors=0,
+            tx_errors=0,
+            rx_missed=3,
+            link_downs=0,
+            rx_dropped=2,
+            tx_dropped=0,
+        ),
+        NetworkPort(
+            *("mlx5_0/1", "roce", "", True, "active", 400_000_000_000),
+            **RDMA_COUNTS,
+        ),
+    ),
 )
 """Evidence with a value in every field."""
 

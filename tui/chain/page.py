@@ -13,6 +13,7 @@ from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.chain.chains import MARK, ROLE, keys_of, loss
+from stalltop.tui.pages.network import network_of
 from stalltop.tui.tables.split import bar, legend
 from stalltop.widgets.page import PageLine
 
@@ -31,7 +32,9 @@ def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -
     factors = [link for link in chain.links if link.role == "factor"]
     lines += _listed("What makes it worse", [step(link, chain, window) for link in factors])
     lines += _listed("What is not known", chain.unknown)
-    return lines + _rows(chain, window, glyphs=glyphs, letters=letters)
+    lines += _rows(chain, window, glyphs=glyphs, letters=letters)
+    ports = network_of(chain, window, glyphs).lines
+    return [*lines, PageLine(), *ports] if ports else lines
 
 
 def _pair(name: str, text: str, role: str = "text") -> PageLine:

@@ -19,6 +19,7 @@ from stalltop.tui.device import past as device_past
 from stalltop.tui.device.sharers import sharers
 from stalltop.tui.keys import bindings
 from stalltop.tui.pages.live import Drawn, LivePage, past_of
+from stalltop.tui.pages.network import network
 from stalltop.tui.pages.sections import Frame
 from stalltop.tui.pages.table_screen import TableScreen
 from stalltop.widgets.charts import LEAST_LINES, Charts
@@ -64,6 +65,7 @@ class DeviceScreen(LivePage):
         rest = (
             device_parts.parts(device, window, half),
             device_page.processes(device, window, half),
+            network(window, device.host, frame.glyphs),
             device_page.unread(device),
         )
         name, hint = f"GPU {device.index}", several + hint

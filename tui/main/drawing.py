@@ -68,7 +68,8 @@ class Drawing:
         if window is None:
             return
         app.slow_line.drawn()
-        self._screen.query_one("#system", SystemBars).show(window.system)
+        ports = window.evidence.network_ports
+        self._screen.query_one("#system", SystemBars).show(window.system, ports, window.seconds)
         lines = self._arrangement.layout.devices
         self._screen.query_one("#devices", DeviceRows).show(
             window.devices, lines, self._devices_before(window)

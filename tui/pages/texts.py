@@ -32,6 +32,12 @@ SIGNS = (
         "the time between two calls of a thread; it is no call, so it comes last and is in no total",
     ),
     ("probes", "CPU time of the tracing itself, in percent of one CPU"),
+    (
+        "NET",
+        "bytes that the network of the host received and sent per second, RDMA among them; RDMA: those of"
+        " InfiniBand and RoCE alone. It is coloured if ports counted errors: the pages of GPUs and of"
+        " problems with NCCL or the network say which",
+    ),
 )
 """The meaning of signs and figures that are not columns, for the help."""
 
