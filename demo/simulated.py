@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from stalltop.demo import simulated_host as host
 from stalltop.demo.cgroups import pod_uid
 from stalltop.demo.habits import HABITS, OTHERS, PLACES, Act, Habit, Person
+from stalltop.demo.network import network_ports
 from stalltop.demo.simulated_calls import kept_calls, kernels_of
 from stalltop.demo.simulated_devices import activity, allocations, simulated_devices
 from stalltop.model.devices.device import System
@@ -135,7 +136,12 @@ class SimulatedSource:
             devices=simulated_devices(age, self._plot, self._holders, self._random),
             allocations=allocations(self._plot, tuple(self._tenants.values())),
             system=self._system(age, busy=cast.hog is not None),
-            evidence=replace(evidence, activity=active.activity, overlaps=active.overlaps),
+            evidence=replace(
+                evidence,
+                activity=active.activity,
+                overlaps=active.overlaps,
+                network_ports=network_ports(age, seconds),
+            ),
             loss=dict.fromkeys(LOSSES, 0),
             coverage=self._coverage(int(rows.calls[: len(self._parent)].sum()) / seconds),
             simulated=True,
