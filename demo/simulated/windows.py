@@ -23,6 +23,7 @@ from stalltop.demo.simulated import host
 from stalltop.demo.simulated.calls import kept_calls, kernels_of
 from stalltop.demo.simulated.devices import activity, allocations, simulated_devices
 from stalltop.demo.simulated.habits import HABITS, OTHERS, PLACES, Act, Habit, Person
+from stalltop.demo.simulated.network import network_ports
 from stalltop.model.devices.device import System
 from stalltop.model.devices.labels import label_of
 from stalltop.model.histograms.hdr import HIGHEST_NS, indices_of
@@ -135,7 +136,12 @@ class SimulatedSource:
             devices=simulated_devices(age, self._plot, self._holders, self._random),
             allocations=allocations(self._plot, tuple(self._tenants.values())),
             system=self._system(age, busy=cast.hog is not None),
-            evidence=replace(evidence, activity=active.activity, overlaps=active.overlaps),
+            evidence=replace(
+                evidence,
+                activity=active.activity,
+                overlaps=active.overlaps,
+                network_ports=network_ports(age, seconds),
+            ),
             loss=dict.fromkeys(LOSSES, 0),
             coverage=self._coverage(int(rows.calls[: len(self._parent)].sum()) / seconds),
             simulated=True,

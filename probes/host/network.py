@@ -72,7 +72,7 @@ _STACKED: Final = frozenset(("bond", "team", "vlan", "wireguard", "ppp", "macsec
 bridges, veth and tap interfaces, which belong to its containers and virtual machines."""
 _IFF_TUN: Final = 0x0001
 """Flag of an interface for IP packets of a program, such as a VPN (linux/if_tun.h)."""
-_ETHERNET, _INFINIBAND, _LOOPBACK = "1", "32", "772"
+_INFINIBAND, _LOOPBACK = "32", "772"
 """Types of interfaces (linux/if_arp.h)."""
 _REPRESENTOR: Final = re.compile(r"(?:c\d+)?pf\d+(?:vf|sf)\d+")
 """Name of the port of an interface that stands for a virtual function of its adapter in the adapter's switch

@@ -69,6 +69,11 @@ def random_evidence(seed: int) -> Evidence:
     def sums(kind: type) -> dict[str, Any]:
         return {name: count() for name in SUMS[kind]}
 
+    def port(name: str) -> NetworkPort:
+        chosen = random.sample(PORT_COUNTERS, 3)
+        counts: dict[str, Any] = {one.name: random.choice((None, count())) for one in chosen}
+        return NetworkPort(name, state=random.choice(("up", "down")), **counts)
+
     def some(kind: type, make: Callable[[], Any]) -> tuple[Any, ...]:
         key_of = operator.attrgetter("key") if kind is Charge else operator.attrgetter(*KEYS[kind])
         return tuple(
@@ -110,15 +115,7 @@ def random_evidence(seed: int) -> Evidence:
         unknown=random.choice(((), ("who had the CPU for the rest of the time",))),
         activity=some(DeviceActivity, lambda: DeviceActivity(device(), who()[0], count())),
         overlaps=some(DeviceOverlap, lambda: overlap(device(), "docker:aa", "cri:bb", count())),
-        network_ports=tuple(
-            NetworkPort(
-                name,
-                state=random.choice(("up", "down")),
-                **{one.name: random.choice((None, count())) for one in random.sample(PORT_COUNTERS, 3)},  # type: ignore[arg-type]
-            )
-            for name in ("eth0", "eth1")
-            if random.random() < 0.7
-        ),
+        network_ports=tuple(port(name) for name in ("eth0", "eth1") if random.random() < 0.7),
     )
 
 

@@ -3,6 +3,8 @@ stored, converted or merged."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from stalltop.model import calls
 from stalltop.model.chain import Chain, Fix, Link
 from stalltop.model.cuda_kernels import KernelCount
@@ -25,6 +27,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.window import Coverage, Library, Missing, OpenCall, Window
 from tests.windows.by_hand import TENANTS, Calls, key, rows
 
+RDMA_COUNTS: dict[str, Any] = {one.name: 1_000 * (at + 1) for at, one in enumerate(PORT_COUNTERS)}
 EVIDENCE = Evidence(
     charges=(
         Charge(
@@ -127,7 +130,7 @@ EVIDENCE = Evidence(
         ),
         NetworkPort(
             *("mlx5_0/1", "roce", "", True, "active", 400_000_000_000),
-            **{counter.name: 1_000 * (at + 1) for at, counter in enumerate(PORT_COUNTERS)},  # type: ignore[arg-type]
+            **RDMA_COUNTS,
         ),
     ),
 )
