@@ -42,6 +42,8 @@ class AlertRow:
     who: str = ""
     lost: str = ""
     """The time lost, with its unit, such as ``412ms/s``."""
+    lost_role: str = "text"
+    """Name of the palette's style for ``lost`` (``brightness``). A line that is dim is dim here too."""
     where: str = ""
     """The operation that is slow."""
     culprit: str = ""
@@ -76,20 +78,21 @@ class AlertDrawing:
             return [*parts, (text, (role + over) if over is not None else role)]
         plain = paint.dim if row.ended else paint.text
         dim, loud = paint.dim, (paint.dim if row.ended else role if not role.bgcolor else paint.bad)
-        for text, wide, style in _columns(row, room, plain, dim, loud):
+        lost: Style = plain if row.ended else getattr(paint, row.lost_role)
+        for text, wide, style in _columns(row, room, plain, dim, loud, lost):
             parts.append((fit(printable(text), wide, self._glyphs), style + over if over else style))
             parts.append((" ", over))
         return parts
 
 
 def _columns(
-    row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
+    row: AlertRow, width: int, plain: Style, dim: Style, loud: Style, lost: Style
 ) -> list[tuple[str, int, Style]]:
     """Return (text, cells, style) for each column, left to right. Columns and the blanks between them
     take ``width`` cells."""
     if width < _NARROW:
-        return _narrow(row, width, plain, dim, loud)
-    columns = [(row.title, 36, loud), (row.who, 18, plain), (row.lost, 8, plain)]
+        return _narrow(row, width, plain, dim, loud, lost)
+    columns = [(row.title, 36, loud), (row.who, 18, plain), (row.lost, 8, lost)]
     if width >= _WIDE:
         columns.append((row.where, 26, plain))
     since = f"ended {row.ended}" if row.ended else f"since {row.since}" if row.since else ""
@@ -101,7 +104,9 @@ def _columns(
     return [*columns, (since, _TIME, dim)]
 
 
-def _narrow(row: AlertRow, width: int, plain: Style, dim: Style, loud: Style) -> list[tuple[str, int, Style]]:
+def _narrow(
+    row: AlertRow, width: int, plain: Style, dim: Style, loud: Style, lost: Style
+) -> list[tuple[str, int, Style]]:
     """Return (text, cells, style) for each column of a list narrower than ``_NARROW`` cells, left to
     right.
 
@@ -110,15 +115,15 @@ def _narrow(row: AlertRow, width: int, plain: Style, dim: Style, loud: Style) ->
     """
     rest = width - 30 - 1 - 8 - 1
     if rest < 8:
-        return [(row.title, max(width - 9, 1), loud), (row.lost, 8, plain)]
+        return [(row.title, max(width - 9, 1), loud), (row.lost, 8, lost)]
     if width < _TIGHT:
-        return [(row.title, 30, loud), (row.lost, 8, plain), (row.culprit, rest, plain)]
+        return [(row.title, 30, loud), (row.lost, 8, lost), (row.culprit, rest, plain)]
     rest -= 13
     columns = [(row.title, 30, loud), (row.who, 12, plain)]
     if row.ended:
         when = (f"ended {row.ended}", _TIME, dim)
         return [*columns, when, (row.culprit, rest + 8 - _TIME, plain)]
-    return [*columns, (row.lost, 8, plain), (row.culprit, rest, plain)]
+    return [*columns, (row.lost, 8, lost), (row.culprit, rest, plain)]
 
 
 def _sentence(row: AlertRow, room: int, glyphs: Glyphs) -> str:

@@ -21,18 +21,19 @@ from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.rows.pivot import PERCENTS, bounded
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.widgets.drawing.magnitude import UNSURE
 
 Line = tuple[tuple[str, str], ...]
 """The (text, role) of each piece of a line, left to right."""
 
 LEAST_CALLS: Final = (0, 20, 100, 0)
 """The least number of calls for which p50, p95, p99 and max mean something: with this many, at least one call
-lies above the percentile. With fewer the figure is dim."""
+lies above the percentile. With fewer, ``UNSURE`` stands before the figure."""
 _NAMES = ("p50", "p95", "p99", "max")
 _GUTTER = 7
 """Cells left of the axis: a count, a blank and the axis itself."""
-_LABEL = 4 + figures.DURATION_WIDTH
-"""Cells of a label such as ``p99 12.3ms``."""
+_LABEL = 5 + figures.DURATION_WIDTH
+"""Cells of a label such as ``p99 ~12.3ms``."""
 _APART = 2
 """Least number of cells between two labels."""
 _ONE_ROW = 4 * _LABEL + 3 * _APART
@@ -221,12 +222,10 @@ def _marked(axis: DurationAxis, marks: Sequence[int], calls: int, width: int, gl
     pointers = [" "] * width
     for place in places:
         pointers[place] = glyphs.up
-    roles = ["dim" if calls < least else "text" for least in LEAST_CALLS]
-    roles[-1] = "warn" if marks[-1] > marks[-2] else roles[-1]
-    labels = [
-        (name + " " + figures.duration(ns, glyphs).strip(), role)
-        for name, ns, role in zip(_NAMES, marks, roles, strict=True)
-    ]
+    labels = []
+    for name, ns, least in zip(_NAMES, marks, LEAST_CALLS, strict=True):
+        figure = (UNSURE if calls < least else "") + figures.duration(ns, glyphs).strip()
+        labels.append((f"{name} {figure}", "warn" if name == "max" and ns > marks[-2] else "text"))
     lines: list[Line] = [(("".join(pointers), "text"),)]
     if width >= _ONE_ROW:
         return [*lines, _labels(places, labels, width)]

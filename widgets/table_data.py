@@ -8,7 +8,10 @@ from typing import Literal, overload
 
 from stalltop.model.window import PartName
 
-Role = Literal["", "text", "dim", "label", "accent", "good", "warn", "bad", "head", "critical"] | PartName
+Role = (
+    Literal["", "text", "dim", "bright", "label", "accent", "good", "warn", "bad", "head", "critical"]
+    | PartName
+)
 """The name of a style of the palette; empty: plain."""
 
 
@@ -38,7 +41,7 @@ class Cell:
     found: tuple[tuple[int, int], ...] = ()
     """The (start, end) of the letters of ``text`` that match the filter; they stand out."""
     unsure: bool = False
-    """Whether few calls support the figure. It is dim, or marked with ``~`` in themes without grey."""
+    """Whether few calls support the figure, or chance can explain it. ``~`` stands before it."""
 
 
 @dataclass(frozen=True, slots=True)

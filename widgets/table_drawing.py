@@ -12,12 +12,10 @@ from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.model.text.glyphs import Glyphs
+from stalltop.widgets.drawing.magnitude import UNSURE
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import PLAIN, Part, printable, strip_of
 from stalltop.widgets.table_data import Column, Role, TableData, TableRow
-
-UNSURE = "~"
-"""Stands before a figure that few calls support, in themes where ``dim`` looks like plain text."""
 
 Head = tuple[int, int, str]
 """The head of a column on the screen: its first cell, the cell after its last one, and the column's id."""
@@ -153,16 +151,19 @@ class TableDrawing:
                     parts.append((" ", over))
                     parts.append((fit(mark.text, 1), self._under(mark.role, over)))
             else:
-                text = printable(cell.text)
-                if cell.unsure and not paint.greys:
-                    text = UNSURE + text.lstrip()
-                    if cell_len(text) == wide + 1:
+                text, style = printable(cell.text), self._under(cell.role, over)
+                if cell.unsure:
+                    text = text.lstrip()
+                    free = wide - cell_len(text) - len(UNSURE)
+                    if free < 0:
                         parts.pop()  # the sign replaces the blank between two columns
-                        parts.append((text[0], over))
-                        text = text[1:]
-                blanks = wide - cell_len(text) if column.right else 0
-                text = " " * blanks + text if blanks > 0 else fit(text, wide, glyphs)
-                parts.append((text, self._under(cell.role, over)))
+                    # The sign is dim, so that the eye separates the columns although no blank does.
+                    parts += [(" " * free, over), (UNSURE, self._under("dim", over))]
+                    parts.append((fit(text, min(cell_len(text), wide), glyphs), style))
+                else:
+                    blanks = wide - cell_len(text) if column.right else 0
+                    text = " " * blanks + text if blanks > 0 else fit(text, wide, glyphs)
+                    parts.append((text, style))
             parts.append((" ", over))
         return strip_of(parts, width, over)
 

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from stalltop.model.window import SPLITS
-
-_LIGHT: Final = dict(
-    zip(
-        SPLITS,
-        ("86cfbb", "f0a860", "b9a0ea", "eba3c7", "ef8c80", "7fb7ec", "dcc64f", "cdb08c", "b4bcc4", "d3d9de"),
-        strict=True,
-    )
-)
-"""Background colour of each part of the time in bars, on light and dark pages. The letters in a bar are dark
-on both."""
+from stalltop.model.text.part_colours import PART_COLOURS
 
 _BASE: Final = """
 :root { color-scheme: light dark; --ground: #fafbfc; --text: #20262c; --dim: #5f6973; --line: #c9d0d6;
-  --panel: #eef2f5; --head: #0b4f8a; --warn: #8f5600; --bad: #b3261e }
+  --panel: #eef2f5; --head: #0b4f8a; --warn: #8f5600; --bad: #98201e }
 @media (prefers-color-scheme: dark) { :root { --ground: #11161b; --text: #d7dde3; --dim: #84909c;
-  --line: #39434d; --panel: #1a222a; --head: #9ed2ff; --warn: #f0b64a; --bad: #ff7d66 } }
+  --line: #39434d; --panel: #1a222a; --head: #9ed2ff; --warn: #f7c44d; --bad: #ff8066 } }
 body { background: var(--ground); color: var(--text); font: 14px/1.45 system-ui, sans-serif;
   margin: 1.5rem auto; max-width: 110rem; padding: 0 1.5rem }
 h1 { color: var(--head); font-size: 1.5rem; margin: 0 0 .3rem }
@@ -40,7 +30,7 @@ td.name { font-family: ui-monospace, monospace; max-width: 40rem; overflow: hidd
   text-overflow: ellipsis }
 tr.inside { color: var(--dim) }
 .bar { background: var(--panel); display: flex; height: 1.1em; width: 14rem }
-.bar i, .key i { color: #10161c; font: normal .75em/1.45 ui-monospace, monospace; overflow: hidden;
+.bar i, .key i { font: normal .75em/1.45 ui-monospace, monospace; overflow: hidden;
   text-align: left; text-indent: .2em }
 .key { color: var(--dim); margin: 0 0 .5rem }
 .key span { display: inline-block; margin-right: 1rem }
@@ -64,5 +54,8 @@ footer { border-top: 1px solid var(--line); margin-top: 2rem; padding-top: .5rem
 @media print { body { margin: 0 } article, .bar { break-inside: avoid } .scroll { overflow: visible } }
 """
 
-STYLE: Final = _BASE + "\n".join(f".{name} i, i.{name} {{ background: #{c} }}" for name, c in _LIGHT.items())
+STYLE: Final = _BASE + "\n".join(
+    f".{name} i, i.{name} {{ background: {colour.background}; color: {colour.letter} }}"
+    for name, colour in PART_COLOURS.items()
+)
 """The style sheet of every page."""

@@ -72,6 +72,9 @@ class Glyphs:
     """A cell of a chart, from empty to full."""
     histogram_levels: str = " ▁▂▃▄▅▆▇█"
     """A cell of a histogram, from empty to full."""
+    part_fills: str = "█▒═▚╳▓┄┼·░"
+    """In a bar without colours, fills the cells of a part of a call's time after its letter; a character for
+    each part, in the order of ``model.window.PARTS``."""
     rule: str = "─"
     """A horizontal line."""
     tick: str = "┬"
@@ -125,6 +128,7 @@ ASCII = Glyphs(
     timeline_levels="_.-=+*%#",
     area_levels=" ..:::###",
     histogram_levels=" .:|",
+    part_fills="#=%&x*~+.-",
     rule="-",
     tick="+",
     side="|",

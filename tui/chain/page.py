@@ -15,6 +15,7 @@ from stalltop.model.window import Window
 from stalltop.tui.columns.split import bar, legend
 from stalltop.tui.pages.network import network_of
 from stalltop.tui.problems.chains import MARK, ROLE, keys_of, loss
+from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.page import PageLine
 
 MOST_ROWS = 12
@@ -24,7 +25,8 @@ MOST_ROWS = 12
 def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> list[PageLine]:
     """Return the page about ``chain`` as known at the end of ``window``.
 
-    With ``letters`` the parts of a call's time are drawn as letters, for terminals without colours.
+    With ``letters`` the parts of a call's time are drawn as letters and patterns, for terminals with few
+    colours.
     """
     lines = _summary(chain, window, glyphs)
     lines += _tree(chain, window, glyphs)
@@ -128,15 +130,16 @@ def _rows(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> lis
     percentiles = bounded(rows.histograms.percentiles((50.0, 99.0)), rows.max_ns)
     for at, key in enumerate(rows.keys):
         durations = (percentiles[at, 0], percentiles[at, 1], int(rows.max_ns[at]))
-        numbers = [figures.rate(int(rows.calls[at]) / (window.seconds or 1.0), glyphs)]
-        numbers += [figures.duration(int(ns), glyphs) for ns in durations]
+        calls = figures.rate(int(rows.calls[at]) / (window.seconds or 1.0), glyphs)
+        numbers = [(f" {figures.duration(int(ns), glyphs)}", brightness(int(ns))) for ns in durations]
         split = bar(None if rows.split_ns is None else rows.split_ns[at], glyphs=glyphs, letters=letters)
         name = key.operation
         if (key.tenant, key.pid) != (chain.tenant, chain.pid):
             name += f"  {name_of(key.tenant, window)}: {key.process} {key.pid}"
         lines.append(
             PageLine(
-                (("        " + " ".join(numbers) + "  ", "text"), *split, ("  " + name, "text")), indent=48
+                (("        " + calls, "text"), *numbers, ("  ", "text"), *split, ("  " + name, "text")),
+                indent=48,
             )
         )
     if len(keys) > MOST_ROWS:

@@ -45,7 +45,7 @@ class ChainScreen(LiveScreen):
         number = f"{self._at + 1} of {len(self._chains)}  Left Right  " if len(self._chains) > 1 else ""
         silenced = "  (silenced)" if self.chain.id in self.main.panel.silenced.keys else ""
         self.query_one("#page", Page).show(
-            chain_page(self.chain, window, glyphs=self.stalltop.glyphs, letters=self.app.no_color),
+            chain_page(self.chain, window, glyphs=self.stalltop.glyphs, letters=self.stalltop.letters),
             title=f"{self.TITLE_TEXT}{silenced}",
             hint=f"{number}{key('chains')} row  {key('copy')} copy fix  {key('silence')} silence  Esc closes",
             said=self._text,

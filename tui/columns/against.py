@@ -9,9 +9,10 @@ import numpy as np
 
 from stalltop.model.comparing.difference import ComparedSide, Difference
 from stalltop.model.text import figures
-from stalltop.tui.columns.cells import ColumnCells, ColumnStyle, Values
+from stalltop.tui.columns.cells import ColumnCells, ColumnStyle, Values, duration_cell
 from stalltop.tui.columns.split import bar
 from stalltop.tui.views.groups import Grouped
+from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.table import Cell, Role
 
 MUCH = 0.1
@@ -59,7 +60,7 @@ def _lost(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     if not found.changed[i]:
         return Cell(text, "dim", unsure=lost != 0)
     much = bool(found.share[i] >= MUCH)  # False for NaN
-    role: Role = "" if not much else "bad" if lost > 0 else "good"
+    role: Role = brightness(abs(lost)) if not much else "bad" if lost > 0 else "good"
     return Cell(text, role)
 
 
@@ -68,8 +69,8 @@ def _share(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 
 
 def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws a percentile in one window. The cell is dim for fewer calls than
-    ``few``."""
+    """Return the function that draws a percentile in one window. The cell is marked as unsure for fewer calls
+    than ``few``."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         one = side(_told(rows))
@@ -77,9 +78,7 @@ def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, Col
         calls = int(one.groups.calls[at]) if at >= 0 else 0
         if not calls:
             return Cell(figures.missing(1, style.glyphs), "dim")
-        ns = int(getattr(one.groups, column)[at])
-        dim = side is _then or calls < few
-        return Cell(figures.duration(ns, style.glyphs), "dim" if dim else "", unsure=calls < few)
+        return duration_cell(int(getattr(one.groups, column)[at]), style, unsure=calls < few)
 
     return made
 

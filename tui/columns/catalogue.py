@@ -55,9 +55,9 @@ COLUMNS: Final = (
                 "last", sort="name", right=False),
     TableColumn("calls", "CALL/S", 6, "calls per second over the window", "first", of_calls=True),
     TableColumn("p50", "P50", 6, "half of the calls took no longer", "first", of_calls=True),
-    TableColumn("p95", "P95", 6, "95 % of the calls took no longer; dim for fewer than 20 calls",
+    TableColumn("p95", "P95", 6, "95 % of the calls took no longer; ~ for fewer than 20 calls",
                 "first", of_calls=True),
-    TableColumn("p99", "P99", 6, "99 % of the calls took no longer; dim for fewer than 100 calls",
+    TableColumn("p99", "P99", 6, "99 % of the calls took no longer; ~ for fewer than 100 calls",
                 "first", of_calls=True),
     TableColumn("max", "MAX", 6, "the longest call", "first", of_calls=True),
     TableColumn("mean", "MEAN", 6, "TOTAL divided by CALLS; far above P50 if few calls take most of the time",
@@ -119,14 +119,15 @@ def _now(name: str) -> TableColumn:
 
 def _ratio(name: str) -> TableColumn:
     heading = _BY_ID[name].heading
-    help_ = f"{heading} now divided by then; dim: may be chance"
+    help_ = f"{heading} now divided by then; ~ if it may be chance"
     return TableColumn(f"{name}_ratio", f"x{heading}", 5, help_, needs="mark")
 
 
 # fmt: off
 MARK_COLUMNS: Final = (
     TableColumn("lost", "LOST/S", 7,
-                "time lost per second because calls take longer than then; dim: may be chance", needs="mark"),
+                "time lost per second because calls take longer than then; ~ if it may be chance",
+                needs="mark"),
     TableColumn("lost_share", "SHARE", 5, "share of all time lost or gained since then",
                 sort="lost", needs="mark"),
     _was("p99"), _now("p99"), _ratio("p99"),

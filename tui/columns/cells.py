@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stalltop.model.text import figures
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.tui.views.groups import Grouped
+from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.table import Cell
 
 Values = NDArray[np.float64]
@@ -21,7 +23,8 @@ class ColumnStyle:
 
     glyphs: Glyphs = UNICODE
     letters: bool = False
-    """Whether bars of the parts of a call's time consist of letters, for terminals without colours."""
+    """Whether bars of the parts of a call's time consist of letters and patterns, for terminals with few
+    colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,11 @@ class ColumnCells:
 _DIM_DASH = {glyphs: Cell(glyphs.missing, "dim") for glyphs in (UNICODE, ASCII)}
 BLANK = Cell("")
 """An empty cell."""
+
+
+def duration_cell(ns: float | None, style: ColumnStyle, *, unsure: bool = False) -> Cell:
+    """Return the cell of a duration: the longer it is, the brighter. ``unsure``: as in ``Cell``."""
+    return Cell(figures.duration(ns, style.glyphs), brightness(ns), unsure=unsure)
 
 
 def cell(column: ColumnCells, rows: Grouped, i: int, style: ColumnStyle) -> Cell:

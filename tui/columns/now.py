@@ -12,7 +12,7 @@ from stalltop.model.devices.labels import order_of, text_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.tui.columns.catalogue import TREND_WINDOWS
-from stalltop.tui.columns.cells import BLANK, ColumnCells, ColumnStyle, Values
+from stalltop.tui.columns.cells import BLANK, ColumnCells, ColumnStyle, Values, duration_cell
 from stalltop.tui.columns.split import bar
 from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, Grouped
 from stalltop.widgets.table import Cell, Role
@@ -23,7 +23,7 @@ def _calls(rows: Grouped, i: int) -> int:
 
 
 def _nested(rows: Grouped, i: int) -> Role:
-    """Return the role ``dim`` for figures that are not part of the whole: of nested calls and of the time
+    """Return the role ``dim`` for shares that are not part of the whole: of nested calls and of the time
     between calls."""
     at = rows.at[i]
     return "dim" if rows.groups.nested[at] or rows.groups.between[at] else ""
@@ -46,26 +46,24 @@ def _count(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 def _percentile(number: int, few: int) -> Callable[[Grouped, int, ColumnStyle], Cell]:
     """Return the function that draws percentile number ``number`` of ``percentiles_ns``.
 
-    The cell is dim for fewer calls than ``few``, because then less than one call lies above the percentile.
+    The cell is marked as unsure for fewer calls than ``few``, because then less than one call lies above the
+    percentile.
     """
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         ns = int(rows.groups.percentiles_ns[rows.at[i], number])
-        unsure = _calls(rows, i) < few
-        return Cell(figures.duration(ns, style.glyphs), "dim" if unsure else "", unsure=unsure)
+        return duration_cell(ns, style, unsure=_calls(rows, i) < few)
 
     return made
 
 
 def _max(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-    return Cell(figures.duration(int(rows.groups.max_ns[rows.at[i]]), style.glyphs))
+    return duration_cell(int(rows.groups.max_ns[rows.at[i]]), style)
 
 
 def _mean(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     calls = _calls(rows, i)
-    return Cell(
-        figures.duration(int(rows.groups.total_ns[rows.at[i]]) / calls if calls else None, style.glyphs)
-    )
+    return duration_cell(int(rows.groups.total_ns[rows.at[i]]) / calls if calls else None, style)
 
 
 def _mean_values(rows: Grouped) -> Values:
@@ -74,8 +72,7 @@ def _mean_values(rows: Grouped) -> Values:
 
 
 def _total(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-    ns = int(rows.groups.total_ns[rows.at[i]])
-    return Cell(figures.duration(ns, style.glyphs), _nested(rows, i))
+    return duration_cell(int(rows.groups.total_ns[rows.at[i]]), style)
 
 
 def _total_values(rows: Grouped) -> Values:

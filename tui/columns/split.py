@@ -1,4 +1,4 @@
-"""Draws where the time of calls went as a bar of a few cells, and explains its colours and letters."""
+"""Draws where the time of calls went as a bar of a few cells, and explains its letters and colours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
-from stalltop.model.window import PARTS, U64
+from stalltop.model.window import PARTS, SPLITS, U64, PartName
 from stalltop.tui.columns.catalogue import SPLIT_CELLS
 from stalltop.widgets.table import Role
 
@@ -26,19 +26,27 @@ def cells(parts_ns: U64, most: int = SPLIT_CELLS) -> list[int]:
     return [int(number) for number in full]
 
 
+def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool) -> tuple[str, Role]:
+    """Draw ``length`` cells of the part ``name``: its letter, then its colour.
+
+    With ``letters``, for terminals with few colours, a character that no other part has fills the cells after
+    the letter. So neighbours in a bar differ in every cell, whichever parts between them are missing.
+    """
+    text = PARTS[name].letter[:length]
+    if not letters:
+        return text.ljust(length), name
+    return text.ljust(length, glyphs.part_fills[SPLITS.index(name)]), "text"
+
+
 def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLIT_CELLS) -> Pieces:
     """Draw the bar of one row, from the times of its parts, shape (len(PARTS),); None: not measured.
-
-    Each part begins with its letter. With ``letters`` it consists of its letter, for terminals without
-    colours.
-    """
+    ``letters``: as in ``piece``."""
     if parts_ns is None:
         return ((figures.missing(1, glyphs).ljust(most), "dim"),)
     pieces: list[tuple[str, Role]] = []
-    for (name, part), length in zip(PARTS.items(), cells(parts_ns, most), strict=True):
+    for name, length in zip(SPLITS, cells(parts_ns, most), strict=True):
         if length:
-            text = part.letter * length if letters else part.letter.ljust(length)
-            pieces.append((text, "text" if letters else name))
+            pieces.append(piece(name, length, glyphs=glyphs, letters=letters))
     return tuple(pieces) or ((" " * most, "text"),)
 
 

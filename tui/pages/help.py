@@ -10,7 +10,8 @@ from stalltop.tui.pages.filter_help import TERMS
 from stalltop.widgets.page import PageLine
 
 SIGNS = (
-    ("~ 14.7ms", "few calls support the figure, or it may be chance; dim instead in themes with grey"),
+    ("~14.7ms", "few calls support the figure, or it may be chance"),
+    ("ns ms s", "durations: dim below a millisecond, bold from a second on"),
     ("C H M L", "chains: critical, high, medium, low; the first line counts them: 1C 2M"),
     ("name C", "a problem names this row ({why} shows it)"),
     ("name ?", "not all of its calls were counted ({warnings} shows why)"),

@@ -32,7 +32,8 @@ class Frame:
     """Lines of the terminal."""
     glyphs: Glyphs = UNICODE
     letters: bool = False
-    """Whether bars of the parts of a call's time consist of letters, for terminals without colours."""
+    """Whether bars of the parts of a call's time consist of letters and patterns, for terminals with few
+    colours."""
 
     @property
     def half(self) -> Frame:

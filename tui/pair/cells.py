@@ -13,6 +13,7 @@ from stalltop.model.text import figures
 from stalltop.tui.columns.cells import BLANK, ColumnCells, ColumnStyle, Values
 from stalltop.tui.columns.split import bar
 from stalltop.tui.views.groups import Grouped
+from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.table import Cell, Role
 
 Side = Literal["A", "B"]
@@ -45,16 +46,17 @@ def _place(rows: Grouped, i: int, side: Side) -> tuple[Groups, int] | None:
 def _figure(
     side: Side, column: _Column, text: Callable[..., str], few: int = 0
 ) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws a figure of one side. The cell is dim for fewer calls than ``few``."""
+    """Return the function that draws a figure of one side. The cell is marked as unsure for fewer calls than
+    ``few``."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         place = _place(rows, i, side)
         if place is None:
             return Cell(figures.missing(1, style.glyphs), "dim")
         groups, at = place
-        unsure = int(groups.calls[at]) < few
-        figure = text(float(column(groups)[at]), style.glyphs)
-        return Cell(figure, "dim" if unsure else "", unsure=unsure)
+        figure = float(column(groups)[at])
+        role: Role = brightness(figure) if text is figures.duration else "text"
+        return Cell(text(figure, style.glyphs), role, unsure=int(groups.calls[at]) < few)
 
     return made
 
@@ -97,7 +99,8 @@ def _more(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     ns = (int(_total(b[0])[b[1]]) if b else 0) - (int(_total(a[0])[a[1]]) if a else 0)
     if not ns:
         return BLANK
-    return Cell(("+" if ns > 0 else "-") + figures.duration(abs(ns), style.glyphs).strip())
+    text = ("+" if ns > 0 else "-") + figures.duration(abs(ns), style.glyphs).strip()
+    return Cell(text, brightness(abs(ns)))
 
 
 def _both(name: str, column: _Column, text: Callable[..., str], few: int = 0) -> dict[str, ColumnCells]:

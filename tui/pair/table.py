@@ -33,7 +33,8 @@ def pair_table(
 ) -> TableData:
     """Return a table of what both rows of ``pair`` consist of, the largest difference first.
 
-    With ``letters`` the parts of a call's time are drawn as letters, for terminals without colours.
+    With ``letters`` the parts of a call's time are drawn as letters and patterns, for terminals with few
+    colours.
     """
     view = pair.view
     a, b = scope(window, pair.a), scope(window, pair.b)

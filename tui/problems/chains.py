@@ -18,6 +18,7 @@ from stalltop.model.window import Window
 from stalltop.tui.problems.warnings import Warn, warnings
 from stalltop.tui.views.view import View
 from stalltop.widgets.alerts import AlertRow
+from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.table import Cell, Role
 
 MARK: dict[Severity, str] = {"critical": "C", "high": "H", "medium": "M", "low": "L", "info": "i"}
@@ -224,6 +225,7 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, glyphs: G
         title=f"({chain.title})" if silenced else chain.title,
         who=name_of(chain.tenant, window) if chain.tenant else _devices(chain) or window.host,
         lost=loss(chain, glyphs),
+        lost_role=brightness(chain.lost_ms_per_s * 1e6),
         where=chain.operation,
         culprit=culprit(chain, window),
         since=figures.clock(chain.since),

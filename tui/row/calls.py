@@ -12,6 +12,7 @@ from stalltop.tui.columns.split import bar
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note
 from stalltop.tui.row.facts import RowFacts
 from stalltop.tui.row.page import MOST_LISTED
+from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.page import PageLine
 
 _BAR = 10
@@ -44,7 +45,7 @@ def _line(call: CapturedCall, facts: RowFacts, frame: Frame, operation: bool, pr
     """Return the line of one call. It names the operation and the process if the row has several."""
     began = f"  {figures.clock(call.start_ns // 10**9)}.{call.start_ns // 10**6 % 1000:03}"
     took = f"{figures.duration(call.duration_ns, frame.glyphs)}  "
-    pieces = [(f"{began} ", "label"), (took, "text")]
+    pieces = [(f"{began} ", "label"), (took, brightness(call.duration_ns))]
     if call.split_ns is None or len(call.split_ns) != len(SPLITS):
         parts = None
     else:

@@ -13,12 +13,14 @@ from stalltop.model.evidence import HOST_GAP, Charge
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS
 from stalltop.model.text import figures
 from stalltop.model.window import PARTS, SPLITS
+from stalltop.tui.columns.split import piece
 from stalltop.tui.pages.sections import LABEL, Frame, Section, duration_text, heading, more, note, pair
 from stalltop.tui.problems.chains import MARK, ROLE, culprit, loss
 from stalltop.tui.row.facts import RowFacts, waits_ns
 from stalltop.tui.row.past import Sample
 from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, outermost_ns
 from stalltop.widgets.distribution import DurationAxis, distribution
+from stalltop.widgets.drawing.magnitude import brightness
 from stalltop.widgets.drawing.sparkline import sparkline
 from stalltop.widgets.page import PageLine
 
@@ -121,15 +123,15 @@ def split(facts: RowFacts, frame: Frame, seen: Collection[str] = ()) -> Section:
         if share < LEAST_SHARE and name not in seen:
             continue
         filled = min(max(round(share * most), 1 if share >= LEAST_SHARE else 0), most)
-        letter = PARTS[name].letter
-        bar = (letter * filled) if frame.letters else letter.ljust(filled)[:filled]
+        bar = piece(name, filled, glyphs=frame.glyphs, letters=frame.letters)
         front = f"  {name.ljust(LABEL)} {figures.percent(100 * share, frame.glyphs)}  "
-        cost = f" {rate(ns / seconds, frame.glyphs)}"
+        pieces = [(front, "label"), bar, (" " * (most - filled), "text")]
+        pieces.append((f" {rate(ns / seconds, frame.glyphs)}", brightness(ns / seconds)))
         if wide:
-            cost += f" {figures.duration(ns / calls if calls else None, frame.glyphs)}"
-        pieces = [(front, "label"), (bar, "text" if frame.letters else name), (" " * (most - filled), "text")]
-        pieces += [(cost, "text"), ("  " + PARTS[name].meaning, "dim")]
-        lines.append(PageLine(tuple(pieces), indent=len(front) + most + len(cost) + 2))
+            each = ns / calls if calls else None
+            pieces.append((f" {figures.duration(each, frame.glyphs)}", brightness(each)))
+        indent = sum(len(text) for text, _ in pieces) + 2
+        lines.append(PageLine((*pieces, ("  " + PARTS[name].meaning, "dim")), indent=indent))
     if len(lines) == 1:
         lines.append(note("no time was spent within this window"))
     return Section("split", tuple(lines))

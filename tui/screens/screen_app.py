@@ -42,7 +42,7 @@ class ScreenApp(TerminalApp):
 
     @property
     def letters(self) -> bool:
-        """Return whether parts of a bar need letters, because the colours do not differ enough."""
+        """Return whether bars consist of letters and patterns (``Colours.letters``)."""
         return self.colours.letters
 
     @property

@@ -28,9 +28,10 @@ class Colours:
 
     @property
     def letters(self) -> bool:
-        """Return whether parts of a bar need letters, because the colours of the theme do not differ
-        enough."""
-        return self._app.no_color or self._app.theme in LETTERED
+        """Return whether bars consist of letters and patterns, because the theme or the terminal has too few
+        colours for all parts."""
+        few = self._app.console.color_system not in ("256", "truecolor")
+        return few or self._app.no_color or self._app.theme in LETTERED
 
     @property
     def choice(self) -> str:

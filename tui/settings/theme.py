@@ -42,8 +42,8 @@ def _theme(name: str, roles: dict[str, str], *, dark: bool) -> Theme:
 
 
 THEMES = tuple(_theme(name, roles, dark=name != "light") for name, roles in PALETTES.items())
-LETTERED = ("colour-blind", "mono")
-"""Themes in which the parts of a bar always have letters."""
+LETTERED = ("terminal", "mono")
+"""Themes in which the parts of a bar have no colours, but letters and patterns."""
 
 
 def many_colours() -> bool:

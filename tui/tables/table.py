@@ -74,9 +74,9 @@ def table(
     """Return the table of ``window`` that ``view`` describes, for ``width`` cells.
 
     Shares are parts of the time of all outermost calls below the view's path; a filter does not change them.
-    ``letters``: draw parts of the time as letters, for terminals without colours. ``marks``: marks of rows,
-    by key. ``against``: the window to compare with. ``chosen``: ids of the columns; none: the usual ones.
-    ``pictures``: include the columns that are drawings.
+    ``letters``: draw parts of the time as letters and patterns, for terminals with few colours. ``marks``:
+    marks of rows, by key. ``against``: the window to compare with. ``chosen``: ids of the columns; none: the
+    usual ones. ``pictures``: include the columns that are drawings.
     """
     shown = columns(view.by, width, available(window, against, past), chosen, tree=view.is_tree)
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)

@@ -19,6 +19,8 @@ class Palette:
     """The background of the screen and the colour of plain text."""
     text: Style
     dim: Style
+    bright: Style
+    """The style of the longest durations (``brightness``)."""
     label: Style
     head: Style
     accent: Style
@@ -41,11 +43,6 @@ class Palette:
     process: Style
     sleep: Style
     other: Style
-
-    @property
-    def greys(self) -> bool:
-        """Return whether ``dim`` text looks different from plain text."""
-        return self.dim != self.text
 
     def level(self, percent: float | None) -> Style:
         """Return the style of a utilization, ``percent`` (0 to 100)."""

@@ -234,7 +234,7 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
     for word in (
         *(" H high ", "title of loader_disk", "summary of loader_disk", "412ms/s", "80%"),
         *("one worker only", "what dd reads", "1. use more workers", "2. slow dd down"),
-        *("ionice -c 3 -p 201", "RRRRRRRRRR  host gap", "ncclAllReduce  serve: tritonserver 200"),
+        *("ionice -c 3 -p 201", "R█████████  host gap", "ncclAllReduce  serve: tritonserver 200"),
     ):
         assert word in whole, word
     assert "host gap  train" not in whole  # a row of the chain's own process does not repeat the process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stalltop.model.text.glyphs import UNICODE
 from stalltop.tui.main.layout import Enlarged, layout, why_not
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.palettes import THEME_NAMES
@@ -194,9 +195,9 @@ async def test_every_theme_shows_the_same_text_at_every_size(size: tuple[int, in
             table = screen.app.main.query_one("#main", Table)
             texts[screen.app.theme] = [table.render_line(y).text for y in range(table.size.height)]
         assert set(texts) == set(THEME_NAMES)
-        blank = {ord(letter): " " for letter in "RqdmlgnpsoS~"}
+        blank = {ord(fill): " " for fill in UNICODE.part_fills}
         plain = [line.translate(blank) for line in texts["dark"]]
         for lines in texts.values():
-            # Themes with few colours add letters in bars, and a sign beside figures of few calls. Both are
-            # replaced by blanks before the comparison.
+            # Themes without colours fill the parts of bars with patterns, which are replaced by blanks before
+            # the comparison.
             assert [line.translate(blank) for line in lines] == plain

@@ -221,12 +221,12 @@ async def test_pages_fit_every_size_in_unicode_and_ascii(size: tuple[int, int], 
             await screen.until(lambda: screen.app.screen is screen.app.main)
 
 
-async def test_without_colours_the_parts_of_a_split_are_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_a_bar_is_letters_and_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running(numbered(0), size=(80, 40)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("I")
-        await screen.sees("RRRRRRRRRR")
+        await screen.sees("R█████████")
 
 
 # ---- devices

@@ -159,10 +159,18 @@ def test_unknown_values_sort_last_in_both_directions() -> None:
         assert rows[-1].label == "ncclCommInitRank"
 
 
-def test_percentiles_of_few_calls_are_dim_and_errors_stand_out() -> None:
+def test_percentiles_of_few_calls_are_unsure_and_errors_stand_out() -> None:
     data = look(window([Calls(key(), [1_000], errors=1)]), View())
-    roles = {column.id: cell.role for column, cell in zip(data.columns, data.rows[0].cells, strict=True)}
-    assert (roles["p50"], roles["p95"], roles["p99"], roles["errors"]) == ("dim", "dim", "dim", "bad")
+    found = {column.id: cell for column, cell in zip(data.columns, data.rows[0].cells, strict=True)}
+    assert [name for name, cell in found.items() if cell.unsure] == ["p50", "p95", "p99"]
+    assert found["errors"].role == "bad"
+
+
+@pytest.mark.parametrize(("ns", "role"), [(850_000, "dim"), (14_700_000, "text"), (2_500_000_000, "bright")])
+def test_the_longer_a_duration_the_brighter(ns: int, role: str) -> None:
+    data = look(window([Calls(key(), [ns])]), View())
+    found = {column.id: cell.role for column, cell in zip(data.columns, data.rows[0].cells, strict=True)}
+    assert [found[name] for name in ("p50", "p95", "p99", "max", "total")] == [role] * 5
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.model.window import PARTS, SPLITS
 from stalltop.tui.columns.catalogue import SPLIT_CELLS
-from stalltop.tui.columns.split import bar, cells, legend
+from stalltop.tui.columns.split import bar, cells, legend, piece
 
 TIMES = st.lists(st.integers(0, 1 << 50) | st.just((1 << 64) - 1), min_size=len(SPLITS), max_size=len(SPLITS))
 
@@ -27,12 +31,13 @@ def test_a_bar_is_full_and_each_part_is_exact_to_a_cell(parts: list[int]) -> Non
 def test_every_bar_has_the_width_of_its_column(parts: list[int], glyphs: Glyphs, letters: bool) -> None:
     pieces = bar(np.array(parts, np.uint64), glyphs=glyphs, letters=letters)
     assert sum(len(text) for text, _ in pieces) == SPLIT_CELLS
-    assert all(text.isascii() for text, _ in pieces)
+    assert glyphs is UNICODE or all(text.isascii() for text, _ in pieces)
 
 
-def test_parts_differ_by_letters_or_by_colours() -> None:
+def test_parts_differ_by_letters_and_by_patterns_or_colours() -> None:
     parts = np.array([300, 600, 0, 0, 0, 0, 0, 0, 100, 0], np.uint64)
-    assert bar(parts, glyphs=UNICODE, letters=True) == (("RRR", "text"), ("qqqqqq", "text"), ("s", "text"))
+    assert bar(parts, glyphs=UNICODE, letters=True) == (("R██", "text"), ("q▒▒▒▒▒", "text"), ("s", "text"))
+    assert bar(parts, glyphs=ASCII, letters=True) == (("R##", "text"), ("q=====", "text"), ("s", "text"))
     assert bar(parts, glyphs=UNICODE, letters=False) == (
         ("R  ", "running"),
         ("q     ", "runqueue"),
@@ -46,3 +51,12 @@ def test_the_legend_has_a_letter_of_its_own_for_each_part() -> None:
     assert len(letters) == len(SPLITS)
     text = "".join(part for part, _ in legend(letters=True))
     assert all(f"{letter} " in text for letter in letters)
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_patterns_of_any_two_neighbours_differ_in_every_cell(glyphs: Glyphs) -> None:
+    assert len(glyphs.part_fills) == len(SPLITS)
+    drawn = [set(piece(name, 3, glyphs=glyphs, letters=True)[0]) for name in SPLITS]
+    for one, other in combinations(drawn, 2):
+        assert not one & other
+    assert all(cell_len(fill) == 1 for fill in glyphs.part_fills)

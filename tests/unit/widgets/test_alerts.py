@@ -72,6 +72,20 @@ def test_the_line_with_the_count_of_hidden_problems_keeps_the_columns(paint: Pal
     assert "412ms/s" in cut
 
 
+@pytest.mark.parametrize("width", [60, 69, 80, 120, 200])
+def test_the_time_lost_is_as_bright_as_its_row_says_and_dim_once_the_problem_ended(
+    paint: Palette, width: int
+) -> None:
+    styled = replace(paint, dim=Style(dim=True), bright=Style(bold=True))
+    panel = AlertList()
+    panel._rows = (replace(ROW, lost=" 1.20s/s", lost_role="bright"), replace(OVER, lost_role="bright"))
+    on, over = (
+        {segment.text.strip(): segment.style for segment in strip} for strip in panel.lines(width, 9, styled)
+    )
+    assert on["1.20s/s"] == styled.bright
+    assert styled.bright not in over.values()
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_header_fields_do_not_move_when_figures_change(paint: Palette, width: int) -> None:
     quiet = HeaderState(

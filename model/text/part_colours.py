@@ -1,0 +1,41 @@
+"""The colours of the parts of a call's time, the same in all themes of the screen and on HTML pages.
+
+They are colours of the 256-colour palette of xterm, so that a part looks alike with 256 colours and with 24
+bits. They differ in lightness as well as in hue, because people with deuteranopia or protanopia see few hues.
+No part has the colour of a severity in any theme. ``tests/tui/settings/test_part_colours.py`` holds the least
+distances, which docs/config.md promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:  # the command line needs the names of the themes before numpy is loaded
+    from stalltop.model.window import PartName
+
+
+class PartColour(NamedTuple):
+    """The colours of a part in a bar, as ``#rrggbb``."""
+
+    letter: str
+    background: str
+
+
+_BLACK, _WHITE = "#000000", "#ffffff"
+
+PART_COLOURS: Final[Mapping[PartName, PartColour]] = MappingProxyType(
+    {
+        "running": PartColour(_BLACK, "#87d7d7"),
+        "runqueue": PartColour(_BLACK, "#d75f87"),
+        "disk": PartColour(_BLACK, "#00875f"),
+        "memory": PartColour(_BLACK, "#8787af"),
+        "lock": PartColour(_WHITE, "#5f00d7"),
+        "gpu": PartColour(_BLACK, "#0087d7"),
+        "network": PartColour(_BLACK, "#d7d7af"),
+        "process": PartColour(_WHITE, "#87005f"),
+        "sleep": PartColour(_WHITE, "#585858"),
+        "other": PartColour(_BLACK, "#afafaf"),
+    }
+)
