@@ -80,6 +80,8 @@ class TerminalApp(QuietApp):
 
     def action_repaint(self) -> None:
         """Paint every cell again, because another program may have written to the terminal."""
+        if not self.screen_stack:
+            return  # the app is ending: the timer after a resize may fire after the screens are removed
         self._forget_terminal()
         for widget in self.screen.query(Lines):
             widget.repaint()
