@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from rich.color import Color
@@ -34,16 +35,19 @@ FROM_GROUND = {"normal": 17.0, "protanopia": 9.0, "deuteranopia": 14.0}
 """Least distance of a part from the background of the theme."""
 LETTER_CONTRAST = 4.5
 """Least contrast of the letter of a part, as WCAG 2.2 requires of text (success criterion 1.4.3, AA)."""
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "config.md"
 COLOURED = [theme for theme in THEMES if not theme.ansi]
 SHOWN = {"24-bit": lambda color: color, "256": in_256_colours}
 
 Shown = Callable[[Color], Color]
 
-pytestmark = [
-    pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name),
-    pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN),
-]
 each_eyes = pytest.mark.parametrize("eyes", EYES)
+
+
+def each_screen(test: Callable[..., None]) -> Callable[..., None]:
+    """Run a test in each theme with colours, with 24 bits and with 256 colours."""
+    test = pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name)(test)
+    return pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)(test)
 
 
 def colour(theme: Theme, role: str, shown: Shown, *, letter: bool = False) -> Color:
@@ -58,6 +62,7 @@ def severities(theme: Theme, shown: Shown) -> dict[str, Color]:
     return {severity: colour(theme, role, shown) for severity, role in ROLE.items() if severity != "info"}
 
 
+@each_screen
 @each_eyes
 def test_any_two_parts_differ(theme: Theme, shown: Shown, eyes: str) -> None:
     parts = {name: colour(theme, name, shown) for name in SPLITS}
@@ -67,6 +72,7 @@ def test_any_two_parts_differ(theme: Theme, shown: Shown, eyes: str) -> None:
         assert far >= BESIDE_DIFFER[eyes] or not {one, other} <= set(BESIDE), (one, other)
 
 
+@each_screen
 @each_eyes
 def test_no_part_looks_like_a_severity(theme: Theme, shown: Shown, eyes: str) -> None:
     for name in SPLITS:
@@ -75,6 +81,7 @@ def test_no_part_looks_like_a_severity(theme: Theme, shown: Shown, eyes: str) ->
             assert distance(part, bad, eyes) >= FROM_SEVERITY[eyes], (name, severity)
 
 
+@each_screen
 @each_eyes
 def test_severities_differ(theme: Theme, shown: Shown, eyes: str) -> None:
     found = severities(theme, shown)
@@ -83,6 +90,7 @@ def test_severities_differ(theme: Theme, shown: Shown, eyes: str) -> None:
         assert distance(found[one], found[other], eyes) >= SEVERITIES_DIFFER[eyes], (one, other)
 
 
+@each_screen
 @each_eyes
 def test_every_part_stands_out_from_the_background(theme: Theme, shown: Shown, eyes: str) -> None:
     ground = colour(theme, "ground", shown)
@@ -90,12 +98,23 @@ def test_every_part_stands_out_from_the_background(theme: Theme, shown: Shown, e
         assert distance(colour(theme, name, shown), ground, eyes) >= FROM_GROUND[eyes], name
 
 
+@each_screen
 def test_the_letter_of_every_part_can_be_read(theme: Theme, shown: Shown) -> None:
     for name in SPLITS:
         letter = colour(theme, name, shown, letter=True)
         assert contrast(letter, colour(theme, name, shown)) >= LETTER_CONTRAST, name
 
 
+@each_screen
 def test_a_part_has_one_colour_in_all_themes(theme: Theme, shown: Shown) -> None:
     for name in SPLITS:
         assert colour(theme, name, shown) == colour(COLOURED[0], name, shown)
+
+
+def test_the_document_promises_the_distances_that_are_tested() -> None:
+    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    head = next(at for at, row in enumerate(cells) if row[1:] == ["normal sight", *EYES[1:]])
+    promised = [[float(cell) for cell in row[1:]] for row in cells[head + 2 : head + 6]]
+    tested = (PARTS_DIFFER, BESIDE_DIFFER, FROM_SEVERITY, SEVERITIES_DIFFER)
+    assert promised == [[least[eyes] for eyes in EYES] for least in tested]
