@@ -85,9 +85,8 @@ def restarts(stage: Stage) -> Iterator[Truth]:
 
 @fault("cpu_contention", "torch-beside-hog")
 def beside_a_hog(stage: Stage) -> Iterator[Truth]:
-    """Another tenant computes on all CPUs beside a PyTorch DataLoader whose CPU weight is as small as that of
-    a Kubernetes container without CPU request. With equal weights the program, which needs less than one of
-    two CPUs, would lose little."""
+    """Another tenant computes on all CPUs beside a PyTorch DataLoader with a very small CPU weight."""
+    # With equal weights the program, which needs less than one of two CPUs, would lose little.
     victim = stage.tenant("victim", ("cpu",))
     _loader(stage, victim, "--collate-ms", numbers=(15.0,))
     assert victim.limits is not None

@@ -46,8 +46,10 @@ each_eyes = pytest.mark.parametrize("eyes", EYES)
 
 def each_screen(test: Callable[..., None]) -> Callable[..., None]:
     """Run a test in each theme with colours, with 24 bits and with 256 colours."""
-    test = pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name)(test)
-    return pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)(test)
+    in_themes = pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name)
+    in_depths = pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
+    both: Callable[..., None] = in_depths(in_themes(test))
+    return both
 
 
 def colour(theme: Theme, role: str, shown: Shown, *, letter: bool = False) -> Color:
