@@ -181,9 +181,9 @@ def test_chains_are_judged_in_screen_order() -> None:
     chains = (chain("own_threads", lost=400), chain("cpu_contention", "critical", lost=10, blames=HOG))
     outcome = judged(Truth(VICTIM, HOG), second_until(11.0, *chains))
     assert outcome.found == sorted(chains, key=worst_first)[0].cause == "cpu_contention"
-    newer = (chain("own_threads", lost=100), chain("cpu_contention", lost=101, since=10.5, blames=HOG))
-    outcome = judged(Truth(VICTIM, HOG), second_until(11.0, *newer))
-    assert outcome.found == sorted(newer, key=worst_first)[0].cause == "cpu_contention"
+    older = (chain("own_threads", lost=101, since=10.5), chain("cpu_contention", lost=100, blames=HOG))
+    outcome = judged(Truth(VICTIM, HOG), second_until(11.0, *older))
+    assert outcome.found == sorted(older, key=worst_first)[0].cause == "cpu_contention"
     assert (outcome.found, outcome.named) == ("cpu_contention", True)
 
 
