@@ -15,7 +15,7 @@ from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.drawing.magnitude import UNSURE
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import PLAIN, Part, printable, strip_of
-from stalltop.widgets.table_data import Column, Role, TableData, TableRow
+from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow
 
 Head = tuple[int, int, str]
 """The head of a column on the screen: its first cell, the cell after its last one, and the column's id."""
@@ -151,26 +151,34 @@ class TableDrawing:
                     parts.append((" ", over))
                     parts.append((fit(mark.text, 1), self._under(mark.role, over)))
             else:
-                text, style = printable(cell.text), self._under(cell.role, over)
-                if cell.unsure:
-                    text = text.lstrip()
-                    free = wide - cell_len(text) - len(UNSURE)
-                    if free < 0:
-                        parts.pop()  # the sign replaces the blank between two columns
-                    # The sign is dim, so that the eye separates the columns although no blank does.
-                    parts += [(" " * free, over), (UNSURE, self._under("dim", over))]
-                    parts.append((fit(text, min(cell_len(text), wide), glyphs), style))
-                else:
-                    blanks = wide - cell_len(text) if column.right else 0
-                    text = " " * blanks + text if blanks > 0 else fit(text, wide, glyphs)
-                    parts.append((text, style))
+                self._add(parts, cell, column, wide, over)
+                continue
             parts.append((" ", over))
         return strip_of(parts, width, over)
+
+    def _add(self, parts: list[Part], cell: Cell, column: Column, wide: int, over: Style | None) -> None:
+        """Add to ``parts`` a cell without parts of its own, ``wide`` cells, and the blank after it."""
+        text, style = printable(cell.text), self._under(cell.role, over)
+        if cell.unsure:
+            text = text.lstrip()
+            free = wide - cell_len(text) - len(UNSURE)
+            if free < 0:
+                parts.pop()  # the sign replaces the blank between two columns
+            # The sign is dim, so that the eye separates two columns without a blank between them.
+            parts += [(" " * free, over), (UNSURE, self._under("dim", over))]
+            text = fit(text, min(cell_len(text), wide), self._glyphs)
+        else:
+            blanks = wide - cell_len(text) if column.right else 0
+            text = " " * blanks + text if blanks > 0 else fit(text, wide, self._glyphs)
+        # With the style of its cell the blank joins neighbours of one brightness to one segment. Backgrounds
+        # and lines would show on it.
+        seen = style is None or style.bgcolor or style.reverse or style.underline
+        parts += [(text, style), (" ", over if seen else style)]
 
     def _under(self, role: Role, over: Style | None) -> Style | None:
         """Return the style of ``role``, combined with ``over``, the style of the cursor; ``over`` is None in
         a row without the cursor."""
-        style = self._style(role) if role else None
+        style = None if role in ("", "text") else self._style(role)  # None joins the blanks around the text
         if over is None:
             return style
         if style is None or over.reverse:

@@ -42,14 +42,8 @@ SHOWN = {"24-bit": lambda color: color, "256": in_256_colours}
 Shown = Callable[[Color], Color]
 
 each_eyes = pytest.mark.parametrize("eyes", EYES)
-
-
-def each_screen(test: Callable[..., None]) -> Callable[..., None]:
-    """Run a test in each theme with colours, with 24 bits and with 256 colours."""
-    in_themes = pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name)
-    in_depths = pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
-    both: Callable[..., None] = in_depths(in_themes(test))
-    return both
+each_theme = pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name)
+each_number_of_colours = pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
 
 
 def colour(theme: Theme, role: str, shown: Shown, *, letter: bool = False) -> Color:
@@ -64,7 +58,8 @@ def severities(theme: Theme, shown: Shown) -> dict[str, Color]:
     return {severity: colour(theme, role, shown) for severity, role in ROLE.items() if severity != "info"}
 
 
-@each_screen
+@each_theme
+@each_number_of_colours
 @each_eyes
 def test_any_two_parts_differ(theme: Theme, shown: Shown, eyes: str) -> None:
     parts = {name: colour(theme, name, shown) for name in SPLITS}
@@ -74,7 +69,8 @@ def test_any_two_parts_differ(theme: Theme, shown: Shown, eyes: str) -> None:
         assert far >= BESIDE_DIFFER[eyes] or not {one, other} <= set(BESIDE), (one, other)
 
 
-@each_screen
+@each_theme
+@each_number_of_colours
 @each_eyes
 def test_no_part_looks_like_a_severity(theme: Theme, shown: Shown, eyes: str) -> None:
     for name in SPLITS:
@@ -83,7 +79,8 @@ def test_no_part_looks_like_a_severity(theme: Theme, shown: Shown, eyes: str) ->
             assert distance(part, bad, eyes) >= FROM_SEVERITY[eyes], (name, severity)
 
 
-@each_screen
+@each_theme
+@each_number_of_colours
 @each_eyes
 def test_severities_differ(theme: Theme, shown: Shown, eyes: str) -> None:
     found = severities(theme, shown)
@@ -92,7 +89,8 @@ def test_severities_differ(theme: Theme, shown: Shown, eyes: str) -> None:
         assert distance(found[one], found[other], eyes) >= SEVERITIES_DIFFER[eyes], (one, other)
 
 
-@each_screen
+@each_theme
+@each_number_of_colours
 @each_eyes
 def test_every_part_stands_out_from_the_background(theme: Theme, shown: Shown, eyes: str) -> None:
     ground = colour(theme, "ground", shown)
@@ -100,14 +98,16 @@ def test_every_part_stands_out_from_the_background(theme: Theme, shown: Shown, e
         assert distance(colour(theme, name, shown), ground, eyes) >= FROM_GROUND[eyes], name
 
 
-@each_screen
+@each_theme
+@each_number_of_colours
 def test_the_letter_of_every_part_can_be_read(theme: Theme, shown: Shown) -> None:
     for name in SPLITS:
         letter = colour(theme, name, shown, letter=True)
         assert contrast(letter, colour(theme, name, shown)) >= LETTER_CONTRAST, name
 
 
-@each_screen
+@each_theme
+@each_number_of_colours
 def test_a_part_has_one_colour_in_all_themes(theme: Theme, shown: Shown) -> None:
     for name in SPLITS:
         assert colour(theme, name, shown) == colour(COLOURED[0], name, shown)
