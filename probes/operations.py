@@ -358,7 +358,7 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
 
 
 OPERATIONS: tuple[OperationInfo, ...]
-"""Every operation of functions, in the order of ids: see ``operation``."""
+"""The operations of all traced functions, sorted by id; ``operation`` returns one of them."""
 FUNCTIONS: tuple[Function, ...]
 """Every function, in the order of ids: the function with id i is element i - 1."""
 OPERATIONS, FUNCTIONS, _INDEX = _build()

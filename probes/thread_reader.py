@@ -1,4 +1,5 @@
-"""Names the threads that wait for each other, and reads what a diagnosis needs to know of their processes."""
+"""Finds the names of threads that wait, and of the threads that they wait for, and reads what a diagnosis
+needs to know about their processes."""
 
 from __future__ import annotations
 

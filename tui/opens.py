@@ -73,8 +73,8 @@ class PagesOf:
         self._app.push_screen(DevicesScreen(on))
 
     def save(self, shown: ShownScreen, tell: Callable[[str, str, float], None]) -> None:
-        """Open the dialogue that saves ``shown``; ``tell`` is called with a message, the role of its style,
-        and the seconds for which it is shown."""
+        """Open the dialogue that saves ``shown``. ``tell`` is called with a message, the name of the
+        message's style in the palette, and the seconds for which the message is shown."""
         from stalltop.tui.saving.screen import SaveScreen
 
         self._app.push_screen(SaveScreen(shown, self._saving, tell, still=self._app.options.still))

@@ -5,7 +5,7 @@
 
 BPF_F_TABLE("hash", struct user, struct use, use_of, HOST_ENTRIES, 0);
 
-/* Returns the counts of one process; NULL, and counted as dropped, if there is no room. */
+/* Returns the counts of one process. If there is no room, counts a dropped event and returns NULL. */
 INLINE struct use *use_of_user(u64 cgroup_id, u32 tgid)
 {
 	struct user key = {.cgroup_id = cgroup_id, .tgid = tgid};

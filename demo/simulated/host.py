@@ -174,8 +174,8 @@ def rate(tenant: str, cast: Cast) -> float:
 
 
 def divided(total_ns: U64, shares: NDArray[np.float64]) -> U64:
-    """Returns ``total_ns`` of each row divided by ``shares``, shape (n, len(SPLITS)). Rounding errors are
-    added to running, so that each row's parts add up to its total."""
+    """Returns ``total_ns`` of each row, split into parts in proportion to ``shares``, shape (n, len(SPLITS)).
+    The part ``running`` takes the rounding errors, so that the parts of a row add up to its total."""
     parts = np.floor(total_ns[:, None].astype(np.float64) * shares).astype(np.uint64)
     running = SPLITS.index("running")
     parts[:, running] = 0

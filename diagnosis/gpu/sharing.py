@@ -97,8 +97,8 @@ def _ordered(neighbours: Sequence[Usage], taken: Mapping[Who, float], first: Who
 
 
 def _kept_wait_ns(waits: DeviceCalls) -> float:
-    """Returns the mean time that these waits take by their baselines, which were learned in earlier runs or
-    in at least half a minute of this one, ns; 0 if a row has no baseline."""
+    """Returns the mean time of these waits according to their baselines, ns; 0 if a row has no baseline.
+    Baselines were learned in earlier runs, or in at least half a minute of this one."""
     if any(row.usual_ns is None or row.normal_p50_ns is None for row in waits.rows):
         return 0.0
     usual = sum(

@@ -13,7 +13,7 @@ from stalltop.diagnosis.wording import commands
 from stalltop.model.chain import Fix
 
 UNSURE: Final = 0.25
-"""Confidence: only that the program waits longer than usual is measured."""
+"""Confidence of this cause: it is measured that the program waits longer than usual, but not why."""
 _WHO: Final = {
     "network": "who sends so late: stalltop sees neither other hosts nor RDMA",
     "process": "who ends these waits so late: a thread that is not followed, or waits itself",

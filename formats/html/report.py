@@ -152,7 +152,7 @@ def _wrong(
         ]
         below = tag("div", tag("span"), tag("div", *ticks, class_="ticks"), class_="run")
         parts.append(tag("div", *rows, below, class_="runs"))
-        parts.append(tag("p", "Each as it was when it was worst.", class_="dim"))
+        parts.append(tag("p", "Each problem is shown as it was at its worst moment.", class_="dim"))
     for number, run in enumerate(ordered[:MOST_CHAINS]):
         worst = _worst(run)
         chain = worst.chain

@@ -80,7 +80,8 @@ class KubeletReader:
         """By tenant id: the tenant that was given, and that tenant with what is known of its pod."""
         self._named_by = self._answer
         self._looked_for: set[str] = set()
-        """Pods that make calls and that no source has listed: an early question was asked for them."""
+        """UIDs of pods that make calls, but that were in no list yet: for each of them, the lists were
+        asked for once more, before their usual time."""
         self._stop, self._wake = threading.Event(), threading.Event()
         self._poll = _Poll(root, clock)
         threading.Thread(target=self._run, name="kubelet", daemon=True).start()

@@ -85,8 +85,8 @@ class Activities:
 
     @property
     def due(self) -> bool:
-        """Returns whether a sample has to be taken although nobody reads, before the BPF programs overwrite
-        ticks."""
+        """Returns whether ``look`` must be called now, even if nobody calls ``read``: otherwise the BPF
+        programs would overwrite ticks that no sample has."""
         return self._clock() - (self._upto << TICK_SHIFT) > LOOK_NS
 
     def look(self) -> None:

@@ -81,7 +81,8 @@ def shared(name: str, about: str, *columns: SqlColumn, kind: type | None = None)
 
 
 _IDS: Final = {"processes": "process", "series": "series", "coverage": "coverage", "limits": "limits"}
-"""Names of keys, without ``_id``, of tables whose key is not the table's name without its final s."""
+"""By table: the name of its key, without ``_id``. Any other table has its own name without the final s as
+the name of its key."""
 
 
 def part(name: str, about: str, *columns: SqlColumn, kind: type | None = None) -> SqlTable:

@@ -125,7 +125,7 @@ def _figures(window: Window, peak: Peak) -> list[Sql]:
 
 
 def _parts(window: Window, numbers: _Numbers) -> dict[str, list[Sequence[Sql]]]:
-    """Return the rows of ``window`` for all tables of ``schema.PARTS``, without its number."""
+    """Return the rows of ``window`` for all tables of ``schema.PARTS``, without the column ``window_id``."""
     evidence = window.evidence
     records: Mapping[str, Iterable[Any]] = {
         "kernel_counts": window.kernels,

@@ -94,7 +94,7 @@ def _share(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 
 
 def _bar(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
-    """Return the share as a bar of up to ten cells, with half cells if the glyphs have one."""
+    """Return the share as a bar of up to ten cells, to half a cell if there is a glyph for it."""
     share = _part(rows, i)
     share = min(max(share, 0.0), 1.0) if share == share else 0.0
     halves = round(share * 20)

@@ -36,7 +36,7 @@ from stalltop.tui.views.view import Level, View, empty, title
 from stalltop.widgets.table import Cell, Column, TableData, TableRow, TableRows
 
 INCOMPLETE = Cell("?", "warn")
-"""Marks a row that lacks calls."""
+"""Marks a row whose figures do not contain all of its calls."""
 PICTURES = ("bar", "split", "trend")
 """Columns that are drawings. They are left out on slow connections."""
 _CELLS = {**CELLS, **MARK_CELLS}

@@ -1,4 +1,4 @@
-"""Handles requests to end while there is no screen: they end a command as Ctrl-C does."""
+"""Handles requests to end: names the signals, and lets them end a command without a screen as Ctrl-C does."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay:
     # The source sleeps, for which no process is charged, and then waits until the caller begins a new round.
     rest = told.rows[source, HOST_WORK]
     assert TIMES - 3 <= rest.calls <= TIMES - 1
-    assert rest.parts["sleep"] >= rest.calls * REST_NS
+    # A clock tick of a few µs may be missing at the edges of a unit.
+    assert rest.parts["sleep"] >= rest.calls * REST_NS * 0.98
     assert told.charged(source, "sleep") == {}
     (slept,) = [
         wait for wait in kernel.evidence.waits() if wait.tgid == source and SPLITS[wait.part] == "sleep"
