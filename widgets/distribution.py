@@ -160,8 +160,8 @@ def _columns(counts: NDArray[np.float64], height: int, tail: int, glyphs: Glyphs
 
 
 def _scale(top: int, height: int) -> dict[int, int]:
-    """Return the labels of the scale by row (0 is the lowest). A label is the number of calls at the upper edge
-    of its row: ``top``, and those powers of ten below it for which there is room."""
+    """Return the labels of the scale by row (0 is the lowest). A label is the number of calls at the upper
+    edge of its row: ``top``, and those powers of ten below it for which there is room."""
     found = {height - 1: top}
     lowest = height - 1
     power = 10 ** (len(str(top)) - 1)

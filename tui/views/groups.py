@@ -138,8 +138,8 @@ class Grouped:
 
     @cached_property
     def incomplete(self) -> frozenset[Key]:
-        """Return the rows whose figures do not contain all of their calls: their tenant or process is not traced completely, or a thread
-        ended inside a long call, which no figure contains."""
+        """Return the rows whose figures do not contain all of their calls: their tenant or process is not
+        traced completely, or a thread ended inside a long call, which no figure contains."""
         window, groups = self.window, self.groups
         missing = window.coverage.missing
         tenants = {one.tenant for one in missing if one.tenant}
