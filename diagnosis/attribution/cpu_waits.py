@@ -106,7 +106,7 @@ class CpuWaits:
             for other, ns in late.by.items():
                 if other.tenant == tenant and not late.wait.path:
                     among_own += ns
-                elif other.tenant not in (tenant, "") and other.pid != self._facts.own_pid:
+                elif ns > 0 and other.tenant not in (tenant, "") and other.pid != self._facts.own_pid:
                     taken[other] += ns
         if use is None or not use.cpu_ns or not cpus or not among_own or not taken:
             return {}

@@ -112,14 +112,14 @@ def own_threads() -> Window:
     )
 
 
-def threads_crowded_by_another_tenant(cpu_ms: int = 1_000) -> Window:
+def threads_crowded_by_another_tenant(cpu_ms: int = 1_000, charged_ms: int = 100) -> Window:
     """Threads of the trainer, which together ran for ``cpu_ms`` in this second, wait for each other on four
-    CPUs while another tenant uses most of the CPUs."""
+    CPUs while another tenant uses most of the CPUs, and is charged with ``charged_ms`` of their waits."""
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)],
         charges=[
             charge("runqueue", 290, 100, culprit_tenant=TRAIN, culprit_process="train.py"),
-            charge("runqueue", 100, 900),
+            charge("runqueue", charged_ms, 900),
         ],
         processes=[ProcessUse(TRAIN, 100, "train.py", link=0, threads=2, allowed_cpus=4, allowed="0-3")],
         tenants=[TenantUse(TRAIN, cpu_ns=cpu_ms * MS), TenantUse(BATCH, cpu_ns=3_000 * MS)],
