@@ -44,8 +44,8 @@ _TYPES: Final[dict[str, Any]] = {
     "kernels": tuple[KernelCount, ...],
     "allocations": tuple[Allocation, ...],
 }
-"""Fields of a window that are encoded generically, according to their types. `encode` and `_window` convert
-each of the other fields with code of its own."""
+"""Fields of a window that are encoded according to their types. `encode` and `_window` have code of their own
+for each of the other fields."""
 _COUNTS: Final = ("calls", "errors", "bytes", "total_ns", "max_ns")
 _HISTOGRAMS: Final = {"start": np.int64, "index": np.uint16, "count": np.uint64}
 

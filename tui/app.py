@@ -76,7 +76,7 @@ class StalltopApp(ScreenApp):
         self.began = time.monotonic()
         self.collector.start()
 
-    # ---- from other threads
+    # ---- messages from other threads
 
     @on(Tick)
     def _tick(self, message: Tick) -> None:
@@ -109,7 +109,7 @@ class StalltopApp(ScreenApp):
         self.push_screen(HelpScreen(type(self.screen).__name__))
 
     async def on_event(self, event: events.Event) -> None:
-        """Remove the line for newcomers at any key, then handle the key."""
+        """At any key remove the line that shows the most important keys (``Tour``). Then handle the event."""
         if isinstance(event, events.Key):
             self.main.updates.tour.end()
         await super().on_event(event)

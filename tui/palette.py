@@ -106,8 +106,8 @@ def _runs(app: App[Any], one: Doable) -> Callable[[], Awaitable[None]]:
         main: object = app.screen_stack[0]
         said = main.speech.count if isinstance(main, MainView) else 0
         await app.run_action(one.action, one.by)
-        # The palette hid what changed, so a message tells that the action ran, unless the action shows one
-        # itself.
+        # The palette covered what the action changed. So a message tells that the action ran, unless the
+        # action showed a message itself.
         if isinstance(main, MainView) and app.screen is app.screen_stack[0] and main.speech.count == said:
             main.speech.say(f"done: {one.name}", "label")
 
@@ -144,15 +144,15 @@ class ActionPalette(CommandPalette, TopScreen[None]):
 
     def on_mount(self) -> None:
         """Stop the cursor's blinking, and remove the emoji before the line."""
-        for line in self.query(Input):  # there is none if the palette is closed already
+        for line in self.query(Input):  # no input exists if the palette is closed already
             line.cursor_blink, line.max_length = False, LONGEST
         for sign in self.query(SearchIcon):
             sign.icon = ">"
 
     @on(Input.Submitted)
     def _typed(self, event: Input.Submitted) -> None:
-        """Run the best match of the typed text on Enter; the list may still show matches of a shorter
-        text."""
+        """On Enter run the best match of the typed text. The list may be behind: it may still show matches of
+        a shorter text."""
         listed = self.query_one(CommandList).options
         matching = found(self.doable, event.value)
         texts = {str(option.hit.text) for option in listed if isinstance(option, Command)}

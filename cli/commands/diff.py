@@ -29,8 +29,8 @@ from stalltop.model.window import Window
 from stalltop.widgets.drawing.strips import printable
 
 _DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
-"""Dimensions by which rows can be compared. Host and device are left out, because they differ between
-runs."""
+"""Dimensions by which rows can be compared. Hosts and devices differ between two runs, so they are left
+out."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -117,8 +117,8 @@ def compared(
 
 
 def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Chain]:
-    """Returns those of ``chains`` that are about rows or tenants of ``part``, which is ``whole`` after a
-    filter."""
+    """Returns those of ``chains`` that are about rows or tenants of ``part``: what a filter left of
+    ``whole``."""
     if len(part.rows) == len(whole.rows):
         return chains
     rows, tenants = set(part.rows.keys), {key.tenant for key in part.rows.keys}

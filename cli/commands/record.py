@@ -259,7 +259,7 @@ def requests() -> Iterator[threading.Event]:
         ended.set()
 
     for signum in REQUESTS:
-        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # ignored under nohup: stays so
             before[signum] = signal.signal(signum, end)
     try:
         yield ended

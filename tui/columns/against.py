@@ -36,8 +36,8 @@ def _told(rows: Grouped) -> Difference:
 
 
 def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
-    """Return the function that computes the number by which each row is sorted. The numbers are those of
-    ``of``, or NaN if there is no window to compare with."""
+    """Return the function that computes the number by which each row is sorted: what ``of`` returns for the
+    difference of the two windows, or NaN if there is no window to compare with."""
 
     def values(rows: Grouped) -> Values:
         return np.full(len(rows), np.nan) if rows.difference is None else of(rows.difference)
@@ -59,7 +59,7 @@ def _lost(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         text = ("+" if lost > 0 else "-") + text
     if not found.changed[i]:
         return Cell(text, "dim", unsure=lost != 0)
-    much = bool(found.share[i] >= MUCH)  # False for NaN
+    much = bool(found.share[i] >= MUCH)  # False if the share is NaN
     role: Role = brightness(abs(lost)) if not much else "bad" if lost > 0 else "good"
     return Cell(text, role)
 

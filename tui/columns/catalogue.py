@@ -166,6 +166,7 @@ BY_ID: Final = {**_BY_ID, **{column.id: column for column in MARK_COLUMNS}}
 IDS: Final = tuple(column.id for column in COLUMNS)
 """The columns that a user may choose."""
 SORTS: Final = _sorts(COLUMNS)
-"""Ids by which rows of the main screen can be sorted while nothing is compared with the mark."""
+"""Ids of the columns by which rows of the main screen can be sorted, unless it compares with the mark."""
 PAIR_SORTS: Final = _sorts(PAIR_COLUMNS)
-"""Ids by which the comparison of two rows can be sorted, in the order in which the key goes through them."""
+"""Ids of the columns by which the comparison of two rows can be sorted, in the order in which the sort key
+selects them."""

@@ -42,7 +42,7 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
 
     if width < WIDE:
         return (*_fitting(usual("first"), by, width), *usual("last"))
-    # With the container beside the name, 120 cells have no room for bars.
+    # Bars need more cells beside a split, and beside the column of containers in a table of processes.
     roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
     ids = usual("first", "last", "roomy") if roomy else usual("first", "last")
     if width >= WIDER:
@@ -53,7 +53,7 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
 
 
 def _tells(name: str, by: Dimension) -> bool:
-    """Return whether the column ``name`` tells more than the names of a table grouped ``by`` do."""
+    """Return whether the column ``name`` adds something to the names in a table grouped ``by``."""
     if name == "beside":
         return by in BESIDE
     return (name, by) not in (("procs", "process"), ("device", "device"))
@@ -76,7 +76,7 @@ def name_cells(by: Dimension) -> int:
 
 
 def offered(ids: Sequence[str], have: Collection[Need]) -> tuple[str, ...]:
-    """Return those of ``ids`` that name columns whose needs ``have`` meets."""
+    """Return those of ``ids`` that are ids of columns for which ``have`` contains the data."""
     return tuple(name for name in ids if name in BY_ID and (not (need := BY_ID[name].needs) or need in have))
 
 
@@ -118,8 +118,8 @@ def _column(column: TableColumn, by: Dimension) -> Column:
 
 
 def sorts(shown: Sequence[Column]) -> tuple[str, ...]:
-    """Return the ids by which a table with the columns ``shown`` can be sorted, in the order in which the key
-    goes through them."""
+    """Return the ids by which a table with the columns ``shown`` can be sorted, in the order in which the
+    sort key selects them."""
     found: dict[str, None] = {"name": None}
     for column in shown:
         sort = sort_of(column.id)

@@ -23,15 +23,15 @@ def _calls(rows: Grouped, i: int) -> int:
 
 
 def _nested(rows: Grouped, i: int) -> Role:
-    """Return the role ``dim`` for shares that are not part of the whole: of nested calls and of the time
-    between calls."""
+    """Return the role of a share. It is ``dim`` for nested calls and for the time between calls, because such
+    a share is not part of the 100 %."""
     at = rows.at[i]
     return "dim" if rows.groups.nested[at] or rows.groups.between[at] else ""
 
 
 def _beside(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     labels = rows.labels[i]
-    # Unfolded rows have longer keys; their parent shows the second dimension.
+    # Rows below an unfolded row have longer keys. They leave this cell empty: the row above them fills it.
     return Cell(labels[1] if len(labels) == 2 else "", "dim")
 
 
@@ -197,8 +197,8 @@ def _normal_values(rows: Grouped) -> Values:
 
 
 def _against(values: Callable[[Grouped], Values]) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws a p99 divided by another one. The cell is marked if the ratio is large
-    and enough calls support it."""
+    """Return the function that draws ``values``, each a p99 divided by another p99. The cell is coloured if
+    the ratio is large and enough calls support it."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         value = float(values(rows)[i])

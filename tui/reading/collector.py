@@ -170,7 +170,7 @@ class Collector(SourceReader):
             if sliding is not whole:
                 sliding.take_in(window, packed)
             at = time.monotonic()
-            parts = self._history.parts or (packed,)  # a window larger than the limit is not kept
+            parts = self._history.parts or (packed,)  # empty if the window exceeds the limit
             self._tell(sliding, whole, window, parts, at)
             # The first intervals are shorter, because the user waits for data.
             waits = FIRST_SECONDS[read] if read < len(FIRST_SECONDS) else self._interval

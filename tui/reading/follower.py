@@ -40,8 +40,8 @@ class Follower(SourceReader):
         self._length = length
 
     def choose(self, length: float | None) -> None:
-        """Post windows of ``length`` from now on. The screen itself asks for the current window of that
-        length."""
+        """Post windows of ``length`` seconds from now on; None: of all data. The screen itself computes the
+        current window of that length."""
         self._length = length
 
     def _close(self) -> None:

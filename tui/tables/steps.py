@@ -38,7 +38,7 @@ class TableSteps:
         first = tables.views.first
         view = next((view for shown, view in tables.shown() if shown is widget), first)
         if widget.data.find(key) is None or not isinstance(key, tuple):
-            return True  # the row has left the table since it was chosen
+            return True  # the row has left the table since the user chose it
         path = steps_to(widget.data, view, key)
         view = view.looking_at(path)
         inside = view.entered(path[-1].key, path[-1].label)

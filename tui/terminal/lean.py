@@ -32,8 +32,8 @@ _UNSEEN: Final = frozenset(("1", "2", "3"))
 _KEPT: Final = 4096
 """Number of pairs of styles whose difference is cached; a theme needs some hundred."""
 _MOVE_CELLS: Final = 6
-"""Unchanged cells up to this number are sent again instead of skipped: moving the cursor takes about as many
-bytes."""
+"""Up to this number of unchanged cells between two changes are sent again: moving the cursor over them takes
+about as many bytes."""
 
 
 class CellStyle(NamedTuple):
@@ -50,7 +50,8 @@ _Cell = tuple[str, CellStyle] | None
 
 
 class Lean:
-    """Shortens the output to one terminal. Each text begins and ends in the plain style."""
+    """Shortens the output to one terminal. The terminal has the plain style at the start and at the end of
+    each text."""
 
     def __init__(self) -> None:
         self._lines: dict[int, list[_Cell]] = {}

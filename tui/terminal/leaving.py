@@ -33,7 +33,8 @@ and focus reports, the keyboard protocol, the alternate screen; shows the cursor
 
 
 class Leaving:
-    """A context in which signals and a lost terminal end the app: a thread calls ``leave``.
+    """While this context is open, a signal or the loss of the terminal ends the app: a thread calls
+    ``leave``.
 
     The signal handler only writes a byte, because the main thread may hold any lock when it runs.
     """
@@ -78,7 +79,7 @@ class Leaving:
         self._ring()
 
     def _ring(self) -> None:
-        # If the pipe is full, its bytes wake the thread anyway.
+        # If the pipe is full, the bytes in it wake the thread.
         with contextlib.suppress(BlockingIOError):
             os.write(self._bell[1], b"!")
 

@@ -34,13 +34,14 @@ BESIDE: dict[Dimension, tuple[Dimension, ...]] = {
 """Dimensions whose rows show a second dimension beside the name, to tell rows of one name apart."""
 
 BELOW: tuple[Dimension, ...] = ("container", "operation", "process")
-"""The dimensions through which Enter goes, in this order. Those in the path are skipped."""
+"""Enter on a row shows the rows inside it, grouped by the next of these dimensions. Dimensions in the path
+are skipped."""
 
 
 Only = Literal["", "busy", "warned"]
 """The rows to show: all, those with a call, or those with a problem or a long open call."""
 ONLY: dict[Only, str] = {"": "all rows", "busy": "without idle rows", "warned": "with chains or open calls"}
-"""The message about each choice, in the order in which the key goes through them."""
+"""The message about each choice of rows, in the order in which the key selects them."""
 
 DEPTH = 3
 """Levels of a tree: rows, and two levels below them."""
@@ -81,7 +82,7 @@ class View:
         """Return the dimension that Enter shows next; None at the last one."""
         used = self.used()
         if "process" in used or ("pod" in used and "container" in used):
-            used |= {"container"}  # a process runs in one container
+            used |= {"container"}  # a process runs in one container only
         return next((dimension for dimension in BELOW if dimension not in used), None)
 
     def entered(self, key: str, label: str) -> View:
