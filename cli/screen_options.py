@@ -99,7 +99,7 @@ FLAGS = ("interval", "window", "ascii", "theme", "mouse", "low_bandwidth")
 
 def _write_within(seconds: float, values: Mapping[str, Any]) -> None:
     def write() -> None:
-        # The screen is closed, so no message about an error is shown. The next run starts with the old settings.
+        # The screen is closed, so an error is not shown. The next run starts with the old settings.
         with contextlib.suppress(OSError):
             save_left(left_path(), values)
 

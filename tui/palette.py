@@ -68,7 +68,7 @@ WITHOUT_KEYS = (
 
 def doable(screen: Screen[Any]) -> list[Doable]:
     """Return the actions that are possible on ``screen``: those of ``tui.keys.actions`` in the order of the
-    help, then the screen's own."""
+    help, then other actions of ``screen``."""
     found: dict[tuple[str, str], Doable] = {}
     for key, active in screen.active_bindings.items():
         binding = active.binding
@@ -94,8 +94,8 @@ def doable(screen: Screen[Any]) -> list[Doable]:
 
 
 def found(among: list[Doable], typed: str) -> list[Doable]:
-    """Return the actions of ``among`` that contain every word of ``typed``; those with the words in their
-    name come first."""
+    """Return those of ``among`` whose text contains every word of ``typed``. Actions whose name contains all
+    the words come first."""
     words = typed.casefold().split()
     matching = [one for one in among if all(word in one.text.casefold() for word in words)]
     return sorted(matching, key=lambda one: not all(word in one.name.casefold() for word in words))
@@ -128,8 +128,8 @@ class Actions(Provider):
             yield DiscoveryHit(one.text, _runs(self.app, one))
 
     async def search(self, query: str) -> Hits:
-        """Yield the actions that contain every word of ``query``; those with the words in their name come
-        first."""
+        """Yield the actions whose text contains every word of ``query``. Actions whose name contains all the
+        words come first."""
         for at, one in enumerate(found(self._all, query)):
             yield Hit(1.0 - at / 1000, one.text, _runs(self.app, one))
 

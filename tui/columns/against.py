@@ -69,8 +69,8 @@ def _share(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 
 
 def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws a percentile in one window. The cell is marked as unsure for fewer calls
-    than ``few``."""
+    """Return the function that draws a percentile of the window ``side``. The cell is marked as unsure for
+    fewer calls than ``few``."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         one = side(_told(rows))
@@ -110,7 +110,7 @@ def _calls(side: _Side) -> Callable[[Grouped, int, ColumnStyle], Cell]:
 
 
 def _split(side: _Side) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws where the time went in one window."""
+    """Return the function that draws where the time went in the window ``side``."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         one = side(_told(rows))

@@ -60,8 +60,8 @@ def _tells(name: str, by: Dimension) -> bool:
 
 
 def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
-    """Return ``ids``. If not all columns fit, the least important ones are moved to the end: 80 cells must
-    show where the time went and which calls hang."""
+    """Return ``ids``. If the columns do not fit on ``width`` cells, move the least important ones to the end,
+    out of view: 80 cells must show where the time went and which calls hang."""
     first, last = list(ids), list[str]()
     for one in ("p95", "share"):
         if 2 + name_cells(by) + sum(BY_ID[name].width + 1 for name in first) > width:
@@ -71,7 +71,7 @@ def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
 
 
 def name_cells(by: Dimension) -> int:
-    """Return the width of the names of a table grouped ``by`` that is no tree."""
+    """Return the width in cells of the column of names, in a table grouped ``by`` that is no tree."""
     return {"container": 17, "layer": 17}.get(by, NAME_CELLS)
 
 
@@ -100,10 +100,7 @@ def columns(
     tree: bool = False,
 ) -> tuple[Column, ...]:
     """Return the columns of a table grouped ``by`` on ``width`` cells: the name, then the chosen or usual
-    ones.
-
-    The names of a ``tree`` are wider by their indent.
-    """
+    ones. In a ``tree`` the column of names is wider, because names are indented."""
     ids = offered(chosen, have) if chosen and "mark" not in have else defaults(by, width, have)
     cells = TREE_CELLS if tree else name_cells(by)
     name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)

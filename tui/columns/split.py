@@ -40,7 +40,9 @@ def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool) -> tupl
 
 def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLIT_CELLS) -> Pieces:
     """Draw the bar of one row, from the times of its parts, shape (len(PARTS),); None: not measured.
-    ``letters``: as in ``piece``."""
+
+    With ``letters`` the parts are drawn as letters and patterns, for terminals with few colours.
+    """
     if parts_ns is None:
         return ((figures.missing(1, glyphs).ljust(most), "dim"),)
     pieces: list[tuple[str, Role]] = []

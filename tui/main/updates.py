@@ -68,7 +68,7 @@ class Updates:
             self.show_moment()
 
     def begin_tour(self) -> None:
-        """Show the line with the most important keys, if there is data and the user should see the line."""
+        """Show the line with the most important keys, if there is data and the line is wanted (``Tour``)."""
         options, newest = self._screen.stalltop.options, self._moments.newest
         if newest is not None and self._drawing.whole:
             newcomer = options.tour and options.keep is not None

@@ -22,7 +22,7 @@ MOST_LISTED: Final = 16
 _MOST_COUNTERS: Final = 5
 """The most counters that a line about errors names."""
 _LEAST_SHARE: Final = 0.1
-"""A problem concerns the network if at least this part of the time of its rows is `network`."""
+"""A problem concerns the network if the part `network` is at least this share of the time of its rows."""
 _NAME, _STATE, _SPEED = 14, 7, 8
 """Widths of columns, in cells."""
 _KINDS: Final = {"interface": "", "infiniband": "InfiniBand", "roce": "RoCE", "rdma": "RDMA"}

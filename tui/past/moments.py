@@ -98,8 +98,8 @@ class Moments:
 
     @property
     def past(self) -> Sequence[Packed]:
-        """Return the windows in memory, oldest first: all up to the window on the screen, and perhaps later
-        ones."""
+        """Return the windows in memory, oldest first. They reach at least to the window on the screen, and
+        may include later windows."""
         if self.newest is None:
             return ()
         before = None if self._held is None else self._held.before

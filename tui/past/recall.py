@@ -167,8 +167,8 @@ def timespan(
         whole = whole_span(past)
         span = whole if all_of_it else next((one for one in SPANS if age <= one * _INSIDE), whole)
     elif shown is not None and age > span * _INSIDE:
-        # The line moves by quarters of its length, so that it stays still while the moment moves within its
-        # middle.
+        # The line moves in steps of a quarter of its length. So it stays still while the moment moves within
+        # the middle of the line.
         end = min(ceil((shown + span * 0.375) / (span / 4)) * (span / 4), newest)
     first = int(np.searchsorted(past.end, end - span, "right"))
     last = int(np.searchsorted(past.start, end))

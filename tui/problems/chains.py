@@ -61,7 +61,7 @@ class Listed:
     line too.
     """
     chains: tuple[Chain, ...]
-    """The chains of the list, the worst first, those that ended last."""
+    """The chains of the list, the worst first; chains that ended come last."""
     silenced: int
     """The number of silenced lines about open problems and warnings. It does not depend on whether these
     lines are shown."""
@@ -91,8 +91,8 @@ def stands(key: Hashable) -> bool:
 def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SHOWN) -> dict[str, float]:
     """Return the loss (ms/s) by which each open chain is sorted, by the chain's id.
 
-    This is the loss in ``before`` until the chain's loss differs from it by more than the factor ``CLEARLY``;
-    then it is the current loss. So no line jumps because a loss varies a little.
+    This is the loss in ``before``, unless the chain's current loss is more than ``CLEARLY`` times as large or
+    as small; then it is the current loss. So no line jumps because a loss varies a little.
     """
 
     def kept(chain: Chain) -> float:
@@ -122,8 +122,8 @@ def steady_severities(
 
 
 def steady(chains: Iterable[Chain], losses: Mapping[str, float] = _NOT_SHOWN) -> tuple[Chain, ...]:
-    """Return ``chains``, the worst first. Chains whose ids are in ``losses`` are sorted by the loss given
-    there (see ``steady_losses``), others by their own."""
+    """Return ``chains``, the worst first. A chain whose id is in ``losses`` (from ``steady_losses``) is
+    sorted by the loss given there, any other chain by its own loss."""
 
     def rank(chain: Chain) -> tuple[bool, int, int, float, str]:
         return worst_first(replace(chain, lost_ms_per_s=losses.get(chain.id, chain.lost_ms_per_s)))

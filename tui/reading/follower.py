@@ -32,8 +32,8 @@ class Follower(SourceReader):
         interval: float = 1.0,
         length: float | None = 10.0,
     ) -> None:
-        """``interval`` is the least number of seconds between two reads. ``length`` is that of a window in
-        seconds; None: all."""
+        """``interval`` is the least number of seconds between two reads. ``length`` is the length of a window
+        in seconds; None: of all data."""
         super().__init__("follower", post)
         self._recording = recording
         self._interval = interval
@@ -64,7 +64,8 @@ class Follower(SourceReader):
             took = time.thread_time() - began
 
     def _tell(self, kept: InFile, *, grows: bool) -> None:
-        """Post the window of the chosen length. Restart if another length is chosen meanwhile."""
+        """Post the window of the chosen length. If the user chooses another length meanwhile, start again
+        with that length."""
         while not self._wake.is_set():
             length = self._length
             window = kept.window_at(kept.end, length, self._stale(length))

@@ -223,7 +223,7 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
     if not waited:
         return [note("not known: no split of its time was measured")]
     if facts.nested:
-        return [note("not known: it is charged to the calls that contain these")]
+        return [note("not known: the time is charged to the calls that contain these")]
     whole = sum(waited[kind] for kind in kinds)
     seconds = facts.window.seconds or 1.0
     sums: dict[tuple[str, str, bool], int] = {}
@@ -272,7 +272,7 @@ def _who(charge: Charge, facts: RowFacts) -> str:
 def open_calls(facts: RowFacts, frame: Frame) -> Section:
     """Return the calls that have not returned, and the calls whose thread ended within them."""
     calls = facts.open_calls
-    lines = [heading("Open calls", "age, operation, thread: those that had not returned")]
+    lines = [heading("Open calls", "calls that had not returned: age, operation, thread")]
     for call in calls[:MOST_LISTED]:
         role = "bad" if call.age_ns >= HUNG_NS else "warn" if call.age_ns >= LONG_OPEN_NS else "text"
         age = f"  {figures.duration(call.age_ns, frame.glyphs)}  "

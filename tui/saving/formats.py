@@ -120,7 +120,8 @@ def save(shown: ShownScreen, chosen: Format, typed: str) -> Path:
 
 
 def with_format(typed: str, chosen: Format) -> str:
-    """Replace the file ending of another format in ``typed`` by that of ``chosen``. Other endings stay."""
+    """If ``typed`` has the file ending of another format, replace this ending by that of ``chosen``. Other
+    endings stay."""
     for other in SAVED:
         if typed.endswith(other.suffix) and not typed.endswith("/" + other.suffix):
             return typed.removesuffix(other.suffix) + chosen.suffix

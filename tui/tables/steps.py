@@ -51,7 +51,8 @@ class TableSteps:
         return True
 
     def _remember(self, inside: tuple[PathStep, ...], focused: Widget | None) -> None:
-        """Remember the tables before a step to the path ``inside``, with the widget that has the focus."""
+        """Remember the tables as they are before a step to the path ``inside``. ``focused`` is the widget
+        that has the focus."""
         widgets, views = self._tables.all, self._tables.views
         first, second, third = (widget.chosen_key for widget in widgets)
         others = (views.others[0], views.others[1])

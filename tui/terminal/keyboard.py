@@ -104,8 +104,9 @@ class Keyboard:
 
     def _events(self, text: str) -> Iterator[Message]:
         for message in self._parser.feed(text):
-            # The kernel reports the size of the terminal. A size in the input may have any value, and code
-            # that divides by it, such as for mouse positions in pixels, could divide by zero.
+            # A size of the terminal in the input is ignored: the kernel reports the real size. A size in the
+            # input may have any value, and code that divides by it, such as for mouse positions in pixels,
+            # could divide by zero.
             if isinstance(message, events.Resize):
                 self._parser.mouse_pixels = False
             elif not isinstance(message, InBandWindowResize):

@@ -28,8 +28,9 @@ RESTORE = (
     "\x18\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2048l\x1b[?1004l\x1b[<u"
     "\x1b[?1049l\x1b[?25h\x1b[0m"
 )
-"""Ends an unfinished sequence, then turns off: bracketed paste, no wrapping, mouse and its encodings, resize
-and focus reports, the keyboard protocol, the alternate screen; shows the cursor."""
+"""Ends an unfinished sequence. Turns off bracketed paste, mouse reports and their encodings, resize and focus
+reports, the keyboard protocol and the alternate screen. Turns on line wrapping and the cursor, and resets the
+style."""
 
 
 class Leaving:

@@ -56,9 +56,9 @@ class Grouped:
     """Index into ``groups`` for each row; -1 if no call of the row returned: its calls hang, or the row
     exists only in the window to compare with."""
     open_ns: NDArray[np.int64]
-    """Age of the row's oldest open call; 0 if it has none."""
+    """Age (ns) of the row's oldest open call; 0 if it has none."""
     waited_ns: NDArray[np.int64]
-    """Time within the window that long open calls of the row took so far, summed over threads."""
+    """Time (ns) within the window that long open calls of the row took so far, summed over threads."""
     whole_ns: int
     """The time (ns) that is 100 % for shares: of all outermost calls below the path of the view."""
     before: Groups | None = None

@@ -79,7 +79,8 @@ class View:
         return {self.by, *(step.dimension for step in self.path)}
 
     def below(self) -> Dimension | None:
-        """Return the dimension that Enter shows next; None at the last one."""
+        """Return the dimension by which Enter groups the rows inside a row; None if a row has no rows
+        inside."""
         used = self.used()
         if "process" in used or ("pod" in used and "container" in used):
             used |= {"container"}  # a process runs in one container only
@@ -113,7 +114,7 @@ class View:
         return replace(self if by == self.by and path == self.path else self.folded(), by=by, path=path)
 
     def besides(self, *, devices: bool = False) -> tuple[Dimension, ...]:
-        """Return the dimensions of the second and the third table next to this one.
+        """Return the dimensions by which the second and the third table are grouped beside this view.
 
         ``devices`` tells that the devices of processes are known.
         """
