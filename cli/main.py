@@ -53,8 +53,8 @@ class _Version(argparse.Action):
 
 
 def parser(commands: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
-    """Builds the parser of the command line. Only ``commands`` get their options, because importing all is
-    slow."""
+    """Builds the parser of the command line. Adds only the options of ``commands``, because importing all
+    commands is slow."""
     top = argparse.ArgumentParser(
         prog="stalltop",
         description="Live terminal monitor for GPU stalls: which tenants are slow, in which calls, and why.",

@@ -70,7 +70,8 @@ def encode(window: Window) -> bytes:
 
 
 def decode(content: bytes) -> Window:
-    """Reverses ``encode``. Raises ValueError if ``content`` is not an encoded window."""
+    """Decodes a window that ``encode`` has encoded. Raises ValueError if ``content`` is not an encoded
+    window."""
     try:
         return _window(json.loads(gzip.decompress(content)))
     except (OSError, EOFError, zlib.error, LookupError, TypeError, AttributeError, OverflowError) as error:

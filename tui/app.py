@@ -124,8 +124,8 @@ class StalltopApp(ScreenApp):
 def finish(
     app: StalltopApp, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS
 ) -> None:
-    """Wait up to ``close_seconds`` until the source of ``app`` is closed. Files that are being saved have
-    ``save_seconds``, counted from the call."""
+    """Wait up to ``close_seconds`` until the source of ``app`` is closed. Also wait for files that are being
+    saved, until ``save_seconds`` after the call of this function."""
     until = time.monotonic() + save_seconds
     app.collector.stop(close_seconds)
     app.saving.join(until)

@@ -30,7 +30,7 @@ class Table(Lines, can_focus=True):
 
     @dataclass
     class RowChosen(Message):
-        """Tells that Enter, or a click on the row that has the cursor, chose a row."""
+        """Tells that the user chose a row: with Enter, or with a click on the row under the cursor."""
 
         table: Table
         key: Hashable

@@ -79,8 +79,8 @@ class TableDrawing:
         self._focused = focused
 
     def title(self, top: int, page: int) -> Strip:
-        """Return the title. If the table has more than ``page`` rows, it tells that those from number ``top``
-        on are in view."""
+        """Return the title. If the table has more than ``page`` rows, the title tells which rows are in view:
+        those from number ``top`` on."""
         width, paint, rows = self._width, self._paint, len(self._data.rows)
         position = ""
         if rows > page:

@@ -84,8 +84,8 @@ def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, Col
 
 
 def _ratio(name: str) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws a percentile now divided by the same percentile in the other window. The
-    cell is dim if chance can explain the ratio."""
+    """Return the function that draws a ratio: a percentile in the window, divided by the same percentile in
+    the window to compare with. The cell is dim if chance can explain the ratio."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         found = _told(rows)

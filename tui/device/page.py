@@ -43,7 +43,7 @@ def title(device: Device) -> Section:
 
 
 def now(device: Device, window: Window, frame: Frame) -> Section:
-    """Return the section with the figures of the device at the end of the window, and what was counted within
+    """Return the section with the figures of the device at the end of the window, and with its counts within
     the window."""
     lines = [heading("Now")]
     for gauge in DEVICE_GAUGES:

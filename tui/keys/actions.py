@@ -40,7 +40,8 @@ PRINTED = {
     "ctrl+p": "Ctrl-P",
     "ctrl+z": "Ctrl-Z",
 }
-"""The printed names of keys, by Textual's names. A key that is not listed is printed as Textual names it."""
+"""How keys are printed, by the names that Textual gives them. A key that is not listed is printed as Textual
+names it."""
 
 
 _chosen: dict[str, tuple[str, ...]] = {}

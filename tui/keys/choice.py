@@ -46,8 +46,8 @@ def key_named(text: str) -> str:
 
 
 def keys_chosen(table: object) -> Chosen:
-    """Return the keys that ``table`` gives to actions. Raises ValueError with the reason if that is not
-    possible."""
+    """Return the keys that ``table``, a part of the config file, gives to actions. Raises ValueError with the
+    reason if ``table`` has a fault."""
     if not isinstance(table, Mapping):
         raise ValueError("must be a table of actions and their keys")
     chosen: dict[str, tuple[str, ...]] = {}

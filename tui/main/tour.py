@@ -59,8 +59,8 @@ class Tour:
         """The number of the message with the line."""
 
     def begin(self, past: WindowTimes, width: int, *, newcomer: bool) -> None:
-        """Show the line for a recording with the windows ``past``, or else for a ``newcomer``, on a terminal
-        of ``width`` cells."""
+        """Show the line, once, on a terminal of ``width`` cells. A recording, with the windows ``past``, has
+        a line of its own. Without a recording the line is only for a ``newcomer``."""
         if self.shown or not (self._file or newcomer):
             return
         self.shown = True

@@ -266,7 +266,8 @@ class Moments:
         return Asked(self._turn, make)
 
     def made(self, turn: int, picture: Picture) -> bool:
-        """Accept ``picture``, which was asked for at ``turn``. Returns whether the picture is shown."""
+        """Show ``picture`` unless it is out of date. ``turn`` is the turn of its request. Returns whether the
+        picture is shown."""
         if turn != self._turn or picture.length != self.length:
             return False
         if self._held is not None:

@@ -245,8 +245,8 @@ def _devices(chain: Chain) -> str:
 
 
 def _several(chains: Sequence[Chain]) -> str:
-    """Return how many tenants lose time because of ``chains``. If that is not more than one, return how many
-    GPUs the chains name, or ``several``."""
+    """Return, as text, how many tenants lose time because of ``chains``. If there are fewer than two, return
+    how many GPUs the chains name. If these are fewer than two, return ``several``."""
     tenants = {chain.tenant for chain in chains if chain.tenant}
     if len(tenants) > 1:
         return f"{len(tenants)} tenants"

@@ -31,7 +31,7 @@ LEAST_SHARE = 0.005
 WIDE = 100
 """Width in cells from which the line of a part also shows the part's mean time per call."""
 _FIGURES = 16
-"""Cells right of a sparkline: the current value and the largest."""
+"""Cells right of a sparkline, for two figures: the current and the largest value."""
 
 
 def columns_high(frame: Frame) -> int:

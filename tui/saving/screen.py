@@ -22,7 +22,7 @@ from stalltop.tui.screens.bases import TopScreen
 from stalltop.widgets.choices import Choice, Choices, Note
 
 LIST_LINES = 1 + len(SAVED)
-"""Lines of the title and of the formats."""
+"""Number of lines that the title and the formats take."""
 FRAME_LINES = LIST_LINES + 7
 """Lines of the terminal from which the dialogue has a border."""
 NOTE_LINES = LIST_LINES + 3

@@ -44,7 +44,7 @@ class TerminalApp(QuietApp):
         return LeanDriver if chosen is LinuxDriver else chosen
 
     def watch_terminal(self) -> None:
-        """Repaint the screen when the program continues after Ctrl-Z or SIGCONT. Called once the screen
+        """Repaint the screen when the program continues after Ctrl-Z or SIGCONT. Called as soon as the screen
         exists."""
         self._loop_of_screen = loop = asyncio.get_running_loop()
         if self.driver is not None:

@@ -23,8 +23,9 @@ _TOKEN: Final = re.compile(
     r"|(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
     r"|(?P<other>[\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*)"
 )
-"""``harmless``: modes of cursor, mouse, focus, paste and synchronized output, messages to the terminal itself
-(OSC, such as the clipboard), and the bell. ``between``: the end of a line and the start of another one."""
+"""The group ``harmless`` matches sequences that change no cell: modes of cursor, mouse, focus, paste and
+synchronized output, messages to the terminal itself (OSC, such as the clipboard), and the bell. ``between``
+matches the ends of lines before a sequence that moves the cursor to a place."""
 _COLOURS: Final = frozenset(map(str, (*range(30, 38), 39, *range(90, 98))))
 _BACKGROUNDS: Final = frozenset(map(str, (*range(40, 48), 49, *range(100, 108))))
 _UNSEEN: Final = frozenset(("1", "2", "3"))

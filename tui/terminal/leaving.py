@@ -1,7 +1,7 @@
 """Ends the program in good order after signals, a lost terminal or a blocked screen.
 
-It passes a request to end to the app. If the app does not end soon, for example because its output is
-blocked, this module restores the terminal and ends the process. The probes end with the process.
+This module asks the app to end. If the app does not end soon, for example because its output is blocked, this
+module restores the terminal and ends the process. The probes end with the process.
 """
 
 from __future__ import annotations
