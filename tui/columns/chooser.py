@@ -19,7 +19,7 @@ def listed(chosen: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
 
 
 def toggled(chosen: Sequence[str], name: str) -> tuple[str, ...]:
-    """Return ``chosen`` without the column ``name``, or with it at the end if ``chosen`` does not contain it."""
+    """Return ``chosen`` without the column ``name``. If it is not in ``chosen``, add it at the end."""
     return tuple(one for one in chosen if one != name) if name in chosen else (*chosen, name)
 
 

@@ -87,7 +87,7 @@ def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Secti
     lines = [
         heading(
             "How long each took" if facts.between else "How long calls took",
-            "both scales logarithmic; counted in steps below 0.8 %" if frame.width >= 76 else "log scales",
+            "both scales logarithmic; durations exact within 0.8 %" if frame.width >= 76 else "log scales",
         )
     ]
     picture = distribution(
