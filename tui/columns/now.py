@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 from stalltop.model.devices.labels import order_of, text_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.window import SPLITS
 from stalltop.tui.columns.catalogue import TREND_WINDOWS
 from stalltop.tui.columns.cells import BLANK, ColumnCells, ColumnStyle, Values, duration_cell
 from stalltop.tui.columns.split import bar
 from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, Grouped
 from stalltop.widgets.table import Cell, Role
+
+_STARVED: Final = [SPLITS.index(part) for part in ("runqueue", "disk", "memory")]
+"""Indices of the parts in which a call waits for the host. Waits for locks are not among them: such a wait may
+be a wait for the device."""
 
 
 def _calls(rows: Grouped, i: int) -> int:
@@ -108,6 +113,18 @@ def _split(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     split_ns = rows.groups.split_ns
     parts = None if split_ns is None else split_ns[rows.at[i]]
     return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters))
+
+
+def _starved(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    split_ns = rows.groups.split_ns
+    return duration_cell(None if split_ns is None else int(split_ns[rows.at[i], _STARVED].sum()), style)
+
+
+def _starved_values(rows: Grouped) -> Values:
+    split_ns = rows.groups.split_ns
+    if split_ns is None:
+        return np.full(len(rows), np.nan)
+    return rows.of(split_ns[:, _STARVED].sum(axis=1))
 
 
 def _errors(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
@@ -228,6 +245,7 @@ CELLS: Final[Mapping[str, ColumnCells]] = {
     "share": ColumnCells(_share),
     "bar": ColumnCells(_bar, uncounted=BLANK),
     "split": ColumnCells(_split),
+    "starved": ColumnCells(_starved, _starved_values),
     "open": ColumnCells(_open, _open_values, always=True),
     "errors": ColumnCells(_errors, _column("errors"), uncounted=BLANK),
     "bytes": ColumnCells(_bytes, _column("bytes"), uncounted=BLANK),
