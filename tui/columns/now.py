@@ -19,8 +19,8 @@ from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, Grouped
 from stalltop.widgets.table import Cell, Role
 
 _STARVED: Final = [SPLITS.index(part) for part in ("runqueue", "disk", "memory")]
-"""Indices of the parts in which a call waits for the host. Waits for locks are not among them: such a wait may
-be a wait for the device."""
+"""Indices of the parts in which a call waits for the host. The part ``lock`` is not among them: such a wait
+may be one for the device."""
 
 
 def _calls(rows: Grouped, i: int) -> int:
