@@ -45,15 +45,16 @@ screen takes."""
 
 
 class _Version(argparse.Action):
-    """``--version``: reads the version only when it is asked for, because that is slow."""
+    """The option ``--version``. It reads the version only when the user asks for it, because reading is
+    slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         parser.exit(message=f"stalltop {program_version()}\n")
 
 
 def parser(commands: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
-    """Builds the parser of the command line. Only ``commands`` get their options, because importing all is
-    slow."""
+    """Builds the parser of the command line. Adds only the options of ``commands``, because importing all
+    commands is slow."""
     top = argparse.ArgumentParser(
         prog="stalltop",
         description="Live terminal monitor for GPU stalls: which tenants are slow, in which calls, and why.",
@@ -168,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             text = f"cannot open a file: {error.strerror}\n  raise the limit and start again: ulimit -n 4096"
         _told(text, StalltopError.exit_code)
         if isinstance(error, OSError):
-            drop_output()  # if stdout cannot be written, Python would report that again at the exit
+            drop_output()  # otherwise Python would report a failed write to stdout again at exit
         return StalltopError.exit_code
 
 

@@ -42,9 +42,10 @@ class AlertList(Lines, can_focus=True):
     # ---- what is shown
 
     def show(self, rows: Sequence[AlertRow], more: Sequence[AlertRow] = (), tail: str = "") -> None:
-        """Show ``rows``, and with the focus ``more`` below them. The cursor stays on its row.
+        """Show ``rows``. While the list has the focus, also show ``more`` below them. The cursor stays on its
+        row.
 
-        The last line ends with the number of hidden rows and ``tail``.
+        The last line ends with the number of hidden rows, if any, and ``tail``.
         """
         self._rows, self._more, self._tail = tuple(rows), tuple(more), tail
         keys = [row.key for row in self._all]
@@ -165,8 +166,8 @@ class AlertList(Lines, can_focus=True):
 
 
 def _hidden(first: int, shown: int, rows: int, *, focused: bool) -> str:
-    """Return how many of ``rows`` lines are hidden if ``shown`` lines from number ``first`` on are in view;
-    empty if none are hidden. With the focus, return which lines are in view."""
+    """Return how many of ``rows`` lines are hidden if ``shown`` lines from number ``first`` on are in view.
+    With the focus, return which lines are in view instead. Return '' if none are hidden."""
     if shown == rows:
         return ""
     return f"{first + 1}-{first + shown} of {rows}" if focused else f"+{rows - shown} more"

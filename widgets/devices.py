@@ -26,7 +26,7 @@ FULL_PERCENT = 97.0
 """The memory of a device is marked if at least this percentage is in use, because at this level allocations
 begin to fail or to wait for free memory."""
 HOT_CELSIUS = 85.0
-"""Temperature from which a GPU is marked if NVML does not tell its slowdown temperature. Data-centre GPUs
+"""A GPU is marked from this temperature on if NVML does not tell its slowdown temperature. Data-centre GPUs
 begin to slow down at 83 to 90 C."""
 _NEAR_CELSIUS = 3.0
 """A GPU is marked if its temperature is at most this many degrees below the slowdown temperature that NVML
@@ -34,15 +34,15 @@ tells."""
 _USERS_FROM: Final = 110
 """Width in cells from which a line also tells the number of processes of a device that is not shared."""
 _LEAST_SAID: Final = 12
-"""A text that is cut keeps at least this many cells. With less room the text is left out."""
+"""If a text does not fit, it is cut, but not to fewer than this many cells. With less room it is left out."""
 _LEAST_PAST: Final = 12
-"""The history is left out if there are fewer cells for it."""
+"""With room for fewer cells than this, the history is left out."""
 _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
-"""Figures of a line. The line tells the age of the oldest of them if they are not current."""
+"""The figures on the line of a device. If some of them are old, the line tells the age of the oldest one."""
 _SHARED: Final[Mapping[Way, str]] = {"mps": "by MPS", "time-sliced": "in turns"}
-"""The words for how several tenants share a device. They follow the number of tenants: ``3 by MPS``."""
+"""How several tenants share a device, as words that follow the number of tenants: ``3 by MPS``."""
 _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
-"""Parts of NVML's names of throttle reasons, with the word for each on the screen."""
+"""Parts of the names that NVML gives to throttle reasons, each with the word that the screen shows for it."""
 
 
 def is_hot(device: Device) -> bool:

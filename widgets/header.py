@@ -90,8 +90,8 @@ class Header(Lines):
             left.append((f" {text} ", bar + getattr(paint, role)))
         room = width - _length(left) - 1
         host = printable(state.host)
-        # Fields are kept in this order while there is room: missed calls if there are any, problems, call
-        # rate, missed calls if there are none, the other fields. For the first three a long host name is cut.
+        # Fields get room in this order: missed calls if there are any, problems, call rate, missed calls if
+        # there are none, the other fields. A long host name is cut to make room for the first three.
         fits = [False] * len(right)
         for number in (*((1, 2, 0) if state.lost else (2, 0, 1)), *range(3, len(right))):
             wanted = min(cell_len(host), 16 if number >= 3 else LEAST_HOST) + 2 if host else 0

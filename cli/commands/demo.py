@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
         if options.simulated:
             return diagnosed(simulated_source(scenario) if options.scenario else SimulatedSource())
-        # BPF programs are loaded while the tenants start.
+        # The BPF programs are loaded while the tenants start.
         return diagnosed(demo_source(scenario, begun(options, progress)))
 
     if options.once or options.json or not sys.stdout.isatty():

@@ -23,7 +23,7 @@ MOST_ROWS = 12
 
 
 def chain_page(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> list[PageLine]:
-    """Return the page about ``chain`` as known at the end of ``window``.
+    """Return the page about ``chain``, as it was at the end of ``window``.
 
     With ``letters`` the parts of a call's time are drawn as letters and patterns, for terminals with few
     colours.
@@ -117,7 +117,7 @@ def _fixes(chain: Chain) -> list[PageLine]:
 
 
 def _rows(chain: Chain, window: Window, *, glyphs: Glyphs, letters: bool) -> list[PageLine]:
-    """Return the figures of the rows that the chain names."""
+    """Return the lines with the figures of the rows that the chain names."""
     place = {key: at for at, key in enumerate(window.rows.keys)}
     keys = [key for key in keys_of(chain, window) if key in place]
     if not keys:

@@ -78,7 +78,7 @@ COLUMNS: Final = (
     TableColumn("bytes", "BYTES/S", 7, "bytes moved per second; empty for calls that move none", "last"),
     TableColumn("n", "CALLS", 6, "calls within the window", "last", sort="calls"),
     TableColumn("trend", "P99 TREND", TREND_WINDOWS,
-                "p99 of each of the ten newest windows, on a scale of its own",
+                "p99 of each of the ten newest windows; each row has its own scale",
                 "changes", sort="change", right=False, needs="past"),
     TableColumn("change", "P99/MED", 7, "p99 divided by the row's median p99 in the last 10 to 60 windows",
                 "changes", needs="past"),
@@ -86,10 +86,10 @@ COLUMNS: Final = (
                 "p99 divided by its baseline, learned from windows without problems; a dash until then",
                 "changes", needs="baseline"),
     TableColumn("procs", "PROCS", 5, "processes that made the calls", "wider"),
-    TableColumn("device", "GPU", 5, "devices of its calls; else those on which its processes hold a context",
-                "wider"),
+    TableColumn("device", "GPU", 5,
+                "devices on which its calls ran; else those on which its processes hold a context", "wider"),
     TableColumn("gpu_memory", "GPU MEM", 7,
-                "memory that its processes hold on all GPUs; by device: on that one"),
+                "memory that its processes hold on all GPUs; in a table of GPUs, on that GPU"),
 )
 # fmt: on
 """The columns that show a row as it is in the window, in the order in which they are offered."""
@@ -169,6 +169,7 @@ BY_ID: Final = {**_BY_ID, **{column.id: column for column in MARK_COLUMNS}}
 IDS: Final = tuple(column.id for column in COLUMNS)
 """The columns that a user may choose."""
 SORTS: Final = _sorts(COLUMNS)
-"""Ids by which rows of the main screen can be sorted while nothing is compared with the mark."""
+"""Ids of the columns by which rows of the main screen can be sorted, unless it compares with the mark."""
 PAIR_SORTS: Final = _sorts(PAIR_COLUMNS)
-"""Ids by which the comparison of two rows can be sorted, in the order in which the key goes through them."""
+"""Ids of the columns by which the comparison of two rows can be sorted, in the order in which the sort key
+selects them."""

@@ -19,8 +19,8 @@ from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, Grouped
 from stalltop.widgets.table import Cell, Role
 
 _STARVED: Final = [SPLITS.index(part) for part in ("runqueue", "disk", "memory")]
-"""Parts of a call's time for which the host is the reason. A wait for a lock is none of them: a call may wait
-for the device in it."""
+"""Indices of the parts in which a call waits for the host. The part ``lock`` is not among them: such a wait
+may be one for the device."""
 
 
 def _calls(rows: Grouped, i: int) -> int:
@@ -28,15 +28,15 @@ def _calls(rows: Grouped, i: int) -> int:
 
 
 def _nested(rows: Grouped, i: int) -> Role:
-    """Return the role ``dim`` for shares that are not part of the whole: of nested calls and of the time
-    between calls."""
+    """Return the role of a share. It is ``dim`` for nested calls and for the time between calls, because such
+    a share is not part of the 100 %."""
     at = rows.at[i]
     return "dim" if rows.groups.nested[at] or rows.groups.between[at] else ""
 
 
 def _beside(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     labels = rows.labels[i]
-    # Unfolded rows have longer keys; their parent shows the second dimension.
+    # Rows below an unfolded row have longer keys. They leave this cell empty: the row above them fills it.
     return Cell(labels[1] if len(labels) == 2 else "", "dim")
 
 
@@ -214,8 +214,8 @@ def _normal_values(rows: Grouped) -> Values:
 
 
 def _against(values: Callable[[Grouped], Values]) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws a p99 divided by another one. The cell is marked if the ratio is large
-    and enough calls support it."""
+    """Return the function that draws ``values``, each a p99 divided by another p99. The cell is coloured if
+    the ratio is large and enough calls support it."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         value = float(values(rows)[i])

@@ -43,7 +43,7 @@ def title(device: Device) -> Section:
 
 
 def now(device: Device, window: Window, frame: Frame) -> Section:
-    """Return the section with the figures of the device at the end of the window, and what was counted within
+    """Return the section with the figures of the device at the end of the window, and with its counts within
     the window."""
     lines = [heading("Now")]
     for gauge in DEVICE_GAUGES:
@@ -89,8 +89,8 @@ def _together(lines: Sequence[PageLine]) -> list[PageLine]:
 def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
     """Return a dash and the reason why a figure is missing.
 
-    ``asked`` are the names of the figure in the device's notes. ``field`` is its field of ``Device`` if the
-    figure is a counter, else empty.
+    ``asked`` are the names by which the device's notes may call the figure. If the figure is a counter,
+    ``field`` is its field of ``Device``; otherwise ``field`` is empty.
     """
     age = dict(device.ages).get(field)
     if age is not None:

@@ -41,7 +41,7 @@ def age(device: Device, *fields: str) -> Said | None:
 
 
 def aged(line: PageLine, device: Device, *fields: str) -> PageLine:
-    """Add the age of its figures to ``line``."""
+    """Add to ``line`` the age of the figures ``fields``, unless they are as new as the rest of the page."""
     said = age(device, *fields)
     return PageLine((*line.parts, said), line.indent) if said else line
 
@@ -135,11 +135,13 @@ def _rows(device: Device, window: Window, frame: Frame) -> Said | None:
 
 
 Part = tuple[str, tuple[str, ...], Callable[[Device, Window, Frame], Said | None]]
-"""A line: its name, the fields of ``Device`` whose age it shows, and the function that returns its text."""
+"""A line of the page: its name, the fields of ``Device`` that it shows, and the function that returns its
+text."""
 
 
 def _part(figure: DeviceFigure) -> Part:
-    """Return the line that shows one figure, and the end of its scale if the device reports it."""
+    """Return the line that shows ``figure``. If the device reports the largest possible value of the figure,
+    the line shows that too."""
 
     def told(device: Device, window: Window, frame: Frame) -> Said | None:
         value, limit = figure.value(device), figure.limit(device)
@@ -178,17 +180,17 @@ _LINES: Final[tuple[Part, ...]] = (
     ("pages retired", ("retired_pages",), _retired),
     ("rows replaced", ("remapped_corrected", "remapped_uncorrected"), _rows),
 )
-"""The first lines, in the order of the page."""
+"""The first lines of the section, in this order."""
 _SHOWN: Final = {field for _, fields, _ in _LINES for field in fields}
 _OTHERS: Final = tuple(
     _part(one) for one in DEVICE_FIGURES if one.label and not one.gauge and one.name not in _SHOWN
 )
-"""A line for each other figure that has a label."""
+"""The lines after ``_LINES``: one for each other figure that has a label."""
 
 
 def held(device: Device, frame: Frame) -> Iterator[tuple[str, int]]:
-    """Yield the reasons other than power and heat for which clocks were throttled in the window, and how long
-    (ns)."""
+    """Yield (name, ns) for each reason without a line of its own: how long it throttled clocks in the
+    window."""
     for name, ns in (
         ("sync boost", device.sync_boost_held_ns),
         ("board limit", device.board_limit_held_ns),

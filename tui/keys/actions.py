@@ -40,11 +40,12 @@ PRINTED = {
     "ctrl+p": "Ctrl-P",
     "ctrl+z": "Ctrl-Z",
 }
-"""The printed names of keys, by Textual's names. A key that is not listed is printed as Textual names it."""
+"""How keys are printed, by the names that Textual gives them. A key that is not listed is printed as Textual
+names it."""
 
 
 _chosen: dict[str, tuple[str, ...]] = {}
-"""The keys that the user chose, by the ids of actions."""
+"""The keys that the user chose for actions, by the id of the action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ class Action:
 
 
 def key(name: str) -> str:
-    """Return the current key of the action with the id ``name``, as messages print it. Only the first key if
-    there are several."""
+    """Return the current key of the action with the id ``name``, as messages print it. If there are several
+    keys, return the first one."""
     return BY_ID[name].key.partition(" ")[0]
 
 
@@ -179,7 +180,8 @@ TYPED_ACTIONS = tuple(BY_ID[name].action for name in TYPED)
 
 
 def choose(keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-    """Set the keys that the user chose, by the ids of actions. All other actions get their usual keys."""
+    """Use the keys that the user chose for these actions (given by their ids), and the usual keys for all
+    others."""
     _chosen.clear()
     _chosen.update(keys)
 
@@ -190,8 +192,8 @@ def keymap() -> dict[str, str]:
 
 
 def bindings(owner: str, *only: str) -> list[BindingType]:
-    """Return the bindings of ``owner`` (``screen``, ``app`` or ``table``); with ``only``, just those whose
-    actions are named there."""
+    """Return the bindings of ``owner`` (``screen``, ``app`` or ``table``). With ``only``, return just those
+    whose Textual actions are in it."""
     return [
         _binding(action, action.bound)
         for action in ACTIONS
@@ -200,8 +202,8 @@ def bindings(owner: str, *only: str) -> list[BindingType]:
 
 
 def own_bindings(**actions: str) -> list[BindingType]:
-    """Return the bindings of a page: the keys of actions, given by ids, with the page's own Textual
-    actions."""
+    """Return the bindings of a page. ``actions`` maps the id of an action, whose keys the page uses, to the
+    page's own Textual action."""
     return [_binding(BY_ID[name], action) for name, action in actions.items()]
 
 
@@ -212,8 +214,8 @@ def _binding(action: Action, bound: str) -> Binding:
         action.help,
         show=False,
         id=action.id,
-        # A widget with the focus must not handle these keys. The keys that open a line of text have priority,
-        # so that all keys that follow them are text.
+        # With priority, a key is handled before the widget with the focus gets it. The keys that open a line
+        # of text have priority too, so that every later key is text.
         priority=action.id in ("interrupt", "suspend", "repaint", *TYPED),
     )
 

@@ -12,7 +12,7 @@ from stalltop.tui.keys.actions import printed
 
 @dataclass(frozen=True, slots=True)
 class PageKeys:
-    """The keys that have a meaning of their own on a screen. All others do what they do on the main
+    """The keys that have a meaning of their own on a screen. All other keys do the same as on the main
     screen."""
 
     heading: str

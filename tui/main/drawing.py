@@ -79,7 +79,8 @@ class Drawing:
         self._tables.show(window, self._panel.found.open, moments.against, past, normals)
 
     def _devices_before(self, window: Window) -> list[Devices]:
-        """Return the devices of earlier windows, oldest first; empty if their history is not drawn."""
+        """Return the devices of earlier windows, oldest first. Return an empty list if the screen shows no
+        history of the devices."""
         if not (self._arrangement.layout.history and self._screen.stalltop.pictures):
             return []
         past = reversed(self._moments.past)
@@ -112,7 +113,7 @@ class Drawing:
         """Return what the first line shows, on this screen and on pages that cover it."""
         moments, window = self._moments, self._moments.window
         if self._alerts_of is not window:
-            self.alerts()  # a page covers this screen, so nothing else updates the list
+            self.alerts()  # a page covers this screen, so ``everything`` did not update the list
         app = self._screen.stalltop
         options, newest = app.options, moments.newest
         silent = silent_seconds(newest, app.began, options.interval)

@@ -50,8 +50,8 @@ class ScreenLayout:
 
 
 def most_lines(height: int) -> int:
-    """Return the height of the list of problems on a terminal of ``height`` lines: 3 of 24, 5 of 40, 7 of
-    60."""
+    """Return the height of the list of problems: 3 lines on a terminal of 24 lines (``height``), 5 on 40, 7
+    on 60."""
     return min(max(height // 8, 1), 10)
 
 

@@ -73,7 +73,7 @@ class PanelKeys:
             self._say(f"the tables are hidden; {key('panel_table')} shows them", "dim")
 
     def share(self, percent: int) -> None:
-        """Give ``percent`` more of the room to the first of two tables; less if negative."""
+        """Give the first of two tables ``percent`` percent more of the room; less if negative."""
         if not self._main.tables.second.display:
             self._say("only one table is shown", "dim")
             return

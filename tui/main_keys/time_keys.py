@@ -9,7 +9,8 @@ from stalltop.tui.past.times import length_text
 from stalltop.widgets.timeline import span_text
 
 MUCH = 1_000
-"""If a recording has more windows than this, adding up all of them takes so long that a message says so."""
+"""If all windows of a recording must be added up and there are more than this, a message tells the user that
+it takes a while."""
 ONE_MOMENT = "a saved window is one moment: there is no other to go to, nor to compare with"
 
 
@@ -51,7 +52,7 @@ class TimeKeys:
     def choose_window(self, length: float | None) -> None:
         """Choose a window of ``length`` seconds; None: since the start."""
         if self._main.stalltop.options.still:
-            self.window(0)  # shows why there is no other length
+            self.window(0)  # tells the user why there is no other length
             return
         self._moments.length = length
         self._length_chosen()
@@ -62,7 +63,8 @@ class TimeKeys:
         self._main.updates.show_moment()
 
     def _much(self) -> str:
-        """Return a warning if the whole of a long recording is to be added up; else an empty string."""
+        """Return a warning if so many windows of a recording must be added up that it takes a while; else an
+        empty string."""
         newest = self._moments.newest
         if self._moments.length is not None or not self._main.file or newest is None:
             return ""

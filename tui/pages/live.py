@@ -58,7 +58,8 @@ class LiveScreen(PageScreen):
 
     @abstractmethod
     def show_page(self) -> None:
-        """Draw the current window, and assign it to ``_drawn_of`` unless more remains to be computed."""
+        """Draw the current window. Assign it to ``_drawn_of``, unless more of the page remains to be
+        computed."""
 
     def on_mount(self) -> None:
         """Draw, and check for new windows from now on."""

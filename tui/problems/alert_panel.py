@@ -63,7 +63,8 @@ class AlertRoom:
 
     def fit(self, most: int) -> None:
         """Take ``most`` lines even if fewer are needed, so that what is below does not move when problems
-        come and go. With the focus, take the lines that are needed, and never fewer than before."""
+        come and go. While the list has the focus, take as many lines as it needs, and never fewer than
+        before."""
         panel = self._panel
         height = panel.app.size.height
         if most >= height:

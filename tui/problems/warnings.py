@@ -32,16 +32,17 @@ class Warn:
     text: str
     remedy: str = ""
     name: str = ""
-    """A part of the text that is cut first if there is little room."""
+    """A part of ``text``. If there is little room, this part is cut first."""
     aside: bool = False
-    """Whether the warning tells of no fault. If so, the list shows it only while the list has the focus."""
+    """Whether the warning is only information, not a fault. The list shows it only while the list has the
+    focus."""
     standing: bool = False
-    """Whether the condition holds since the start, so that the user may silence the warning after reading
+    """Whether the warned condition holds since the start. The user may silence such a warning after reading
     it."""
 
 
 def warnings(window: Window | None, notes: Sequence[str] = (), glyphs: Glyphs = UNICODE) -> list[Warn]:
-    """Return ``notes`` of the program, and all warnings about ``window`` that its chains do not contain."""
+    """Return ``notes`` of the program, and all warnings about ``window`` that none of its chains contains."""
     found = [Warn("dim", note) for note in notes]
     if window is not None:
         found += _tracing(window)

@@ -59,7 +59,8 @@ def _pod(tenant: Tenant) -> str:
 
 
 def _given(tenant: str, window: Window) -> str:
-    """Return what a scheduler gave to the tenant, whether used or not."""
+    """Return, as text, which devices a scheduler gave to the tenant, by resource. The tenant need not use
+    them."""
     return "; ".join(
         f"{one.resource}: {', '.join(one.devices)}" for one in window.allocations if one.tenant == tenant
     )
@@ -70,7 +71,8 @@ def _cgroup(tenant: Tenant) -> str:
 
 
 def _limits(use: TenantUse, frame: Frame) -> list[PageLine]:
-    """Return the limits of the tenant's cgroup, and the resources that the limits denied it."""
+    """Return the lines about the limits of the tenant's cgroup, and about what they caused: throttling,
+    reclaims, kills."""
     cpu = (
         "no quota"
         if use.cpu_quota is None

@@ -29,13 +29,14 @@ MOST_LISTED = 6
 LEAST_SHARE = 0.005
 """Parts with a smaller share of the time are not shown."""
 WIDE = 100
-"""Width in cells from which the line of a part also tells its time in each call."""
+"""Width in cells from which the line of a part also shows the part's mean time per call."""
 _FIGURES = 16
-"""Cells right of a sparkline: the current value and the largest."""
+"""Cells right of a sparkline, for two figures: the current and the largest value."""
 
 
 def columns_high(frame: Frame) -> int:
-    """Return the height of the histogram of durations in lines: 6 of 24, 10 of 40, 14 of 60."""
+    """Return the height of the histogram of durations in lines: 6 on a terminal of 24 lines, 10 on 40, 14 on
+    60."""
     return min(max(frame.height // 4, 3), 14)
 
 
@@ -80,12 +81,13 @@ def chains(facts: RowFacts, frame: Frame) -> Section:
 
 
 def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Section:
-    """Return the histogram of the durations of calls, on ``axis``."""
+    """Return the section with the histogram of the durations of calls. ``axis`` is a range that its axis
+    covers at least."""
     histogram = facts.groups.histograms
     lines = [
         heading(
             "How long each took" if facts.between else "How long calls took",
-            "both scales logarithmic; counted in steps below 0.8 %" if frame.width >= 76 else "log scales",
+            "both scales logarithmic; durations exact within 0.8 %" if frame.width >= 76 else "log scales",
         )
     ]
     picture = distribution(
@@ -149,10 +151,10 @@ def shown_parts(facts: RowFacts) -> set[str]:
 def past(
     samples: Sequence[Sample | None], frame: Frame, parts: Collection[str], *, calls: bool = True
 ) -> Section:
-    """Return sparklines over the latest windows: of the row's call rate, of its p99, and of its time in each
-    of ``parts`` of the split. The sparklines of the parts share one scale.
+    """Return the section with sparklines over the latest windows: of the row's call rate, of its p99, and of
+    its time in each of ``parts`` of the split. The sparklines of the parts share one scale.
 
-    ``calls``: whether the row is calls, and not the time between them.
+    ``calls`` is False if the row is the time between calls.
     """
     room = past_columns(frame)
     columns = [None] * (room - len(samples)) + list(samples)[-room:]
@@ -208,7 +210,7 @@ def takers(facts: RowFacts, frame: Frame) -> Section:
 
 
 def wakers(facts: RowFacts, frame: Frame) -> Section:
-    """Return the culprits that ended the row's waits, except the waits for a CPU."""
+    """Return the culprits that ended the row's waits. Waits for a CPU are left out."""
     kinds = tuple(kind for kind in SPLITS if kind not in ("running", "runqueue"))
     lines = [heading("Who ended its waits", "share of these waits, time a second, waited for, who")]
     return Section("wakers", (*lines, *_charged(facts, frame, kinds)))
@@ -221,7 +223,7 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
     if not waited:
         return [note("not known: no split of its time was measured")]
     if facts.nested:
-        return [note("not known: it is charged to the calls that contain these")]
+        return [note("not known: the time is charged to the calls that contain these")]
     whole = sum(waited[kind] for kind in kinds)
     seconds = facts.window.seconds or 1.0
     sums: dict[tuple[str, str, bool], int] = {}
@@ -257,7 +259,7 @@ def _share(ns: int, whole: int, frame: Frame) -> str:
 
 
 def _who(charge: Charge, facts: RowFacts) -> str:
-    """Return the name of a culprit. It includes the tenant if that is not a tenant of the row."""
+    """Return the name of a culprit. Its tenant is part of the name if another tenant lost the time."""
     if charge.culprit_pid == charge.pid:
         return "itself, another of its threads"
     if not charge.culprit_pid:
@@ -270,7 +272,7 @@ def _who(charge: Charge, facts: RowFacts) -> str:
 def open_calls(facts: RowFacts, frame: Frame) -> Section:
     """Return the calls that have not returned, and the calls whose thread ended within them."""
     calls = facts.open_calls
-    lines = [heading("Open calls", "age, operation, thread: those that had not returned")]
+    lines = [heading("Open calls", "calls that had not returned: age, operation, thread")]
     for call in calls[:MOST_LISTED]:
         role = "bad" if call.age_ns >= HUNG_NS else "warn" if call.age_ns >= LONG_OPEN_NS else "text"
         age = f"  {figures.duration(call.age_ns, frame.glyphs)}  "

@@ -32,7 +32,7 @@ class TablesLayout:
 
 
 def first_cells(width: int, share: int, *, gives: bool = True) -> int:
-    """Return the width of the first of two tables side by side, which may take ``share`` percent of
+    """Return the width in cells of the first of two tables side by side. It may take ``share`` percent of
     ``width``.
 
     With ``gives`` the first table is up to ``MOST_SPARE`` cells narrower, because the second one shows
@@ -44,11 +44,11 @@ def first_cells(width: int, share: int, *, gives: bool = True) -> int:
 
 
 def heights(height: int, share: int, first: int, second: int) -> tuple[str, str]:
-    """Return the heights, as Textual's style sheets write them, of a table of ``first`` lines above one of
-    ``second`` lines.
+    """Return the heights of two tables, one above the other, as values of Textual's style sheets. The tables
+    need ``first`` and ``second`` lines.
 
-    ``height`` is that of the terminal; the first table may take ``share`` percent. A table gets the lines
-    that the other one does not need.
+    ``height`` is the height of the terminal; the first table may take ``share`` percent of it. A table gets
+    the lines that the other one does not need.
     """
     room = height - OTHER_LINES
     most = room * share // 100
