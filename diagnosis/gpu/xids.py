@@ -1,4 +1,4 @@
-"""Explains NVIDIA's XID codes in our own words, after its public "XID Errors" list."""
+"""Explains NVIDIA's XID codes in our own words, based on NVIDIA's public list "XID Errors"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Xid(NamedTuple):
     fix: str
     """What to do; ``{gpu}`` stands for the device's name."""
     program: bool = False
-    """Whether the cause is mostly the running program, not the hardware."""
+    """Whether the cause is mostly the program that runs, not the hardware."""
 
 
 _DEBUG: Final = (
@@ -59,5 +59,6 @@ XIDS: Final = {
 
 
 def meaning_of(code: int) -> Xid:
-    """Returns the explanation of ``code``; if it is not listed here, where to read about it."""
+    """Returns the explanation of ``code``. If ``code`` is not listed here, the result says where to read
+    about it."""
     return XIDS.get(code) or Xid("see NVIDIA's XID list", "look the code up in NVIDIA's list of XID errors")

@@ -29,12 +29,12 @@ CAUSES: Final = (
 )
 
 COST_SHARE: Final = 0.05
-"""Part of the time of a process's calling threads, 0 to 1, from which on the cost of tracing is a cause."""
+"""The cost of tracing is a cause from this part of the time of a process's calling threads on, 0 to 1."""
 
 
 def oom_kill(facts: Facts) -> Iterator[Suspicion]:
-    """Yields processes that the Linux kernel killed for lack of memory, one for each such event. For a tenant
-    without an event, yields one if the count of kills of its cgroup rose."""
+    """Yields a suspicion for each event in which the Linux kernel killed a process for lack of memory. If a
+    tenant has no such event, but the kill counter of its cgroup rose, yields one for the tenant."""
     events = [event for event in facts.window.evidence.events if event.kind == "oom_kill"]
     for event in events:
         yield _killed(facts, event.tenant, event.pid, event.process)
@@ -56,7 +56,8 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
         why = f"{name} reached its memory limit{of}"
         raised = Fix(f"raise the memory limit of {name}{commands.memory_file(use)}")
         fixes = [more_memory(facts, tenant, use) if limit else raised, smaller]
-        # With cgroup v1, ``limit_kills`` also counts hits of the limit after which memory could be freed.
+        # With cgroup v1, ``limit_kills`` also counts cases in which the limit was reached, but memory could
+        # be freed.
         if not use.limit_kills or use.memory_version == 1:
             unknown = ("whether this limit caused the kill: only that it was reached is known",)
     elif about_memory:
@@ -103,8 +104,8 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
 
 
 def tracer(facts: Facts) -> Iterator[Suspicion]:
-    """Yields processes that lose a noticeable part of their time to tracing, by the number of their calls and
-    the cost of a probe."""
+    """Yields processes that lose a noticeable part of their time to tracing. The loss is computed from the
+    number of their calls and the cost of a probe."""
     coverage = facts.window.coverage
     for pid in facts.callers:
         rows = sorted((r for r in facts.rows_of(pid) if r.key.layer != HOST_LAYER), key=lambda r: -r.calls)

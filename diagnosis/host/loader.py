@@ -1,5 +1,5 @@
-"""Describes losses in data loading, which `attribution` finds: a caller waits for workers, and the workers
-wait for a disk, a CPU or a lock, or sleep."""
+"""Describes losses in data loading, which `diagnosis.attribution` finds. A caller waits for workers, and the
+workers wait for a disk, a CPU or a lock, or they sleep."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from stalltop.diagnosis.wording.culprits import ranked
 from stalltop.model.chain import Fix
 
 SURE: Final = 0.9
-"""Confidence before it is multiplied by ``Loss.sure``: who wakes the caller shows that it waits for the
-workers' results. ``Loss.sure`` is the part of the workers' time that was spent in the way that is reported.
-It is less certain, because it covers all results of the workers, also those for which nobody waited."""
+"""Confidence that the caller waits for the workers' results: the workers are seen to wake it.
+
+It is multiplied by ``Loss.sure``, the part of the workers' time that they spent in the way that is reported.
+That part is less certain: it covers all results of the workers, also those for which nobody waited.
+"""
 
 
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:
@@ -77,7 +79,7 @@ def short_of_lock(facts: Facts, loss: Loss) -> Description:
 
 
 def asleep(facts: Facts, loss: Loss) -> Description:
-    """Describes workers that sleep by themselves."""
+    """Describes workers that sleep because their own code does so."""
     worker = loss.last
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for data while {worker.process} sleeps",
@@ -96,7 +98,7 @@ def asleep(facts: Facts, loss: Loss) -> Description:
 
 
 def workers_restarted(facts: Facts, loss: Loss) -> Description:
-    """Describes workers that end and start again, as at each epoch."""
+    """Describes workers that end and start again, as some programs do at each epoch."""
     use = facts.use(loss.victim.tenant)
     startups = sorted(ThreadGraph(facts).startups().values())
     typical_ms = startups[len(startups) // 2] / 1e6 if startups else 0.0

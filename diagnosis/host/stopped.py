@@ -16,19 +16,21 @@ from stalltop.model.chain import Fix
 from stalltop.model.thread_evidence import FROZEN, STOPPED, TRACED, Stop
 
 SURE: Final = 0.95
-"""Confidence: the scheduler says that the threads were stopped, and who stopped them or let them go on."""
+"""Confidence: the scheduler reports that the threads were stopped, and who stopped them or let them
+continue."""
 _WORDS: Final = {
     STOPPED: ("is stopped", "stops it"),
     TRACED: ("is stopped by a debugger", "traces it"),
     FROZEN: ("is frozen", "freezes it"),
 }
-"""For each way in which threads are stopped: what happens to the program, and what the culprit does."""
+"""For each way of being stopped: what happens to the program, and what the culprit does."""
 _TERMINAL: Final = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
-"""Signals that a terminal sends: on Ctrl-Z, and to background programs that read from it or write to it."""
+"""Signals that the terminal of a program sends: on Ctrl-Z, or if a background program reads from it or writes
+to it."""
 
 
 def stopped(facts: Facts, loss: Loss) -> Description:
-    """Describes a program, or a worker of it, that something stopped for a while."""
+    """Describes a program that was stopped for a while, or whose worker was."""
     kind, who = loss.last_part, loss.last
     stop = _known(facts, who, kind)
     sent = _sent(stop)
@@ -62,7 +64,7 @@ def _known(facts: Facts, who: Who, kind: str) -> Stop | None:
 
 
 def _sent(stop: Stop | None) -> str:
-    """Returns the signal in words; '' if it is not known."""
+    """Returns the signal of ``stop`` as text; '' if it is not known."""
     if stop is None or not stop.signal:
         return ""
     return f"{stop.signal} of its terminal" if not stop.by.pid else stop.signal

@@ -1,4 +1,4 @@
-"""Describes waits that no known process ends."""
+"""Describes waits whose reason is not known."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _WHO: Final = {
     "memory": "why it waits for memory: no reclaim and few major faults were counted",
     "other": "what the Linux kernel does meanwhile: the wait belongs to no other part of the split",
 }
-"""What is not known, by the part of the split with the lost time."""
+"""Says what is not known. The key is the part of the split in which the time was lost."""
 
 
 def unexplained(facts: Facts, loss: Loss) -> Description:
-    """Describes a program that is usually busy all the time, and now waits for no measured reason."""
+    """Describes a program that usually works all the time, and now waits although no cause was measured."""
     who = loss.victim
     part = max(loss.parts, key=lambda name: loss.parts[name])
     fixes = [
