@@ -50,8 +50,8 @@ MOST_CLOSED: Final = 50
 MOST_FOLLOWED: Final = 1000
 """Maximum number of suspicions that are followed at a time."""
 _ROWS_KEPT: Final = 1024
-"""Windows also get the baselines of rows without recent calls. These baselines are dropped when they outnumber
-the rows with recent calls by more than this."""
+"""Windows also get the baselines of rows without recent calls. These baselines are dropped when they
+outnumber the rows with recent calls by more than this."""
 
 
 @dataclass(slots=True)

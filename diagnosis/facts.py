@@ -67,8 +67,8 @@ _NOBODY: Final = Blame()
 
 
 class Facts:
-    """Answers the questions of rules about a window. All answers refer to ``window``, which covers the last few
-    seconds, unless stated otherwise."""
+    """Answers the questions of rules about a window. All answers refer to ``window``, which covers the last
+    few seconds, unless stated otherwise."""
 
     def __init__(
         self,

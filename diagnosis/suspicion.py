@@ -47,7 +47,8 @@ class Suspicion:
     """Whether the loss is reported only if it lasts. Losses of this size also occur on healthy hosts, but
     only for a moment."""
     suffering: frozenset[str] = frozenset()
-    """Ids of all tenants that the cause may slow down, such as all users of a device; empty if only ``tenant``."""
+    """Ids of all tenants that the cause may slow down, such as all users of a device. Empty if these are only
+    ``tenant``."""
     taken: Mapping[int, Mapping[Who, float]] = field(default_factory=dict)
     """For each process that loses time (by PID): how much each culprit took from it, added up over time
     (`diagnosis.blame`)."""

@@ -107,16 +107,16 @@ def _among_others(usage: Usage, place: Sharing) -> Suspicion:
             Fix(f"if it waits as long alone: {_FASTER}"),
         ),
         hit=waits,
-        unknown=("how much of this wait is for the work of others on that device", _NOT_TIMED),
+        unknown=("how much of this wait is for the work of other tenants on that device", _NOT_TIMED),
         verb="spends",
     )
 
 
 _FASTER: Final = (
-    "faster kernels, lower precision or a faster device help; Nsight Compute and the PyTorch profiler show "
-    "which kernels take the time"
+    "faster CUDA kernels, lower precision or a faster device help; Nsight Compute and the PyTorch profiler "
+    "show which CUDA kernels take the time"
 )
-_NOT_TIMED: Final = "what the device does meanwhile: no kernel is timed"
+_NOT_TIMED: Final = "what the device does meanwhile: CUDA kernels are not timed"
 
 
 def _places(facts: Facts) -> Iterator[Sharing]:

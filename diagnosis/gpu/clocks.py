@@ -179,16 +179,16 @@ def _unexplained(facts: Facts, device: Device, users: Sequence[Usage], missing: 
                 share=1.0,
                 device=gpu,
             ),
-            Link("culprit", f"{gpu}: clocks chosen or locked", share=1.0, device=gpu, depth=2),
+            Link("culprit", f"{gpu}: somebody set or locked its clocks", share=1.0, device=gpu, depth=2),
         ),
         fixes=(
             Fix(
-                "see chosen and locked clocks",
+                "see which clocks were set or locked",
                 f"nvidia-smi -i {device.index} -q -d CLOCK,PERFORMANCE",
                 look=True,
             ),
             Fix(
-                "give the clocks back to the driver",
+                "let the driver choose the clocks again",
                 f"nvidia-smi -i {device.index} --reset-gpu-clocks; nvidia-smi -i {device.index} "
                 "--reset-applications-clocks",
             ),
@@ -213,9 +213,9 @@ def _figures(device: Device, cause: str) -> str:
 def _unknown(missing: float | None, users: Sequence[Usage]) -> tuple[str, ...]:
     said = []
     if missing is None:
-        said.append("how much slower it is: the driver does not tell its clocks")
+        said.append("how much slower the GPU is: the driver does not report its clocks")
     if not users:
-        said.append("who loses by it: no traced process is known to use this device")
+        said.append("who loses time by this: no traced process is known to use this device")
     return tuple(said)
 
 
@@ -227,7 +227,7 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
             f"cooling allow it{limit}"
         ),
         Fix(
-            "see how far it can be raised (Max Power Limit), and what it draws",
+            "see how far the power cap can be raised (Max Power Limit), and how much power the GPU draws",
             f"nvidia-smi -i {device.index} -q -d POWER,PERFORMANCE",
             look=True,
         ),
@@ -237,8 +237,8 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
 def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
     return (
         Fix(
-            f"see to fans, air flow and inlet temperature of GPU {device.index}; until then a lower power "
-            f"cap (nvidia-smi -i {device.index} -pl) keeps clocks steady"
+            f"check fans, air flow and inlet temperature of GPU {device.index}; until the cause is found, a "
+            f"lower power cap (nvidia-smi -i {device.index} -pl) keeps the clocks steady"
         ),
         Fix(
             "see temperatures and limits",
@@ -251,13 +251,13 @@ def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
 def _hardware_fixes(device: Device) -> tuple[Fix, ...]:
     return (
         Fix(
-            "see which protection it is",
+            "see which protection holds the clocks down",
             f"nvidia-smi -i {device.index} -q -d PERFORMANCE,POWER,TEMPERATURE",
             look=True,
         ),
         Fix(
-            f"check power supply, power cables and the server's power brake for GPU {device.index}; the "
-            "BMC's log names it",
+            f"check power supply, power cables and the server's power brake for GPU {device.index}; the log "
+            "of the BMC says which of them it is",
             "ipmitool sel elist | tail",
             look=True,
         ),

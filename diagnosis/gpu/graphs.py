@@ -56,8 +56,8 @@ def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
         ),
         fixes=(
             Fix(
-                f"capture once in {usage.process} and launch that: keep shapes and addresses the same "
-                "(static input buffers, padding to a few sizes)"
+                f"capture once in {usage.process} and launch the same graph again: keep shapes and "
+                "addresses the same (static input buffers, padding to a few sizes)"
             ),
             Fix(
                 "if only parameters change: cudaGraphExecUpdate or cudaGraphExecKernelNodeSetParams; for "
@@ -65,7 +65,7 @@ def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
             ),
         ),
         hit=hit,
-        unknown=("the time between the begin and the end of a capture is not counted",),
+        unknown=("how long captures take: the time between their begin and their end is not counted",),
     )
 
 
@@ -114,7 +114,7 @@ def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
             Fix("if graphs are not wanted, do not capture them: each graph holds device memory"),
         ),
         hit=hit if hit.calls else usage.launched,
-        unknown=("graphs made before tracing began",),
+        unknown=("whether graphs were made before tracing began",),
     )
 
 

@@ -15,7 +15,13 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.window import OpenCall
 
 CAUSES: Final = (
-    Cause("hung_call", "a call does not return", "a call has been open for long", least="high", at_once=True),
+    Cause(
+        "hung_call",
+        "a call does not return",
+        "a call has been open for a long time",
+        least="high",
+        at_once=True,
+    ),
 )
 
 HUNG_NS: Final = 10_000_000_000

@@ -84,7 +84,7 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
             ),
         ),
         usage.own(
-            f"{usage.process} keeps most of {size(rate)} a second"
+            f"{usage.process} keeps most of the {size(rate)} a second"
             if together
             else f"{usage.process} keeps {size(rate)} a second of what it allocates",
             share=None if together else 1.0,
@@ -113,10 +113,12 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
                 "lists and caches"
             ),
             Fix("in CUDA code: compute-sanitizer --tool memcheck --leak-check full"),
-            Fix(f"until then start {usage.process} (pid {usage.pid}) again before the device is full"),
+            Fix(f"until then, restart {usage.process} (pid {usage.pid}) before the device is full"),
         ),
         hit=allocations,
-        unknown=(() if free is not None else ("how much memory the device has left: NVML does not tell",)),
+        unknown=(
+            () if free is not None else ("how much memory the device has left: NVML does not report it",)
+        ),
     )
 
 

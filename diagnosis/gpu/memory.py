@@ -62,7 +62,9 @@ def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
     if growing:
         links.append(
             Link(
-                "reason", "the pool gives its memory back at every synchronisation and gets it anew", depth=3
+                "reason",
+                "the pool returns its memory to the driver at every synchronisation, and gets it again",
+                depth=3,
             )
         )
         fixes = [
@@ -127,7 +129,7 @@ def memory_churn(usage: Usage) -> Iterator[Suspicion]:
                 "on the device, so that its allocator need not give segments back; no "
                 "torch.cuda.empty_cache() in the loop"
             ),
-            Fix("bound the sizes of batches or sequences, so that blocks fit those freed before"),
+            Fix("limit the sizes of batches or sequences, so that new blocks fit into freed ones"),
         ),
         hit=hit,
     )
@@ -218,7 +220,7 @@ def _full(
         ),
         hit=allocated,
         about=gpu,
-        unknown=() if holders else ("which process holds how much: the driver does not tell",),
+        unknown=() if holders else ("which process holds how much memory: the driver does not report it",),
     )
 
 

@@ -193,9 +193,9 @@ def _shared(
         hit=waits,
         about=gpu,
         unknown=(
-            "how much of the device each of them takes: the driver does not tell",
+            "how much of the device each tenant takes: the driver does not report it",
             *(
-                ("whether they were there when the wait was shorter: that was in an earlier run",)
+                ("whether they also used the device when waits were shorter, in an earlier run",)
                 if kept
                 else ()
             ),

@@ -26,17 +26,17 @@ XIDS: Final = {
         "a CUDA kernel did what the device does not allow (bad address or instruction)", _DEBUG, program=True
     ),
     31: Xid("a CUDA kernel used an address that is not mapped", _DEBUG, program=True),
-    43: Xid("the device stopped working for a program after an error of it", _DEBUG, program=True),
+    43: Xid("the device stopped the work of a program after an error of that program", _DEBUG, program=True),
     45: Xid(
-        "the driver ended a program's work, after an error before or because it was killed",
-        "look for an XID before this one, and for who killed the program",
+        "the driver ended the work of a program, after an earlier error or because the program was killed",
+        "look for an earlier XID, or for what killed the program",
         program=True,
     ),
     48: Xid("a memory error of two bits that could not be corrected", _RESET),
     61: Xid("a warning of the device's own controller", _RESET),
     62: Xid("the device's own controller halted", _RESET),
-    63: Xid("a bad row of memory is noted to be replaced", "reset {gpu} when its processes can be ended"),
-    64: Xid("a bad row of memory could not be noted to be replaced", _HARDWARE),
+    63: Xid("a bad row of memory was marked for replacement", "reset {gpu} when its processes can be ended"),
+    64: Xid("a bad row of memory could not be marked for replacement", _HARDWARE),
     68: Xid(
         "an error of the video decoder", "look at the stream being decoded; update the driver", program=True
     ),

@@ -50,7 +50,7 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
     about_memory = use is not None and (limit is not None or use.memory_used_bytes is not None)
     links: list[Link] = []
     unknown: tuple[str, ...] = ()
-    smaller = Fix("or let it need less memory: smaller batches, fewer workers, fewer batches ahead")
+    smaller = Fix("or let it need less memory: smaller batches, fewer workers, fewer prefetched batches")
     if use is not None and (use.limit_kills or (limit and (use.limit_hits or at_limit(facts, tenant)))):
         of = f" of {limit / MIB:,.0f} MiB" if limit else ""
         why = f"{name} reached its memory limit{of}"
@@ -59,9 +59,9 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
         # With cgroup v1, ``limit_kills`` also counts cases in which the limit was reached, but memory could
         # be freed.
         if not use.limit_kills or use.memory_version == 1:
-            unknown = ("whether this limit caused the kill: only that it was reached is known",)
+            unknown = ("whether this limit caused the kill: it is only known that it was reached",)
     elif about_memory:
-        of = f": {name} met no limit of its own" if limit else f": {name} has no memory limit of its own"
+        of = f": {name} did not reach its own limit" if limit else f": {name} has no memory limit of its own"
         why = f"the host, or a cgroup above, ran out of memory{of}"
         links = users_of_host(facts)
         fixes = [less_for_others(facts), smaller]

@@ -97,7 +97,9 @@ def less_for_others(facts: Facts) -> Fix:
     """Returns a fix for a host that is short of memory: less memory for its largest users."""
     names = ", ".join(facts.name(tenant) for tenant, _ in largest_users(facts))
     largest = f" ({names})" if names else ""
-    return Fix(f"give the largest memory users of the host{largest} limits of their own, or run fewer there")
+    return Fix(
+        f"give the largest memory users of the host{largest} limits of their own, or run fewer of them"
+    )
 
 
 def read_back(facts: Facts, loss: Loss) -> Description:

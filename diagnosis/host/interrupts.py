@@ -60,7 +60,7 @@ def by_interrupts(facts: Facts, loss: Loss) -> Description:
         links=tuple(links),
         fixes=tuple(_fixes(facts, who, cpus, interrupts, kinds)),
         confidence=SURE,
-        unknown=(*unknown, "for whom the packets or requests are that cause these interrupts"),
+        unknown=(*unknown, "which process gets the packets or requests that cause these interrupts"),
     )
 
 
@@ -91,7 +91,7 @@ def _fixes(facts: Facts, who: Who, cpus: set[int], interrupts: Interrupts, kinds
         fixes.append(
             Fix(
                 f"move {requested} to CPUs {target}; if irqbalance runs, ban CPUs {list_of(cpus)} there "
-                "(IRQBALANCE_BANNED_CPULIST), or it moves it back",
+                "(IRQBALANCE_BANNED_CPULIST), so that it does not move the interrupt back",
                 f"echo {target} > /proc/irq/{number}/smp_affinity_list",
             )
         )

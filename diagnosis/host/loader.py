@@ -71,8 +71,8 @@ def short_of_lock(facts: Facts, loss: Loss) -> Description:
         summary=f"{facts.name(loss.victim.tenant)} waits for {worker.process}, which waits for a lock",
         links=tuple(blamed(facts, loss, "holds the lock", culprits, len(loss.path) + 2)),
         fixes=(
-            Fix("do not share a lock between workers: one file, index or cache for each"),
-            Fix("hold the lock for a shorter time: read and decode without it"),
+            Fix("let workers share no lock: give each worker a file, index or cache of its own"),
+            Fix("hold the lock for a shorter time: read and decode without holding it"),
         ),
         confidence=SURE * loss.sure * min(sum(loss.culprits.values()) / loss.ns, 1.0),
     )
@@ -145,7 +145,7 @@ CAUSES: Final = (
         Cause(
             "loader_sleep",
             "data loading sleeps",
-            "the GPU waits for workers that sleep by themselves, as for a rate limit",
+            "the GPU waits for workers that sleep, for example to keep a rate limit",
         ),
         asleep,
     ),

@@ -31,8 +31,8 @@ def late(facts: Facts, loss: Loss) -> Description:
         links=tuple(blamed(facts, loss, f"comes late; meanwhile it {doing}", culprits, len(loss.path) + 2)),
         fixes=(
             Fix(
-                f"see the problems of {other.process} (pid {other.pid}) itself: what delays it delays all "
-                "ranks"
+                f"see the problems of {other.process} (pid {other.pid}) itself: what delays this rank "
+                "delays all ranks"
             ),
             Fix(
                 "give all ranks the same work: equal shards, batch sizes and lengths (DistributedSampler, "

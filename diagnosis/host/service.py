@@ -25,7 +25,8 @@ SURE_ELSEWHERE: Final = 0.6
 is multiplied by ``Loss.sure``."""
 
 _ASK_LESS: Final = Fix(
-    "ask for less and ahead: cache answers, put several requests into one, ask before answers are needed"
+    "send fewer requests, and send them earlier: cache answers, put several requests into one, ask before "
+    "answers are needed"
 )
 
 

@@ -40,8 +40,8 @@ def stopped(facts: Facts, loss: Loss) -> Description:
     did, verb = _WORDS[kind]
     unknown: tuple[str, ...] = ()
     if stop is None or not (stop.by.pid or sent):
-        unknown = ("who stopped it" + (": only who let it go on is known" if by else ""),)
-        verb = "lets it go on"
+        unknown = ("who stopped it" + (": it is only known who let it continue" if by else ""),)
+        verb = "lets it continue"
         did += f", and {doer} {verb}" if doer else ""
     else:
         did += (", " if kind == TRACED else " by ") + doer
@@ -80,13 +80,13 @@ def _fixes(facts: Facts, kind: str, who: Who, by: Who | None, sent: str) -> list
             fixes.append(Fix("start it without a terminal: as a service, or by setsid or nohup"))
     elif kind == TRACED:
         if by is not None:
-            fixes.append(Fix(f"end {by.process}: the program goes on then", f"kill {by.pid}"))
+            fixes.append(Fix(f"end {by.process}: the program then continues", f"kill {by.pid}"))
         fixes.append(
             Fix("examine it without stopping it: py-spy --nonblocking, perf, or eBPF instead of ptrace")
         )
     else:
         thaw = commands.thaw(facts, who.tenant)
-        fixes.append(Fix(f"let {facts.name(who.tenant)} go on" + (f": {thaw}" if thaw else ""), thaw))
+        fixes.append(Fix(f"let {facts.name(who.tenant)} continue" + (f": {thaw}" if thaw else ""), thaw))
     return fixes
 
 

@@ -16,10 +16,10 @@ UNSURE: Final = 0.25
 """Confidence of this cause: it is measured that the program waits longer than usual, but not why."""
 _WHO: Final = {
     "network": "who sends so late: stalltop sees neither other hosts nor RDMA",
-    "process": "who ends these waits so late: a thread that is not followed, or waits itself",
+    "process": "who ends these waits so late: a thread that is not followed, or that itself waits",
     "lock": "who ends these waits so late: a thread that is not followed",
     "memory": "why it waits for memory: no reclaim and few major faults were counted",
-    "other": "what the Linux kernel does meanwhile: the wait belongs to no other part of the split",
+    "other": "what the Linux kernel does meanwhile: the wait is of no known kind",
 }
 """Says what is not known. The key is the part of the split in which the time was lost."""
 
@@ -39,7 +39,7 @@ def unexplained(facts: Facts, loss: Loss) -> Description:
         links=(),
         fixes=tuple(fixes),
         confidence=UNSURE,
-        unknown=(_WHO[part], "whether it has nothing to do: a wait for work looks the same"),
+        unknown=(_WHO[part], "whether the program has nothing to do: a wait for work looks the same"),
     )
 
 

@@ -97,7 +97,7 @@ def _severity(waited_ns: float) -> float:
 
 
 _DEBUG: Final = Fix(
-    "let the job say more, and give up by itself: NCCL_DEBUG=INFO, TORCH_NCCL_ASYNC_ERROR_HANDLING=1, "
+    "let the job log more, and give up by itself: NCCL_DEBUG=INFO, TORCH_NCCL_ASYNC_ERROR_HANDLING=1, "
     "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 with TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 )
 
@@ -139,7 +139,9 @@ def _hang(
         about=communicator,
         unknown=()
         if any(link.role == "reason" for link in links)
-        else (f"what rank {worst.rank} does instead: a checkpoint or a validation ends by itself",),
+        else (
+            f"what rank {worst.rank} does instead; if it is a checkpoint or a validation, it ends by itself",
+        ),
         share=_severity(waited_ns),
     )
 

@@ -158,7 +158,7 @@ _IN_WORDS: Final = {
     "network": "it waits longer for the network than the other ranks",
     "process": "it waits longer for another process than the other ranks",
     "sleep": "it sleeps longer than the other ranks",
-    "other": "it waits longer than the other ranks, for what is not known",
+    "other": "it waits longer than the other ranks, for an unknown reason",
 }
 
 
@@ -240,7 +240,10 @@ def _straggler_fixes(facts: Facts, late: Rank, reasons: Sequence[Link]) -> list[
     if culprit is not None and culprit.pid and culprit.pid != late.pid and "CPU" in culprit.text:
         fixes.append(keep_off(facts, late.pid, Who(culprit.tenant, culprit.pid, culprit.process)))
     fixes += [
-        Fix(f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays it delays all ranks"),
+        Fix(
+            f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays this rank delays all "
+            "ranks"
+        ),
         Fix(
             f"give rank {late.rank} the same work as the others: equal shards and lengths "
             "(DistributedSampler, bucketing by length), and a device with the same clocks",
