@@ -27,7 +27,7 @@ MOST_ROWS: Final = 100
 """Maximum number of rows of a table. Only the table that the screen shows has all its rows."""
 _WIDE: Final = Style(width=100_000, colour=False, glyphs=UNICODE)
 """Style for lines of text that are not wrapped here, because the browser wraps them."""
-_FEW: Final = "a row with few calls has rough ones."
+_FEW: Final = "in a row with few calls, percentiles are rough."
 
 
 def html_page(window: Window, shown: Sheet | None = None) -> str:
@@ -89,7 +89,7 @@ def chain_section(title: str, chains: Iterable[Chain], content: Sequence[Html]) 
     """Return the section for ``chains``; ``content`` has their HTML. The section has the title ``title`` if
     at least one chain is a fault. If all are information, its title is "Worth knowing"."""
     if not content:
-        return section(title, tag("p", "Nothing that is known to be wrong.", class_="dim"))
+        return section(title, tag("p", "Nothing is known to be wrong.", class_="dim"))
     faults = any(chain.severity != "info" for chain in chains)
     return section(title if faults else "Worth knowing", *content)
 
@@ -204,7 +204,7 @@ def foot(verb: str, more: str) -> Html:
     """Return the end of a page. It explains names in parentheses and percentiles, and ends with the text
     ``more``."""
     text = (
-        f"{verb} by stalltop. (name): made inside another traced call, part of that call's time. Percentiles "
-        f"are of HdrHistograms with two significant digits; {more}"
+        f"{verb} by stalltop. (name): calls made inside another traced call, whose time includes theirs. "
+        f"Percentiles come from HdrHistograms with two significant digits; {more}"
     )
     return tag("footer", tag("p", text))

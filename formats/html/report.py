@@ -51,8 +51,8 @@ _LAST_TICK: Final = 0.86
 """A tick at this position of the axis (0 to 1) or beyond is left out. Its label stands to the right of the
 tick, and would not fit on the page."""
 _AVERAGED: Final = (
-    "those of a stretch of time are of all its calls: nothing is averaged. Lines have gaps where nothing was "
-    "recorded or nothing returned."
+    "those of a stretch of time come from all its calls, and are not averages. Lines have gaps where nothing "
+    "was recorded, or no call returned."
 )
 
 

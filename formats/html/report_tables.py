@@ -76,7 +76,9 @@ def slow_calls(whole: Window) -> Html:
     )
     rest = _more(len(calls) - len(rows))
     if whole.calls.passed_over:
-        rest.append(f"{whole.calls.passed_over:,} calls as slow were counted only: there were too many")
+        rest.append(
+            f"{whole.calls.passed_over:,} more slow calls were only counted: there were too many to capture"
+        )
     return _listing("Slow calls, one by one", heads, 5, rows, rest)
 
 

@@ -41,7 +41,11 @@ COLUMNS: Final = (
         ("window_start_s", "number", "beginning of the window, Unix time in seconds"),
         ("window_seconds", "number", "length of the window in seconds"),
         ("window_host", "text", "host of the window"),
-        ("host", "text", "host of the row; differs only if windows of several hosts were merged"),
+        (
+            "host",
+            "text",
+            "host of the row; differs from window_host only if windows of several hosts were merged",
+        ),
         ("container", "text", "name of the container"),
         ("tenant", "text", "id of the container, unique on its host"),
         ("runtime", "text", "container runtime: docker, containerd, slurm …"),

@@ -124,7 +124,7 @@ def _table(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
     found = diff.compared.difference
     shown = [i for i in diff.order if all_rows or found.changed[i]]
     if not shown:
-        return style.folded("", f"None of {len(diff.order)} rows has surely changed.")
+        return style.folded("", f"None of {len(diff.order)} rows has changed significantly.")
     names = [_names(diff, i) for i in shown]
     columns, widths = _layout([diff.by, *names], style)
     titles = [style.fit(name, width) for name, width in zip(diff.by, widths, strict=True)]
@@ -138,13 +138,13 @@ def _table(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
         lines.append(style.paint(" ".join(cells).rstrip(), code))
     rest = len(shown) - most
     same = len(diff.order) - len(shown)
-    more = [f"{rest} more that changed"] * (rest > 0) + [f"{same} without a sure change"] * (same > 0)
+    more = [f"{rest} more that changed"] * (rest > 0) + [f"{same} without a significant change"] * (same > 0)
     lines += [f"and {', '.join(more)} (--all)"] if more else []
     lines += [
         style.paint(line, DIM)
         for line in style.folded(
             "",
-            "lost/s: time a second lost to calls that take longer in B; ?: may be chance, too few calls",
+            "lost/s: time lost per second because calls take longer in B; ?: may be chance, too few calls",
         )
     ]
     return lines
@@ -234,6 +234,10 @@ def _judged(diff: ComparedWindows, style: Style) -> list[str]:
             text, code = f"{condition.text}: {', '.join(said)}", RED
             lines += [style.paint(line, code) for line in style.folded("FAILED  ", text)]
         else:
-            unsure = f" ({len(met.unsure)} perhaps: too few calls to be sure)" if met.unsure else ""
+            unsure = (
+                f" (perhaps met by {len(met.unsure)} of the rows: too few calls to be sure)"
+                if met.unsure
+                else ""
+            )
             lines += style.folded("ok      ", f"{condition.text}{unsure}")
     return lines

@@ -195,7 +195,7 @@ def _table(window: Window, by: Dimension, style: Style) -> list[str]:
     if len(order) > MOST_ROWS:
         lines.append(f"and {len(order) - MOST_ROWS} more")
     if groups.nested.any():
-        lines += style.wrapped(["(name): made inside another traced call, part of that call's time"])
+        lines += style.wrapped(["(name): calls made inside another traced call, whose time includes theirs"])
     return lines
 
 
@@ -282,7 +282,7 @@ def _open_calls(window: Window, style: Style, ended: bool) -> list[str]:
     long_ones = [call for call in window.open_calls if call.age_ns >= OPEN_CALL_NS and call.ended == ended]
     long_ones.sort(key=lambda call: (-call.age_ns, call.nested, call.pid, call.tid))
     lines = [style.paint(_open_call(window, call, style), YELLOW) for call in long_ones[:MOST_LISTED]]
-    title = "calls that their threads ended inside of" if ended else "calls that have not returned"
+    title = "calls whose threads ended inside them" if ended else "calls that have not returned"
     return _listed(title, lines, len(long_ones), style)
 
 
