@@ -1,4 +1,4 @@
-"""Compares the devices that tenants use with those that schedulers gave them."""
+"""Finds tenants that use other devices than the scheduler gave them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CAUSES: Final = (
 
 
 def gpu_not_given(facts: Facts, callers: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields tenants that use a device which the scheduler gave to others, or to nobody."""
+    """Yields tenants that use a device that the scheduler gave to others, or to nobody."""
     if not facts.window.allocations:
         return
     by_pid = {usage.pid: usage for usage in callers}

@@ -1,5 +1,5 @@
-"""Describes losses in data loading, which `attribution` finds: a caller waits for workers, and the workers
-wait for a disk, a CPU or a lock, or sleep."""
+"""Describes losses in data loading, which `diagnosis.attribution` finds. A caller waits for workers, and the
+workers wait for a disk, a CPU or a lock, or they sleep."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from stalltop.diagnosis.wording.culprits import ranked
 from stalltop.model.chain import Fix
 
 SURE: Final = 0.9
-"""Confidence before it is multiplied by ``Loss.sure``: who wakes the caller shows that it waits for the
-workers' results. ``Loss.sure`` is the part of the workers' time that was spent in the way that is reported.
-It is less certain, because it covers all results of the workers, also those for which nobody waited."""
+"""Confidence that the caller waits for the workers' results: the workers are seen to wake it.
+
+It is multiplied by ``Loss.sure``, the part of the workers' time that they spent in the way that is reported.
+That part is less certain: it covers all results of the workers, also those for which nobody waited.
+"""
 
 
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:
@@ -69,15 +71,15 @@ def short_of_lock(facts: Facts, loss: Loss) -> Description:
         summary=f"{facts.name(loss.victim.tenant)} waits for {worker.process}, which waits for a lock",
         links=tuple(blamed(facts, loss, "holds the lock", culprits, len(loss.path) + 2)),
         fixes=(
-            Fix("do not share a lock between workers: one file, index or cache for each"),
-            Fix("hold the lock for a shorter time: read and decode without it"),
+            Fix("let workers share no lock: give each worker a file, index or cache of its own"),
+            Fix("hold the lock for a shorter time: read and decode without holding it"),
         ),
         confidence=SURE * loss.sure * min(sum(loss.culprits.values()) / loss.ns, 1.0),
     )
 
 
 def asleep(facts: Facts, loss: Loss) -> Description:
-    """Describes workers that sleep by themselves."""
+    """Describes workers that sleep because their own code does so."""
     worker = loss.last
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for data while {worker.process} sleeps",
@@ -96,7 +98,7 @@ def asleep(facts: Facts, loss: Loss) -> Description:
 
 
 def workers_restarted(facts: Facts, loss: Loss) -> Description:
-    """Describes workers that end and start again, as at each epoch."""
+    """Describes workers that end and start again, as some programs do at each epoch."""
     use = facts.use(loss.victim.tenant)
     startups = sorted(ThreadGraph(facts).startups().values())
     typical_ms = startups[len(startups) // 2] / 1e6 if startups else 0.0
@@ -143,7 +145,7 @@ CAUSES: Final = (
         Cause(
             "loader_sleep",
             "data loading sleeps",
-            "the GPU waits for workers that sleep by themselves, as for a rate limit",
+            "the GPU waits for workers that sleep, for example to keep a rate limit",
         ),
         asleep,
     ),

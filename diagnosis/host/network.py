@@ -12,8 +12,8 @@ from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording.fixes import SEGMENTS_UNKNOWN, segment_fixes
 
 PROBABLE: Final = 0.75
-"""Confidence: retransmits and waits for the network are both measured, but not that the threads wait for
-these segments."""
+"""Confidence: retransmits and waits for the network are both measured. That the threads wait for the lost
+segments is inferred."""
 
 
 def retransmits(facts: Facts, loss: Loss) -> Description:

@@ -21,12 +21,12 @@ _ONE: Final = {
     "tenants": "tenant",
     "devices": "device",
 }
-"""Singular of each name that ``examined`` returns."""
+"""The singular of each key that ``examined`` returns."""
 
 
 def explain_text(window: Window, chains: Sequence[Chain], style: Style) -> str:
-    """Return ``chains`` of ``window`` as text that fits ``style`` (40 cells or more), and ends in a newline.
-    Commands to type are never broken."""
+    """Return ``chains`` of ``window`` as text that fits ``style`` (40 cells or more) and ends in a newline.
+    Commands are never broken into several lines, so that they can be copied."""
     style = style.at_least(LEAST_WIDTH)
     parts = [_head(window, style)]
     ordered = sorted(chains, key=worst_first)
@@ -52,8 +52,7 @@ def _head(window: Window, style: Style) -> list[str]:
 
 
 def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[str]:
-    """Return lines that say how many faults were found, and how many calls, processes and so on were
-    examined."""
+    """Return lines that say how many faults were found, and in how many calls, processes and so on."""
     seen = examined(window)
     rests = ", ".join(
         f"{figures.count(number).strip()} {_ONE[name] if number == 1 else name}"

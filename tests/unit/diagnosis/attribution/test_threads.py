@@ -245,8 +245,8 @@ def test_a_stopped_thread_waits_for_who_let_it_go_on() -> None:
     found = lost(made)
     assert set(found) == {"stopped"}
     assert culprits(found["stopped"]) == {400}
-    assert chain(made).summary.endswith("is stopped, and operator (pid 400) of batch-job lets it go on")
-    assert any("only who let it go on" in line for line in chain(made).unknown)
+    assert chain(made).summary.endswith("is stopped, and operator (pid 400) of batch-job lets it continue")
+    assert any("only known who let it continue" in line for line in chain(made).unknown)
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_open_calls_of_ended_threads_are_separate() -> None:
     (ended,) = lines_with(text, "cuCtxSynchronize")
     lines = text.splitlines()
     assert lines[lines.index(still_open) - 1] == "calls that have not returned"
-    assert lines[lines.index(ended) - 1] == "calls that their threads ended inside of"
+    assert lines[lines.index(ended) - 1] == "calls whose threads ended inside them"
     assert ended.split()[-4:] == ["python3", "103,", "thread", "104"]
 
 
