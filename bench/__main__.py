@@ -169,7 +169,7 @@ class _Report:
 
     def add(self, place: str, tables: Sequence[TextTable], plain: dict[str, Any]) -> None:
         """Adds the results of one benchmark: ``tables`` for people, ``plain`` for JSON. ``place`` is the name
-        of their place in the document."""
+        of the place in the document where the tables belong."""
         self._benches.append(plain)
         text = "\n\n".join(table.text().rstrip() for table in tables)
         if not self._as_json:
