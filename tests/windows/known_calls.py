@@ -30,7 +30,7 @@ TENANTS = {
         Tenant("cri:cc", "serve", kind="pod", runtime="containerd", container_id="cc" * 32, pod="llm-0"),
     )
 }
-"""Two tenants share a name, and one has no known cgroup."""
+"""The tenants of the calls, by id. Two of them share a name, and the cgroup of one is unknown."""
 
 
 class Call(NamedTuple):

@@ -113,8 +113,8 @@ def own_threads() -> Window:
 
 
 def threads_crowded_by_another_tenant(cpu_ms: int = 1_000) -> Window:
-    """Threads of the trainer, which together ran for ``cpu_ms`` in this second, wait for each other on four
-    CPUs while another tenant uses most of the CPUs."""
+    """Threads of the trainer compete with each other for four CPUs, while another tenant uses most of the
+    CPUs. The trainer's threads together ran for ``cpu_ms`` in this second."""
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)],
         charges=[
@@ -360,8 +360,8 @@ def replace_evidence(one: Window, *, events: tuple[Event, ...], **use: Any) -> W
 
 
 def waiting(seconds: float, longest_ms: float | None, operation: str = "cuStreamSynchronize") -> Window:
-    """Returns a window with a call of ``operation`` that has been open for ``seconds``, and with an ended
-    cuStreamSynchronize that took ``longest_ms``; without the latter if None."""
+    """Returns a window with a call of ``operation`` that has been open for ``seconds``, and with a
+    cuStreamSynchronize that ended and took ``longest_ms``. If ``longest_ms`` is None, no call has ended."""
     call = OpenCall(TRAIN, 100, 104, "train.py", "driver", operation, round(seconds * 1e9))
     before = [] if longest_ms is None else [row("cuStreamSynchronize", 1, gpu=longest_ms)]
     return window([LAUNCHES, *before], open_calls=[call])

@@ -27,7 +27,7 @@ class SleepClock:
 
 
 class ShortLivedProcesses:
-    """A source whose reads take 40 ms. Each window shows a new process that made one call and ended."""
+    """A source whose reads take 40 ms. Each window shows a new process that made one call and then ended."""
 
     def __init__(self, clock: SleepClock) -> None:
         self.clock = clock
