@@ -169,8 +169,8 @@ def _ours_alone(screen: Any) -> None:
 
 
 def _plain(table: Any) -> dict[str, Any]:
-    """Returns ``table`` as a dict for JSON: the text of its columns and cells, and those attributes that
-    comparing needs."""
+    """Returns ``table`` as a dict for JSON: the text of its columns and cells, and the attributes that the
+    comparison needs."""
     return {
         "title": table.title,
         "head": [_attributes(name, "unit", "better", "told_only") for name in table.head],

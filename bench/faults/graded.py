@@ -170,8 +170,8 @@ def slow_disk(stage: Stage) -> Harm:
 
 @graded("lock_contention")
 def lock_contention(stage: Stage) -> Harm:
-    """A process of another tenant again and again holds, for 12 ms or more, a lock that the victim takes in
-    every step."""
+    """A process of another tenant takes a lock again and again and holds it for 12 ms or more each time. The
+    victim takes this lock in every step."""
     victim, holder = stage.tenant("victim"), stage.tenant("holder")
     caller = trainer(stage, victim, before="@lock:shared:100", sync_ms=_SYNC_MS)
     other = stage.process(holder, "checkpointer")

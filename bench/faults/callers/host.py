@@ -56,7 +56,7 @@ def cpu_pinning(stage: Stage) -> Iterator[Truth]:
     victim = stage.tenant("victim")
     count = stage.whole(
         "processes", 2, min(max(CPUS, 2), 4)
-    )  # more than one CPU can run, and at most half of all CPUs
+    )  # they need more than one CPU can give, and at most half of all CPUs
     compute_ms = stage.between("compute_ms", 6, 9)
     callers = [trainer(stage, victim, compute_ms=compute_ms, sync_ms=8) for _ in range(count)]
     cpu = stage.whole("cpu", 0, CPUS - 1)

@@ -120,7 +120,8 @@ def _enable(place: Path, controller: str) -> None:
     if controller not in (root / "cgroup.controllers").read_text().split():
         raise StalltopError(f"this host has no cgroup controller {controller}")
     for parent in reversed([parent for parent in place.parents if parent.is_relative_to(root)]):
-        # A parent that has processes refuses. Setting the limit then fails, with a message.
+        # The Linux kernel refuses this for a parent that has processes. Setting the limit then fails, with a
+        # message.
         with contextlib.suppress(OSError):
             (parent / "cgroup.subtree_control").write_text(f"+{controller}")
 

@@ -85,8 +85,8 @@ class _Host:
         self.stage.chance.choice(choices)()
 
     def wait_long(self) -> None:
-        """Lets the process with long steps wait once for about ``_LONG_SECONDS`` for the device, as it always
-        does."""
+        """Lets the program with long steps make one of its usual steps, which waits for the device for about
+        ``_LONG_SECONDS``."""
         assert self.long is not None
         self.told.append("long synchronize")
         self.long.do("finish")

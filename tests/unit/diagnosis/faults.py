@@ -130,7 +130,7 @@ def threads_crowded_by_another_tenant(cpu_ms: int = 1_000) -> Window:
 def cfs_throttling() -> Window:
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=290, runqueue=700)],
-        # While the quota stopped the trainer, a neighbour ran on its CPUs, but took nothing from it.
+        # While the quota stopped the trainer, a neighbour ran on its CPUs, but took no time from the trainer.
         charges=[charge("runqueue", 60, 900)],
         tenants=[
             TenantUse(
