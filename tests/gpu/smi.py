@@ -65,7 +65,8 @@ _MOVING: Final = {"%": 15, "B": 64 * _MIB, "C": 6, "B/s": 1e9}
 _SHARES: Final = {"W": 0.1, "MHz": 0.1}
 """By unit: the allowed difference of these other figures as a share of the larger value."""
 _APART: Final[dict[str, float]] = {"performance_state": 8, "pcie_generation": 4, "fan_percent": 20}
-"""By name of a figure: its allowed difference, if that is not the one of its unit."""
+"""Allowed differences of some figures, by name. They replace the difference that is allowed for the figure's
+unit."""
 
 
 def _figure(figure: DeviceFigure) -> SmiFigure:

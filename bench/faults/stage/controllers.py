@@ -55,8 +55,8 @@ class Limits:
             (self._unified / "cpu.max").write_text(f"{quota or 'max'} {PERIOD_US}")
 
     def cpu_weight(self, times: float) -> None:
-        """Sets the tenant's CPU weight to ``times`` the default. While both want a CPU, it gets ``times`` the
-        CPU time of a tenant with the default weight."""
+        """Multiplies the default CPU weight by ``times`` for this tenant. While both want a CPU, the tenant
+        gets ``times`` as much CPU time as a tenant with the default weight."""
         legacy = self._legacy.get("cpu")
         if legacy is not None:
             (legacy / "cpu.shares").write_text(str(int(1024 * times)))

@@ -218,7 +218,8 @@ def test_calls_on_an_unknown_gpu_are_listed_for_every_gpu() -> None:
         ("unknown", [TRAIN]),
         ("unknown", []),
     ]
-    # A GPU with calls of a tenant does not also list that tenant's calls without a device; other GPUs do.
+    # A tenant's calls without a known device are not listed on a GPU that has other calls of the tenant, but
+    # on all other GPUs.
     both = on(gpu(), gpu(index=1), rows=[at("0", serve), serve])
     assert [[user.tenant for user in found.unplaced] for found in sharings(both)] == [[], [SERVE]]
     # Without GPUs nothing is listed. With a GPU, calls with the label of another, unknown GPU are listed.

@@ -149,7 +149,8 @@ def shared_libraries() -> Iterator[Path]:
 
 
 def test_another_reader_finds_the_same_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
-    # System libraries have no traced functions, so every name that starts with "m" is taken for a traced one.
+    # System libraries have no traced functions. So the test takes every name that starts with "m" for a
+    # traced function.
     path = next(shared_libraries(), None)
     if path is None:
         pytest.skip("no system library was found on this machine")
