@@ -134,7 +134,7 @@ EVIDENCE = Evidence(
         ),
     ),
 )
-"""Evidence with a value in every field."""
+"""Evidence that has a value in every field."""
 
 CHAINS = (
     Chain(

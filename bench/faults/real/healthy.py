@@ -19,11 +19,11 @@ from bench.faults.trial.watcher import Watcher
 from stalltop.demo.build import Built
 
 AT_ONCE: Final = 2
-"""Programs that run at the same time. With more of them, two CPUs would not be enough, and a problem would
-rightly be reported."""
+"""Number of programs that run at the same time. With more programs, two CPUs would not be enough, and the
+diagnosis would rightly report a problem."""
 NEED_ALL_CPUS: Final = ("cpu_contention", "own_threads")
-"""Causes whose victims use all CPUs before the fault, too. A second program would rightly be reported as
-contention, so these victims are left out."""
+"""Causes whose victims use all CPUs even before the fault. Beside a second program such a victim would really
+lack CPU time and be reported, so these victims are left out."""
 _LEAST_SECONDS, _MOST_SECONDS = 40.0, 90.0
 """How long a program runs."""
 _TURN_SECONDS: Final = 5.0

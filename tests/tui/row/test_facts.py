@@ -310,7 +310,7 @@ def test_the_past_of_a_row_is_computed_once_and_in_steps() -> None:
     assert found[0] is not None
     assert found[0].split_ns == (100_000, *[0] * 9)
     assert past.look(packed[2:], 0) == found[2:]
-    assert past.look(packed, 0)[:2] == (None, None)  # dropped by the call for later windows only
+    assert past.look(packed, 0)[:2] == (None, None)  # the call for later windows has dropped them
 
 
 def test_the_past_is_drawn_with_a_column_per_window() -> None:

@@ -94,7 +94,7 @@ def test_chosen_columns_are_shown_in_their_order_where_the_table_has_them() -> N
         "name",
         "n",
         "p99",
-    ]  # no split, since none is measured, and no ``beside``, which tables of containers do not have
+    ]  # no split, since none is measured; tables of containers have no ``beside``
     assert [column.id for column in columns("process", 80, ALL, ("beside", "split"))][1:] == [
         "beside",
         "split",
@@ -355,7 +355,8 @@ def test_rows_show_their_ratio_to_the_baseline_and_sort_by_it() -> None:
 
 
 def test_a_row_of_several_operations_has_the_mean_ratio_weighted_by_time() -> None:
-    # b takes twice its baseline and has a quarter of the time, a takes its baseline: 2 ** 0.25 is 1.19.
+    # b takes twice its baseline and has a quarter of the time; a takes exactly its baseline. The mean ratio
+    # is 2 ** 0.25, which is 1.19.
     one = normal_window({key("a"): (1, 3_000_000), key("b"): (1, 500_000)})
     assert against_normal(one, "container") == ["train 1.19"]
     # Operations without a baseline do not count in the mean.

@@ -130,7 +130,7 @@ def threads_crowded_by_another_tenant(cpu_ms: int = 1_000, charged_ms: int = 100
 def cfs_throttling() -> Window:
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=290, runqueue=700)],
-        # While the quota stopped the trainer, a neighbour ran on its CPUs, but took nothing from it.
+        # While the quota stopped the trainer, a neighbour ran on its CPUs, but took no time from the trainer.
         charges=[charge("runqueue", 60, 900)],
         tenants=[
             TenantUse(
@@ -360,8 +360,8 @@ def replace_evidence(one: Window, *, events: tuple[Event, ...], **use: Any) -> W
 
 
 def waiting(seconds: float, longest_ms: float | None, operation: str = "cuStreamSynchronize") -> Window:
-    """Returns a window with a call of ``operation`` that has been open for ``seconds``, and with an ended
-    cuStreamSynchronize that took ``longest_ms``; without the latter if None."""
+    """Returns a window with a call of ``operation`` that has been open for ``seconds``, and with a
+    cuStreamSynchronize that ended and took ``longest_ms``. If ``longest_ms`` is None, no call has ended."""
     call = OpenCall(TRAIN, 100, 104, "train.py", "driver", operation, round(seconds * 1e9))
     before = [] if longest_ms is None else [row("cuStreamSynchronize", 1, gpu=longest_ms)]
     return window([LAUNCHES, *before], open_calls=[call])

@@ -104,7 +104,7 @@ def test_header_fields_do_not_move_when_figures_change(paint: Palette, width: in
 
     for state in (replace(busy, lost=0), replace(quiet, chains=worse)):
         assert places(state) == places(quiet)
-    # A header of 60 columns or less moves words to show the losses.
+    # In a header of 60 columns or less, words move when losses appear.
     assert (places(replace(busy, chains=worse[:1])) == places(quiet)) == (width > 60)
     header = Header()
     header._state = busy

@@ -282,7 +282,8 @@ def test_chains_of_the_whole_run_are_shown(
     monitor = TraceableMonitor()
 
     class Followed:
-        """Stands for the diagnosis: its chain opens in the first window and has ended by the last."""
+        """Stands for the diagnosis: its chain is open in the first window, and has ended by the last
+        window."""
 
         def read(self) -> Window:
             chain = replace(CHAINS[0], open=monitor.reads < 1)
