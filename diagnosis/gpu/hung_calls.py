@@ -96,5 +96,5 @@ def _hung(facts: Facts, call: OpenCall) -> Suspicion:
         rows=(key,),
         pid=call.pid,
         process=call.process,
-        unknown=("what it waits for",),
+        unknown=("what the call waits for",),
     )

@@ -100,10 +100,11 @@ class DeviceFigure:
     """Position among the figures that the page of each GPU shows with a bar and over time; 0 if the page does
     not show the figure in this way."""
     question: str = ""
-    """Name of the figure in ``Device.notes``, which say why it could not be read; '' if it is the label."""
+    """Name of the figure in ``Device.notes``, which say why a figure could not be read; '' if this name is
+    ``label``."""
     smi: tuple[str, ...] = ()
-    """Paths of the figure in the XML of ``nvidia-smi -q -x``, which differ between drivers: the first that
-    has a value counts."""
+    """Paths at which the XML of ``nvidia-smi -q -x`` may have the figure. The path differs between drivers;
+    the first path with a value is used."""
 
     @property
     def about_in_window(self) -> str:
@@ -117,7 +118,8 @@ class DeviceFigure:
 
     @property
     def chart_unit(self) -> tuple[str, float]:
-        """Unit that charts and traces use, and the value of the figure that is 1 in that unit."""
+        """(unit, factor): the unit that charts and traces use, and by what the figure is divided to get this
+        unit."""
         return {"B": ("GiB", 2.0**30), "B/s": ("MB/s", 1e6)}.get(self.unit, (self.unit, 1.0))
 
     @property

@@ -156,10 +156,11 @@ def _with(kind: NDArray[np.bool_], group: NDArray[np.int64], groups: int) -> NDA
 
 
 def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]:
-    """Returns ``percentiles_ns``, reduced to ``max_ns`` if they are in the same counter and above it.
+    """Returns ``percentiles_ns``, in which some percentiles are replaced by ``max_ns``: those that are above
+    ``max_ns`` and in the same counter of the histogram.
 
     ``percentiles_ns`` has a row of percentiles for each group, ``max_ns`` the longest call of each group. A
-    percentile is the upper edge of a counter, which may be longer than the longest call, and a p99 above the
+    percentile is the upper edge of a counter, which may be longer than the longest call. A p99 above the
     maximum would confuse the reader.
     """
     edge = np.minimum(max_ns, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)[:, None]

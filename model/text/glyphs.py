@@ -73,8 +73,8 @@ class Glyphs:
     histogram_levels: str = " ▁▂▃▄▅▆▇█"
     """A cell of a histogram, from empty to full."""
     part_fills: str = "█▒═▚╳▓┄┼·░"
-    """In a bar without colours, fills the cells of a part of a call's time after its letter; a character for
-    each part, in the order of ``model.window.PARTS``."""
+    """One character for each part of a call's time, in the order of ``model.window.PARTS``. In a bar without
+    colours, it fills the cells of this part, after the letter of the part."""
     rule: str = "─"
     """A horizontal line."""
     tick: str = "┬"
