@@ -1,4 +1,4 @@
-"""The tables whose rows belong to one window, as data."""
+"""The tables whose rows belong to one window, described as data."""
 
 from __future__ import annotations
 
@@ -326,4 +326,4 @@ RECORDS: Final = (
         kind=Chain,
     ),
 )
-"""Tables that store one record of a window (an object of class ``kind``) in each row."""
+"""Tables whose rows each store one record of a window. A record is an object of class ``kind``."""

@@ -1,4 +1,4 @@
-"""The tables whose rows many windows share, as data."""
+"""The tables whose rows many windows share, described as data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHICH: Final = (
     "number of the GPU on its host, or `0:3` for MIG device 3 of GPU 0; its UUID if another device has that"
     " number at the end of the window"
 )
-"""The description of every column that has the label of a device."""
+"""Description of each column that has the label of a device."""
 
 SHARED: Final = (
     shared(
@@ -160,10 +160,10 @@ SHARED: Final = (
         kind=Chain,
     ),
 )
-"""Tables to whose rows windows refer by number. Rows never change."""
+"""Tables whose rows are shared: windows refer to them by number. Rows never change."""
 
 
 def fields_of(name: str) -> tuple[str, ...]:
-    """Return the fields of a record that are stored in a row of the shared table ``name``."""
+    """Return the fields of a record that are stored in rows of the shared table ``name``."""
     (table,) = (table for table in SHARED if table.name == name)
     return tuple(field for column in table.columns[1:-1] for field in column.names)

@@ -1,7 +1,7 @@
 """The views that queries see, as data: their SQL, and their descriptions for ``--tables`` and the documents.
 
-Views are in the temporary schema, where they hide tables of the file with the same name. A query can reach
-such a table as ``main.NAME``. Names that begin with ``~`` are internal.
+Views are in the temporary schema. There they hide tables of the file that have the same name; a query can
+reach such a table as ``main.NAME``. Names that begin with ``~`` are internal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stalltop.recordings.views.device_views import DEVICE_VIEWS
 from stalltop.recordings.views.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, SqlView
 
 UNKNOWN: Final = "(unknown)"
-"""``kernel_name`` of launches of an unknown CUDA kernel. Other calls have NULL."""
+"""The ``kernel_name`` of a launch of an unknown CUDA kernel. Calls that are not launches have NULL."""
 _SPLITS: Final = tuple((f"{name}_ns", f"of the time: {name}") for name in SPLITS)
 
 EVENT_COLUMNS: Final = (
@@ -33,24 +33,24 @@ EVENT_COLUMNS: Final = (
     ("tid", "thread id; NULL if the call was not captured"),
     ("kept", "1: captured: all its figures were measured for this call"),
 )
-"""Columns of views of single calls."""
+"""Columns of the views of single calls."""
 OF_WINDOW: Final = tuple(name for name, _ in WINDOW)
 """Columns of ``EVENT_COLUMNS`` that identify the window."""
 PER_CALL: Final = ("start_ns", "tid", "kept")
 """Columns of ``EVENT_COLUMNS`` that only single calls have. Sums do not have these columns."""
 SUMS: Final = {"duration_ns": "~total_ns", "bytes": "~bytes", "error": "~errors"}
-"""Columns of ``EVENT_COLUMNS`` whose sum is stored, each with the column of views of sums that has this
-sum."""
+"""Columns of ``EVENT_COLUMNS`` whose sum is stored. For each, the column that has this sum in the views of
+sums."""
 LONGEST: Final = {"duration_ns": "~max_ns"}
-"""Columns of ``EVENT_COLUMNS`` whose maximum is stored, each with the column of views of sums that has this
-maximum."""
+"""Columns of ``EVENT_COLUMNS`` whose maximum is stored. For each, the column that has this maximum in the
+views of sums."""
 NO_KERNEL: Final = -1
-"""The ``kernel_id`` in ``~kernels`` that stands for an unknown CUDA kernel."""
+"""The ``kernel_id`` of an unknown CUDA kernel in ``~kernels``."""
 PLACE: Final = "~place"
-"""Internal column of views with one row for each row of ``counts``. Its value is the column ``place`` of
-``counts``, which with the window identifies the row."""
+"""Internal column of views that have one row for each row of ``counts``. Its value is the column ``place`` of
+``counts``. Together with the window, it identifies the row."""
 WEIGHT: Final = "~calls"
-"""Column of views whose rows stand for several calls: the number of these calls."""
+"""Column of views whose rows stand for several calls: how many calls these are."""
 
 EVENTS: Final = {
     "cuda_events": "each outermost call of the CUDA runtime and driver",
@@ -58,7 +58,8 @@ EVENTS: Final = {
     "host_events": "each time between calls (host gap), and each host work of threads that wake callers",
     "nested_events": "each call made inside another traced call, such as a driver call inside a runtime call",
 }
-"""Views of single calls, with descriptions. A row is one call, though most calls are stored in sums only."""
+"""Views of single calls, with descriptions. A row is one call, although most calls are stored only in
+sums."""
 BY_SERIES: Final = 'CROSS JOIN temp."~series" s ON s.series_id = n.series_id LEFT ' + IN_WINDOW
 _BY_PROCESS: Final = 'CROSS JOIN temp."~processes" p ON p.process_id = n.process_id LEFT ' + IN_WINDOW
 WHO_SQL: Final = "s.cgroup_id, s.pid, s.process, s.layer, s.op, s.device"
@@ -69,8 +70,8 @@ _PROCESS_SQL: Final = f"{WINDOW_SQL}, p.cgroup_id, p.pid, p.process"
 def _plain(
     name: str, about: str, head: tuple[tuple[str, str], ...], sql: str, join: str, *more: str
 ) -> SqlView:
-    """Return a view of the table ``name`` with the columns ``head``, whose SQL is ``sql``, and with columns
-    of the table itself, each given in ``more`` as ``column: description``."""
+    """Return a view of the table ``name``. It has the columns ``head``, whose SQL is ``sql``, and columns of
+    the table itself. Each of the latter is given in ``more`` as ``column: description``."""
     own = tuple((column, what) for column, _, what in (line.partition(": ") for line in more))
     columns = "".join(f", n.{column}" for column, _ in own)
     return SqlView(name, about, (*head, *own), f"SELECT {sql}{columns} FROM main.{name} n {join}")

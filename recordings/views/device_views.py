@@ -1,4 +1,4 @@
-"""Views of devices and of the tenants that share them: a part of ``catalogue.VIEWS``."""
+"""Views of devices, and of the tenants that share devices: a part of ``catalogue.VIEWS``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LISTED_WITH_GPU: Final = (
     "WHERE NOT EXISTS (SELECT 1 FROM json_each(n.instances) i, json_each(i.value, '$.processes') p"
     " WHERE json_extract(p.value, '$.pid') = json_extract(j.value, '$.pid'))",
 )
-"""SQL (device label, FROM, WHERE) for the processes that the driver lists for a GPU, without processes that
-the driver also lists for a MIG device of this GPU."""
+"""SQL (label of the device, FROM, WHERE) for the processes that the driver lists for a GPU. Processes that
+the driver also lists for a MIG device of this GPU are left out."""
 _LISTED_WITH_INSTANCE: Final = (
     _MIG_LABEL_SQL,
     "CROSS JOIN json_each(n.instances) i CROSS JOIN json_each(i.value, '$.processes') j",
     "",
 )
 _OF_DEVICES: Final = tuple(one for one in DEVICE_FIGURES if one.viewed)
-"""Figures of ``Device`` that the view ``devices`` has."""
+"""The figures of ``Device`` that are columns of the view ``devices``."""
 DEVICE_VIEWS: Final = (
     SqlView(
         "activity",
