@@ -65,7 +65,7 @@ WINDOWS: Final = SqlTable(
         _c(
             "level",
             INTEGER,
-            "0: as it was read; 10, 60: merged from shorter windows to at least so many seconds",
+            "0: as it was read; 10, 60: merged from shorter windows, at least this many seconds long",
         ),
         _c("simulated", INTEGER, "1: simulated, not measured"),
         _c("split", INTEGER, "1: the splits of calls were measured"),

@@ -33,7 +33,7 @@ DEVICE_VIEWS: Final = (
     SqlView(
         "activity",
         "the time in which a container gave a GPU work or waited for it",
-        (*WINDOW, WHO[0], *WHERE, ("active_ns", "that time in ns, exact to about a millisecond")),
+        (*WINDOW, WHO[0], *WHERE, ("active_ns", "time in which it was active, exact to about a millisecond")),
         f"SELECT {WINDOW_SQL}, t.cgroup_id, {_DEVICE_SQL}, n.active_ns FROM main.activity n"
         f' CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id LEFT {IN_WINDOW}',
     ),
@@ -45,7 +45,7 @@ DEVICE_VIEWS: Final = (
             WHO[0],
             ("other_cgroup_id", "the other container: a row of containers"),
             *WHERE,
-            ("overlap_ns", "that time in ns, exact to about a millisecond"),
+            ("overlap_ns", "time in which both were active, exact to about a millisecond"),
         ),
         " UNION ALL ".join(
             f"SELECT {WINDOW_SQL}, {one}.cgroup_id, {other}.cgroup_id AS other_cgroup_id, {_DEVICE_SQL},"
@@ -63,7 +63,7 @@ DEVICE_VIEWS: Final = (
             ("cgroup_id", "the container: a row of containers; NULL if none was seen"),
             ("namespace", "of the pod"),
             ("pod", "its name"),
-            ("pod_uid", "UID of the pod; empty if it is not known which pod of that name it is"),
+            ("pod_uid", "UID of the pod; empty if it is not known which of the pods with this name it is"),
             ("pod_container", "name of the container within the pod"),
             ("resource", "such as nvidia.com/gpu"),
             ("uuid", "of the GPU or MIG device"),
