@@ -524,31 +524,30 @@ class Direction(IntEnum):
 
 
 class Object(IntEnum):
-    """``enum object``: What a call does to an object that outlives the call. Argument number object_at
-    identifies the object: the text after the colon says what this argument is. "Where" is an address in
-    the process."""
+    """``enum object``: What a call does to an object that outlives the call. Each value says what the
+    call's argument number object_at is."""
 
     NONE = 0
     ALLOCATES = 1
-    """Device memory: where its address is written."""
+    """Address at which it writes the address of the allocated memory."""
     FREES = 2
-    """Device memory: the address of the memory."""
+    """Address of the device memory that it frees."""
     JOINS = 3
-    """A communicator, by unique id: where the handle is written."""
+    """Joins by a unique id; address at which it writes the handle."""
     JOINS_BY_MANY = 4
-    """A communicator, by several ids: where the handle is written."""
+    """Joins by several ids; address at which it writes the handle."""
     JOINS_ALL = 5
-    """All ranks of a communicator: where the handles are written."""
+    """Joins as all ranks; address at which it writes the handles."""
     SPLITS = 6
-    """A communicator: where the handle of the part is written."""
+    """Splits; address at which it writes the handle of the part."""
     LEAVES = 7
-    """A communicator: its handle."""
+    """Handle of the communicator that it leaves."""
     ENTERS = 8
-    """A collective: the communicator's handle."""
+    """Handle of the communicator whose collective it enters."""
     LAUNCHES = 9
-    """A CUDA kernel: its function or handle."""
+    """Function or handle of the CUDA kernel that it launches."""
     USES = 10
-    """A communicator: its handle."""
+    """Handle of the communicator that it uses."""
 
 
 class MemberState(IntEnum):

@@ -121,8 +121,8 @@ class Monitor:
             self._looker.start()
 
     def read(self) -> Window:
-        """Returns what happened since the previous read. Raises the error that ended the search for new
-        libraries."""
+        """Returns what happened since the previous read. If the search for new libraries has
+        failed, raises its error."""
         if self._failure is not None:
             raise self._failure
         self._tenants.refresh()
@@ -178,7 +178,7 @@ class Monitor:
             if key.layer != HOST_LAYER
         )
         if self._kernel is not None:
-            probed += self._kernel.cuda.choices()  # These calls have no rows.
+            probed += self._kernel.cuda.choices()  # These calls have probes, but no rows.
         coverage = self._coverage(probed, seconds)
         told = self._kubelet.read(self._tenants_of(devices, coverage))
         given = with_uuids(told.allocations, devices)

@@ -16,9 +16,9 @@ from stalltop.probes.operations import DRIVER, NCCL, RUNTIME
 _LIBRARY: Final = rb"lib(cuda|cudart|nccl|torch_cuda\w*)(?:-[0-9a-f]{6,})?\.so(?:\.[0-9.]+)?"
 _NAME: Final = re.compile(_LIBRARY)
 _LINE: Final = re.compile(
-    # The address range, permissions, offset and inode of a mapping, and
+    # Address range, permissions, offset and inode of a mapping.
     rb"^([0-9a-f]+)-([0-9a-f]+) [r-][w-]x[ps] ([0-9a-f]+) [0-9a-f:]+ \d+ +"
-    rb"(/(?:[^\n]*/)?([^/\n]+?))( \(deleted\))?$",  # its path and the last component of the path.
+    rb"(/(?:[^\n]*/)?([^/\n]+?))( \(deleted\))?$",  # Its path and the last component of the path.
     re.MULTILINE,
 )
 

@@ -104,7 +104,7 @@ struct thread {
 	__u64 cgroup_id;        /* the cgroup of the thread at its last outermost call */
 	__u32 depth;            /* number of frames in use; a frame is complete before depth is raised */
 	__u32 shown_tid;        /* in the monitor's PID namespace */
-	__u64 ended_ns;         /* when the thread ended inside its calls; set if tid is 0, depth not */
+	__u64 ended_ns;         /* when it ended inside calls; valid if tid is 0 and depth is not 0 */
 	__u32 ended_tgid;       /* process of the thread that ended at ended_ns */
 	__u32 index;            /* of this record, in all arrays that have an element for each thread */
 	__u64 off_since_ns;     /* when it left the CPU; 0 while it is on one */
@@ -116,7 +116,7 @@ struct thread {
 	__u32 gap_slot;         /* slot that counts its gaps or host work; NO_SLOT if that is not known */
 	__u32 cpu;              /* the CPU on which it ran last, or for which it waits */
 	__u32 link;             /* 0: makes calls; 1: wakes such a thread; n: wakes a thread of link n - 1 */
-	__u32 follows;          /* tid of the thread whose calls it is followed for, if link is above 0 */
+	__u32 follows;          /* if link > 0: tid of the thread because of which it is followed */
 	__u32 scratch;          /* only for forgotten(), which passes values through memory */
 	__u8 device;            /* of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: perhaps none chosen */
 	__u8 device_decided;    /* 1: `device` is final: chosen, or the program's default; 0: not yet */
@@ -152,7 +152,7 @@ enum over {
 
 /* What is known of the devices of one program. */
 struct cuda_program {
-	__u64 born_ns;          /* when it was first seen: distinguishes programs of one PID */
+	__u64 born_ns;          /* when the program was first seen; tells it from others of its PID */
 	__u32 watched;          /* enum watched */
 	__u32 over;             /* enum over */
 	__u8 uuid_known[PROGRAM_DEVICES]; /* by ordinal: 1 if its UUID is in `uuids`; written last */
@@ -316,21 +316,21 @@ enum direction {
 };
 
 /*
- * What a call does to an object that outlives the call. Argument number object_at identifies the object: the
- * text after the colon says what this argument is. "Where" is an address in the process.
+ * What a call does to an object that outlives the call. Each value says what the call's argument number object_at
+ * is.
  */
 enum object {
 	OBJECT_NONE = 0,
-	OBJECT_ALLOCATES = 1,       /* device memory: where its address is written */
-	OBJECT_FREES = 2,           /* device memory: the address of the memory */
-	OBJECT_JOINS = 3,           /* a communicator, by unique id: where the handle is written */
-	OBJECT_JOINS_BY_MANY = 4,   /* a communicator, by several ids: where the handle is written */
-	OBJECT_JOINS_ALL = 5,       /* all ranks of a communicator: where the handles are written */
-	OBJECT_SPLITS = 6,          /* a communicator: where the handle of the part is written */
-	OBJECT_LEAVES = 7,          /* a communicator: its handle */
-	OBJECT_ENTERS = 8,          /* a collective: the communicator's handle */
-	OBJECT_LAUNCHES = 9,        /* a CUDA kernel: its function or handle */
-	OBJECT_USES = 10,           /* a communicator: its handle */
+	OBJECT_ALLOCATES = 1,       /* address at which it writes the address of the allocated memory */
+	OBJECT_FREES = 2,           /* address of the device memory that it frees */
+	OBJECT_JOINS = 3,           /* joins by a unique id; address at which it writes the handle */
+	OBJECT_JOINS_BY_MANY = 4,   /* joins by several ids; address at which it writes the handle */
+	OBJECT_JOINS_ALL = 5,       /* joins as all ranks; address at which it writes the handles */
+	OBJECT_SPLITS = 6,          /* splits; address at which it writes the handle of the part */
+	OBJECT_LEAVES = 7,          /* handle of the communicator that it leaves */
+	OBJECT_ENTERS = 8,          /* handle of the communicator whose collective it enters */
+	OBJECT_LAUNCHES = 9,        /* function or handle of the CUDA kernel that it launches */
+	OBJECT_USES = 10,           /* handle of the communicator that it uses */
 };
 
 /* The device memory of one process, since the process began its present program. */

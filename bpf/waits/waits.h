@@ -138,8 +138,8 @@ enum part {
 	CALL(futex_wait, 455, 455, LOCK, LOCK)
 
 /*
- * CALL(number on x86-64, number on aarch64). Those of the calls above that return only once the data is on
- * the device.
+ * Those of the calls above that return only once the data is on the device, as CALL(number on x86-64, number
+ * on aarch64).
  */
 #define SYNC_CALLS(CALL)        \
 	CALL(74, 82)   /* fsync */           \

@@ -125,8 +125,8 @@ def _seen(environment: Mapping[str, str], gpus: Sequence[VisibleGpu], *, contain
 
 
 def _allowed(environment: Mapping[str, str], gpus: Sequence[VisibleGpu]) -> Sequence[VisibleGpu] | None:
-    """Returns the GPUs that a program's cgroup allows it to open; None if they are not known. The cgroup
-    itself cannot be asked.
+    """Returns the GPUs that a program's cgroup allows it to open; None if they are not known. This cannot
+    be read from the cgroup itself.
 
     Slurm works in one of two ways. With ``ConstrainDevices``, a step can open only the GPUs that it was
     given, and numbers them from 0. Without it, a step can open all GPUs, and numbers all of them. Slurm sets

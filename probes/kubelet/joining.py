@@ -32,7 +32,7 @@ class Binder:
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, str, str], frozenset[str]] = {}
-        """Devices by pod UID, container and resource."""
+        """By pod UID, container and resource: the devices that were given."""
 
     def bound(
         self,

@@ -144,7 +144,7 @@ class KernelSide:
                 self._kept.read(time.monotonic_ns())
                 self.losses()
                 self._end = undo.pop_all()
-                """Detaches and closes everything when it is closed."""
+                """Closing this detaches and closes everything."""
         except OSError as error:
             raise TracingError(f"the kernel refused to trace: {error.strerror}") from error
 

@@ -162,9 +162,9 @@ RECORDS: Final = (
         _c(
             "late_ns",
             INTEGER,
-            "sum of its delays after the first local rank, over the `joined` collectives",
+            "sum of its delays after the first local rank, over the collectives in `joined`",
         ),
-        _c("last", INTEGER, "number of the `joined` collectives that it entered last"),
+        _c("last", INTEGER, "number of collectives, of those in `joined`, that it entered last"),
         _c("behind", INTEGER, "collectives that another local rank has entered and this one has not"),
         _c("since_entry_ns", INTEGER, "time since its last entry into a collective"),
         _c("entered", INTEGER, "collectives entered since the communicator was created"),

@@ -89,7 +89,7 @@ SHARED: Final = (
         _c(
             "scheduled",
             TEXT,
-            "JSON list of the ids of tenants of which a scheduler has told all allocated devices",
+            "JSON list of tenant ids: a scheduler has reported all devices allocated to these tenants",
         ),
         _c("schedulable", TEXT, "JSON list of UUIDs of the devices that a scheduler gives to tenants"),
         _c("driver", TEXT, "version of the GPU driver"),

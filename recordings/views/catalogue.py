@@ -284,9 +284,9 @@ VIEWS: Final = (
             "collectives: collectives entered",
             "joined: collectives in which it was compared with other local ranks",
         ),
-        *("late_ns: sum of its delays after the first local rank, over the joined collectives",),
+        *("late_ns: sum of its delays after the first local rank, over the collectives in joined",),
         *(
-            "last: number of the joined collectives that it entered last",
+            "last: number of collectives, of those in joined, that it entered last",
             "behind: collectives that another local rank has entered and this one has not",
         ),
     ),

@@ -34,7 +34,7 @@ TIERS: Final = (Tier(0, 3_600.0), Tier(10, 43_200.0), Tier(60, float("inf")))
 ten seconds; for everything older, windows of one minute."""
 
 LEFT_ALONE: Final = 50
-"""The newest windows of a tier, this many, are spared if space is lacking: they are merged or dropped only
+"""Number of newest windows of a tier that are spared if space is lacking: they are merged or dropped only
 after all other windows."""
 LONGEST_PAUSE: Final = 86_400.0
 """In the age of windows, a longer pause between two windows counts as this many seconds. So windows do not
