@@ -424,7 +424,7 @@ class Naming(IntEnum):
     LOOKS_UP = 3
     """Looks up a function by its name: (result, module, name)."""
     CONVERTS = 4
-    """Returns another handle or function of one: (result, other function)."""
+    """Converts a function or handle of a CUDA kernel: (result, other function)."""
 
 
 class Watched(IntEnum):
@@ -524,8 +524,8 @@ class Direction(IntEnum):
 
 
 class Object(IntEnum):
-    """``enum object``: What a call does to an object that outlives the call. Each value says what the
-    call's argument number object_at is."""
+    """``enum object``: What a call does to an object that outlives the call. The text of each value
+    says what argument number object_at of the call is."""
 
     NONE = 0
     ALLOCATES = 1

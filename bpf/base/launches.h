@@ -84,7 +84,7 @@ enum naming {
 	NAMING_REGISTERS = 1,   /* registers a function with its name: (handle, function, ..., name) */
 	NAMING_UNLOADS = 2,     /* unloads registered functions: (handle) */
 	NAMING_LOOKS_UP = 3,    /* looks up a function by its name: (result, module, name) */
-	NAMING_CONVERTS = 4,    /* returns another handle or function of one: (result, other function) */
+	NAMING_CONVERTS = 4,    /* converts a function or handle of a CUDA kernel: (result, other function) */
 };
 #define NAMING_MASK 7
 

@@ -316,8 +316,8 @@ enum direction {
 };
 
 /*
- * What a call does to an object that outlives the call. Each value says what the call's argument number object_at
- * is.
+ * What a call does to an object that outlives the call. The text of each value says what argument number
+ * object_at of the call is.
  */
 enum object {
 	OBJECT_NONE = 0,
