@@ -52,7 +52,8 @@ def _head(window: Window, style: Style) -> list[str]:
 
 
 def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[str]:
-    """Return lines that say how many faults were found, and in how many calls, processes and so on."""
+    """Return lines that say how many problems were found, and how many calls, processes and so on were
+    examined."""
     seen = examined(window)
     rests = ", ".join(
         f"{figures.count(number).strip()} {_ONE[name] if number == 1 else name}"

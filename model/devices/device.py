@@ -436,11 +436,11 @@ class Device:
     )
     retirement_pending: bool | None = figure("1: pages wait for a reset to be taken out of use")
     remapped_corrected: int | None = figure(
-        "rows of memory replaced since the board was made, after corrected errors",
+        "rows of memory replaced because of corrected errors, since the board was made",
         smi=("remapped_rows/remapped_row_corr",),
     )
     remapped_uncorrected: int | None = figure(
-        "rows of memory replaced since the board was made, after other errors",
+        "rows of memory replaced because of uncorrected errors, since the board was made",
         smi=("remapped_rows/remapped_row_unc",),
     )
     remap_failed: bool | None = figure(

@@ -17,7 +17,7 @@ class WarningsScreen(LiveScreen):
     BINDINGS = [Binding("a", "close", show=False)]
 
     def show_page(self) -> None:
-        """Draw the current window."""
+        """Draw the warnings and the coverage of the window that the main screen shows."""
         if not self.whole:
             return
         window = self._drawn_of = self.main.shown
