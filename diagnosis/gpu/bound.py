@@ -19,7 +19,7 @@ from stalltop.model.families import Family
 from stalltop.model.sharing.sharing import Sharer, Sharing, sharings
 
 CAUSES: Final = (
-    Cause("gpu_bound", "bound by the device", "calls wait for the device's own work", fault=False),
+    Cause("gpu_bound", "GPU-bound (normal)", "calls wait for the device's own work", fault=False),
 )
 
 BOUND_SHARE: Final = 0.5

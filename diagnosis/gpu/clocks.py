@@ -17,18 +17,18 @@ from stalltop.model.devices.device import Device
 
 CAUSES: Final = (
     Cause(
-        "gpu_power", "clocks held down by the power cap", "the device reached its power limit", least="low"
+        "gpu_power", "GPU throttled by its power cap", "the device reached its power limit", least="low"
     ),
     Cause(
-        "gpu_thermal", "clocks held down by heat", "the device reached its temperature limit", least="medium"
+        "gpu_thermal", "GPU thermally throttled", "the device reached its temperature limit", least="medium"
     ),
     Cause(
         "gpu_hardware_slowdown",
-        "clocks held down by the hardware",
+        "GPU throttled by hardware protection",
         "power brake or hardware protection",
         least="medium",
     ),
-    Cause("gpu_clocks", "clocks lowered", "the device runs below its highest clocks although it has work"),
+    Cause("gpu_clocks", "GPU clocks lowered", "the device runs below its highest clocks although it has work"),
 )
 
 HELD: Final = 0.1

@@ -16,7 +16,7 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 
 CAUSES: Final = (
-    Cause("gpu_lost", "device lost", "the device no longer answers", least="critical", at_once=True),
+    Cause("gpu_lost", "GPU lost", "the device no longer answers", least="critical", at_once=True),
     Cause(
         "gpu_xid",
         "XID error",
@@ -27,7 +27,7 @@ CAUSES: Final = (
     ),
     Cause(
         "gpu_ecc",
-        "memory errors",
+        "GPU memory errors",
         "the device reported errors of its memory",
         least="medium",
         at_once=True,
@@ -35,7 +35,7 @@ CAUSES: Final = (
     ),
     Cause(
         "pcie_link",
-        "PCIe link below its best",
+        "PCIe link degraded",
         "the link has fewer lanes or a lower generation than it could",
         least="medium",
     ),

@@ -17,7 +17,7 @@ from stalltop.model.window import OpenCall
 CAUSES: Final = (
     Cause(
         "hung_call",
-        "a call does not return",
+        "Hung call",
         "a call has been open for a long time",
         least="high",
         at_once=True,

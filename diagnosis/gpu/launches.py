@@ -17,15 +17,15 @@ from stalltop.model.families import Family
 CAUSES: Final = (
     Cause(
         "sync_storm",
-        "waits for the device after every step",
+        "Synchronizes after every step",
         "host and device take turns instead of overlapping",
     ),
     Cause(
         "launch_bound",
-        "bound by launching kernels",
+        "Launch-bound",
         "kernels are so short that launching them takes all the time",
     ),
-    Cause("cold_start", "modules are being loaded", "first calls load and compile device code"),
+    Cause("cold_start", "Loading GPU modules", "first calls load and compile device code"),
 )
 
 SYNCS_PER_S: Final = 100

@@ -20,7 +20,7 @@ from stalltop.model.families import Family
 CAUSES: Final = (
     Cause(
         "memory_leak",
-        "device memory leaks",
+        "Device memory leak",
         "more device memory is allocated than freed, without end",
         least="medium",
     ),

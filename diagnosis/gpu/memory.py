@@ -16,12 +16,12 @@ from stalltop.model.families import Family
 
 CAUSES: Final = (
     Cause(
-        "allocation_storm", "device memory allocated in the loop", "allocating and freeing stalls the device"
+        "allocation_storm", "Allocates device memory in the loop", "allocating and freeing stalls the device"
     ),
     Cause(
-        "memory_churn", "address ranges mapped over and over", "an allocator maps and unmaps device memory"
+        "memory_churn", "Maps and unmaps device memory repeatedly", "an allocator maps and unmaps device memory"
     ),
-    Cause("gpu_memory_full", "device memory nearly full", "the next allocation may fail", least="medium"),
+    Cause("gpu_memory_full", "Device memory nearly full", "the next allocation may fail", least="medium"),
 )
 
 LEAST_PER_S: Final = 4

@@ -211,23 +211,23 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "own_threads",
-            "too many threads of its own",
+            "Too many threads of its own",
             "threads wait for a CPU that the tenant's own threads hold",
         ),
         own_threads,
     ),
     HostCause(
-        Cause("cfs_throttling", "CPU quota used up", "the CPU quota of its cgroup stops all its threads"),
+        Cause("cfs_throttling", "Throttled by its CPU quota", "the CPU quota of its cgroup stops all its threads"),
         throttling,
         certain=True,
     ),
     HostCause(
-        Cause("cpu_pinning", "pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
+        Cause("cpu_pinning", "Pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
         pinning,
         certain=True,
     ),
     HostCause(
-        Cause("tracer", "stalltop itself", "tracing takes a noticeable part of the time"),
+        Cause("tracer", "stalltop is using this tenant's CPU", "tracing takes a noticeable part of the time"),
         tracer,
         certain=True,
     ),

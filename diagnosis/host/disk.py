@@ -202,7 +202,7 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
 CAUSES: Final = (
     HostCause(
         Cause(
-            "slow_disk", "slow block device", "threads wait for a device that is slow, or loaded by others"
+            "slow_disk", "Slow block device", "threads wait for a device that is slow, or loaded by others"
         ),
         slow,
         culprits=users,
@@ -210,7 +210,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "fsync",
-            "waits until its writes are on disk",
+            "Waits for fsync",
             "threads wait in fsync, of a checkpoint or a log, until a device has what they wrote",
         ),
         in_fsync,

@@ -20,7 +20,7 @@ from stalltop.model.evidence import HOST_LAYER
 CAUSES: Final = (
     Cause(
         "oom_kill",
-        "killed for lack of memory",
+        "Killed for lack of memory (OOM)",
         "the Linux kernel killed a process of the tenant",
         least="critical",
         at_once=True,

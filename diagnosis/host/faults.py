@@ -139,7 +139,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "reclaim",
-            "memory is reclaimed",
+            "Stalled by memory reclaim",
             "threads have to free memory, or read pages back, before they go on",
         ),
         reclaim,
@@ -148,7 +148,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "major_faults",
-            "pages are read back from disk",
+            "Major page faults",
             "memory was swapped out or dropped and is read again",
         ),
         read_back,

@@ -121,7 +121,7 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
 CAUSES: Final = (
     HostCause(
         Cause(
-            "loader_disk", "data loading waits for a disk", "the GPU waits for workers that wait for a disk"
+            "loader_disk", "Data loader waits for a disk", "the GPU waits for workers that wait for a disk"
         ),
         short_of_disk,
         culprits=disk.users,
@@ -129,14 +129,14 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "loader_cpu",
-            "data loading is short of CPU",
+            "Data loader starved of CPU",
             "the GPU waits for workers that compute all the time",
         ),
         short_of_cpu,
     ),
     HostCause(
         Cause(
-            "loader_lock", "data loading waits for a lock", "the GPU waits for workers that wait for a lock"
+            "loader_lock", "Data loader waits for a lock", "the GPU waits for workers that wait for a lock"
         ),
         short_of_lock,
         culprits=locks.holders,
@@ -144,7 +144,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "loader_sleep",
-            "data loading sleeps",
+            "Data loader sleeps",
             "the GPU waits for workers that sleep, for example to keep a rate limit",
         ),
         asleep,
@@ -152,7 +152,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "workers_restarted",
-            "data loading workers are started again and again",
+            "Data loader workers restarted repeatedly",
             "the GPU waits while worker processes end and new ones start",
         ),
         workers_restarted,

@@ -130,14 +130,14 @@ def _holders_of_interpreter(facts: Facts, pid: int) -> list[tuple[str, float]]:
 
 CAUSES: Final = (
     HostCause(
-        Cause("lock_contention", "threads wait for a lock", "a lock is held by another thread or process"),
+        Cause("lock_contention", "Lock contention", "a lock is held by another thread or process"),
         contention,
         culprits=holders,
     ),
     HostCause(
         Cause(
             "gil",
-            "Python's interpreter lock is held",
+            "Python GIL contention",
             "another Python thread of the process computes while the calling one waits to run Python code",
         ),
         interpreter,

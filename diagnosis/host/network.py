@@ -46,7 +46,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "tcp_retransmits",
-            "TCP segments sent again",
+            "TCP retransmissions",
             "the network loses segments of this process's connections",
         ),
         retransmits,

@@ -52,7 +52,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             CAUSE,
-            "another rank comes late",
+            "Waits for a slower rank",
             "the program exchanges data with another rank of its job, and waits for it",
         ),
         late,

@@ -21,7 +21,7 @@ from stalltop.model.window import OpenCall
 CAUSES: Final = (
     Cause(
         "nccl_hang",
-        "a collective hangs",
+        "Hung collective",
         "ranks wait for one that has not entered",
         least="high",
         at_once=True,

@@ -22,7 +22,7 @@ from stalltop.model.families import Family
 from stalltop.model.window import SPLITS
 
 CAUSES: Final = (
-    Cause("nccl_straggler", "one rank comes late", "all ranks of a collective wait for the last one"),
+    Cause("nccl_straggler", "Straggler", "all ranks of a collective wait for the last one"),
 )
 
 JOINED: Final = 8
