@@ -14,6 +14,7 @@ from stalltop.diagnosis.usage import NO_CALLS, SECOND_NS, DeviceCalls, Usage
 from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
+from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
     Cause("gpu_lost", "GPU lost", "the device no longer answers", least="critical", at_once=True),
@@ -359,7 +360,7 @@ def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterat
         device,
         f"the PCIe link of {gpu} ({device.name}) sends packets again",
         links=(
-            Link("mechanism", f"{replays:,} replays since the previous sample", device=gpu),
+            Link("mechanism", f"{numbered(replays, 'replay')} since the previous sample", device=gpu),
             Link("culprit", f"the link of {gpu}, {device.uuid or device.name}", device=gpu, depth=2),
         ),
         fixes=(

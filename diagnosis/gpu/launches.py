@@ -13,6 +13,7 @@ from stalltop.diagnosis.usage import SECOND_NS, Usage
 from stalltop.diagnosis.wording.figures import duration, figure
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
     Cause(
@@ -170,7 +171,9 @@ def cold_start(usage: Usage) -> Iterator[Suspicion]:
     lazily = loads.rows[0].key.nested
     links = [
         usage.step(
-            f"{loads.calls:,} modules loaded, the longest took {duration(longest)}", loads, loads.total_ns
+            f"{numbered(loads.calls, 'module')} loaded, the longest took {duration(longest)}",
+            loads,
+            loads.total_ns,
         ),
         usage.own(
             f"{usage.process} {'compiles' if compiled else 'loads'} device code"

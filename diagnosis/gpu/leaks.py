@@ -16,6 +16,7 @@ from stalltop.diagnosis.usage import Usage
 from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
     Cause(
@@ -78,7 +79,7 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
             ("the processes of the tenant together: " if together else "")
             + f"held device memory grew by {size(grown)} in {figure(seconds)} s, to {size(held)}"
             + (
-                f" in {process.held:,} allocations"
+                f" in {numbered(process.held, 'allocation')}"
                 if process is not None and process.held and not together
                 else ""
             ),

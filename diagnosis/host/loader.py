@@ -15,6 +15,7 @@ from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording.culprits import ranked
 from stalltop.model.chain import Fix
+from stalltop.model.text.words import numbered
 
 SURE: Final = 0.9
 """Confidence that the caller waits for the workers' results: the workers are seen to wake it.
@@ -104,7 +105,7 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
     typical_ms = startups[len(startups) // 2] / 1e6 if startups else 0.0
     count = use.exits if use is not None else 0
     text = (
-        f"{count} processes ended and {len(startups)} started in {facts.seconds:.1f} s; half of these took "
+        f"{numbered(count, 'process', 'processes')} ended and {len(startups)} started in {facts.seconds:.1f} s; half of these took "
         f"{typical_ms:.0f} ms or more until their first result"
     )
     return Description(

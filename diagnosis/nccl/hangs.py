@@ -16,6 +16,7 @@ from stalltop.diagnosis.wording.figures import duration
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import Rank
 from stalltop.model.row_key import RowKey
+from stalltop.model.text.words import numbered
 from stalltop.model.window import OpenCall
 
 CAUSES: Final = (
@@ -103,7 +104,7 @@ _DEBUG: Final = Fix(
 
 
 def _counted(ranks: int) -> str:
-    return "1 rank waits" if ranks == 1 else f"{ranks:,} ranks wait"
+    return f"{numbered(ranks, 'rank')} {'waits' if ranks == 1 else 'wait'}"
 
 
 def _hang(
@@ -169,7 +170,7 @@ def _hang_links(
         ),
     ]
     for rank in missing[:MOST_RANKS]:
-        behind = "1 collective" if rank.behind == 1 else f"{rank.behind:,} collectives"
+        behind = numbered(rank.behind, "collective")
         links.append(
             link_of(
                 rank,
@@ -220,7 +221,9 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
         fix = Fix(f"see whether all processes of the job of pid {oldest.pid} run, on all its hosts")
     elif elsewhere:
         unknown = f"{elsewhere} of {rank.ranks} ranks are on other hosts: one of them may be missing"
-        fix = Fix(f"see what the {elsewhere} ranks on other hosts do: pid {oldest.pid} is rank {rank.rank}")
+        fix = Fix(
+            f"see what the {numbered(elsewhere, 'rank')} on other hosts do: pid {oldest.pid} is rank {rank.rank}"
+        )
     else:
         unknown = "all local ranks have entered: the device or the link between devices does not finish"
         fix = Fix(

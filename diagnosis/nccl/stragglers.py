@@ -19,11 +19,10 @@ from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_GAP, Rank
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered
 from stalltop.model.window import SPLITS
 
-CAUSES: Final = (
-    Cause("nccl_straggler", "Straggler", "all ranks of a collective wait for the last one"),
-)
+CAUSES: Final = (Cause("nccl_straggler", "Straggler", "all ranks of a collective wait for the last one"),)
 
 JOINED: Final = 8
 """Least number of collectives in which the entry times of the ranks were compared. With fewer, the lateness
@@ -104,7 +103,7 @@ def _straggler(
         late,
         "culprit",
         f"rank {late.rank} enters {duration(mean_ns)} late on average, and last in {late.last:,} of "
-        f"{late.joined:,} collectives",
+        f"{numbered(late.joined, 'collective')}",
         share=1.0,
         ns_per_s=facts.per_second(lost),
         depth=2,
@@ -141,7 +140,7 @@ def _straggler(
     )
     # The chain has the rows of all ranks that wait, so that a user finds it from each of these rows.
     rows = (row.key for usage in (worst, *waiting) for row in _waits_in(usage).rows)
-    return replace(told, rows=tuple(dict.fromkeys(rows)))
+    return replace(told, title=f"Straggler: rank {late.rank}", rows=tuple(dict.fromkeys(rows)))
 
 
 def _waits_in(usage: Usage) -> DeviceCalls:

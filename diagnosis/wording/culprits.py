@@ -29,10 +29,16 @@ _SINGULAR: Final = {OTHERS: "the rest"}
 
 def named(facts: Facts, who: Who) -> str:
     """Returns the name and PID of a process with its tenant, as text for people."""
-    process = f"{who.process} (pid {who.pid})" if who.pid else _SINGULAR.get(who.process, who.process)
+    process = _with_pid(who) if who.pid else _SINGULAR.get(who.process, who.process)
     name = facts.name(who.tenant)
     # A tenant outside containers has the name of its program. The name is not repeated.
     return f"{process} of {name}" if who.tenant and name != who.process.partition(" (")[0] else process
+
+
+def _with_pid(who: Who) -> str:
+    """Returns the name of a process with its PID; the PID alone if no name was read."""
+    nameless = f"pid {who.pid}"
+    return nameless if who.process in ("", nameless) else f"{who.process} ({nameless})"
 
 
 def by_tenant(culprits: Mapping[Who, float], first: Who | None) -> list[str]:

@@ -20,7 +20,7 @@ from stalltop.widgets.page import PageLine
 
 MOST_LISTED = 16
 """The most processes that are listed."""
-_NOT_GIVEN = "the driver gives none"
+_NOT_GIVEN = "not reported by the driver"
 """Text shown for a missing figure if no note gives the reason."""
 
 
@@ -106,13 +106,13 @@ def _held(device: Device, window: Window, frame: Frame) -> list[PageLine]:
     """Return the lines about throttled clocks: the reasons, and the time for each reason."""
     reasons = ", ".join(device.throttle_reasons)
     lines = [
-        pair("held down", _why(device, frame, "throttle reasons"), "dim")
+        pair("throttling", _why(device, frame, "throttle reasons"), "dim")
         if not device.throttle_told
-        else pair("held down", reasons or "by nothing", "warn" if reasons else "text")
+        else pair("throttling", reasons or "none", "warn" if reasons else "text")
     ]
     for name, field, asked in (
         ("by power", "power_held_ns", "time held by power"),
-        ("by heat", "thermal_held_ns", "time held by temperature"),
+        ("by temperature", "thermal_held_ns", "time held by temperature"),
     ):
         ns = getattr(device, field)
         if ns is None:

@@ -10,13 +10,13 @@ from stalltop.tui.pages.filter_help import TERMS
 from stalltop.widgets.page import PageLine
 
 SIGNS = (
-    ("~14.7ms", "few calls support the figure, or it may be chance"),
+    ("~14.7ms", "uncertain: based on few calls, or the difference may be chance"),
     ("ns ms s", "durations: dim below a millisecond, bold from a second on"),
-    ("C H M L", "chains: critical, high, medium, low; the first line counts them: 1C 2M"),
-    ("name C", "a problem names this row ({why} shows it)"),
+    ("C H M L", "problems: critical, high, medium, low; the first line counts them: 1C 2M"),
+    ("name C", "a problem involves this row ({why} shows it)"),
     ("name ?", "not all of its calls were counted ({warnings} shows why)"),
-    ("! - i", "in the list of warnings: a warning without a chain; a note; information"),
-    ("3x", "in the list of warnings: three chains of one kind that ended or are information"),
+    ("! - i", "in the list of problems: a gap in coverage or an open call: serious; minor; information"),
+    ("3x", "in the list of problems: three of one kind that ended or are information"),
     ("(name)", "nested in another traced call, which contains its time: its share is not part of the 100 %"),
     (
         "traced 15/16",
@@ -25,7 +25,7 @@ SIGNS = (
     ("missed", "calls that no row contains ({warnings} shows why)"),
     (
         "host gap",
-        "the time between two calls of a thread; it is no call, so it comes last and is in no total",
+        "the time between two calls of a thread; not a call, so it comes last and is in no total",
     ),
     ("probes", "CPU time of the tracing itself, in percent of one CPU"),
     (

@@ -14,6 +14,7 @@ from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import RowNaming
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 from stalltop.tui.problems.warnings import Warn, warnings
 from stalltop.tui.views.view import View
@@ -276,7 +277,7 @@ def culprit(chain: Chain, window: Window) -> str:
 def subject(link: Link, victim: str, window: Window) -> str:
     """Return the name of the process, tenant or device of a link. The tenant is part of the name if it is not
     ``victim``."""
-    process = f"{link.process} {link.pid or ''}".strip()
+    process = with_pid(link.process, link.pid) if link.process else ""
     tenant = name_of(link.tenant, window) if link.tenant and link.tenant != victim else ""
     return ": ".join(part for part in (tenant, process or link.device) if part)
 

@@ -10,6 +10,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.devices.device import Device
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import LOSSES, UNCOUNTED, OpenCall, Window
 from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS
 
@@ -62,7 +63,7 @@ def long_open(window: Window) -> list[OpenCall]:
 def named(call: OpenCall, window: Window) -> str:
     """Return the tenant, process and PID of a call as text."""
     tenant = window.tenants.get(call.tenant)
-    return f"{tenant.name if tenant else call.tenant}: {call.process} {call.pid}"
+    return f"{tenant.name if tenant else call.tenant}: {with_pid(call.process, call.pid)}"
 
 
 def _tracing(window: Window) -> list[Warn]:
@@ -121,7 +122,7 @@ def _losses(window: Window) -> list[Warn]:
 
 def _devices(window: Window) -> list[Warn]:
     return [
-        Warn("warn", f"GPU {device.index} held down: {', '.join(device.throttle_reasons)}")
+        Warn("warn", f"GPU {device.index} throttled: {', '.join(device.throttle_reasons)}")
         for device in window.devices.devices
         if device.throttle_reasons and not any(_names(chain, device) for chain in window.chains)
     ]

@@ -113,7 +113,7 @@ async def test_keys_for_chains_say_so_on_a_row_without_one() -> None:
         await screen.press("down")
         for key in ("i", "z", "y"):
             await screen.press(key)
-            await screen.sees("no problem names this line")
+            await screen.sees("No problem involves this line")
             screen.app.main.speech.say("")
 
 
@@ -282,5 +282,5 @@ async def test_missing_coverage_can_be_silenced_and_losses_cannot() -> None:
         await screen.press("z")
         await screen.until(lambda: "1 silenced" not in screen.text())
         await screen.press("up", "z")  # the selected line, about lost calls, cannot be silenced
-        await screen.sees("no problem names this line")
+        await screen.sees("No problem involves this line")
         await screen.sees("3 calls not counted")

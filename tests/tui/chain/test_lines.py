@@ -163,7 +163,7 @@ def test_a_warning_that_a_chain_explains_is_not_listed_again() -> None:
     told = chain("gpu_thermal", links=(Link("mechanism", "it is hot", device="GPU 0"),))
     assert sum(bool(row.text) for row in listed(one).rows) == 2
     rows = listed(replace(one, chains=(told,))).rows
-    assert [row.text for row in rows if row.text] == ["GPU 1 held down: hw thermal"]
+    assert [row.text for row in rows if row.text] == ["GPU 1 throttled: hw thermal"]
 
 
 def test_silenced_chains_are_hidden_counted_and_can_be_shown() -> None:

@@ -264,7 +264,7 @@ def test_devices_are_listed_with_the_tenants_that_share_them() -> None:
     one = full_window()
     lines = text(row_owner.devices(facts(one, TRAIN), FRAME))
     assert lines[1].startswith("  GPU 0   NVIDIA H100 80GB HBM3: it holds 65.2GiB of 79.6GiB")
-    assert lines[1].endswith("held down: sw power cap")
+    assert lines[1].endswith("throttled: sw power cap")
     assert len(lines) == 2
     (device,) = one.devices.devices
     shared = replace(device, processes=(*device.processes, DeviceProcess(9, "C", 5, "cri:bb")))

@@ -90,7 +90,7 @@ def test_links_that_differ_only_by_process_show_the_pid() -> None:
 
 def test_a_healthy_window_says_what_was_examined() -> None:
     said = text(healthy())
-    assert "Nothing is wrong. Examined: 41 calls, 2 operations, 1 process, 1 tenant." in said
+    assert "No problems detected. Examined: 41 calls, 2 operations, 1 process, 1 tenant." in said
     bound = replace(CHAINS[0], severity="info")
     assert "Nothing is wrong." in text(replace(healthy(), chains=(bound,)))
 

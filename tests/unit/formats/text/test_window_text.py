@@ -40,7 +40,7 @@ def test_a_full_window_prints_everything() -> None:
     for word in (
         "CPU 37.5% of 2  memory 5.00GiB of 16.0GiB",
         "GPU 0 NVIDIA H100 80GB HBM3  97.0% busy",
-        "held down by sw power cap",
+        "throttled: sw power cap",
         "42.0s  ncclCommInitRank  serve  tritonserver 200, thread 203",
         "/opt/app/infer (process 4242 of serve):  static CUDA runtime without symbols",
         "calls not counted: all histogram slots are in use",
