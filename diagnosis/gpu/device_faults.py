@@ -14,7 +14,7 @@ from stalltop.diagnosis.usage import NO_CALLS, SECOND_NS, DeviceCalls, Usage
 from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
-from stalltop.model.text.words import numbered
+from stalltop.model.text.words import numbered, program_of
 
 CAUSES: Final = (
     Cause("gpu_lost", "GPU lost", "the device no longer answers", least="critical", at_once=True),
@@ -197,7 +197,9 @@ def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
         program = xid.program and len(users) == 1
         culprit = Link(
             "culprit",
-            f"{users[0].process} (pid {users[0].pid}), the only process on {gpu}" if program else gpu,
+            f"{program_of(users[0].process, users[0].pid, '')}, the only process on {gpu}"
+            if program
+            else gpu,
             tenant=users[0].tenant if program else "",
             pid=users[0].pid if program else 0,
             process=users[0].process if program else "",

@@ -16,7 +16,7 @@ from stalltop.diagnosis.usage import Usage
 from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.families import Family
-from stalltop.model.text.words import numbered
+from stalltop.model.text.words import numbered, program
 
 CAUSES: Final = (
     Cause(
@@ -114,7 +114,7 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
                 "lists and caches"
             ),
             Fix("in CUDA code: compute-sanitizer --tool memcheck --leak-check full"),
-            Fix(f"until then, restart {usage.process} (pid {usage.pid}) before the device is full"),
+            Fix(f"until then, restart {program(usage.process, usage.pid)} before the device is full"),
         ),
         hit=allocations,
         unknown=(

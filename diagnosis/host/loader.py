@@ -105,8 +105,8 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
     typical_ms = startups[len(startups) // 2] / 1e6 if startups else 0.0
     count = use.exits if use is not None else 0
     text = (
-        f"{numbered(count, 'process', 'processes')} ended and {len(startups)} started in {facts.seconds:.1f} s; half of these took "
-        f"{typical_ms:.0f} ms or more until their first result"
+        f"{numbered(count, 'process', 'processes')} ended and {len(startups)} started in "
+        f"{facts.seconds:.1f} s; half of these took {typical_ms:.0f} ms or more until their first result"
     )
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits while its workers are started again",

@@ -16,7 +16,7 @@ from stalltop.diagnosis.wording.figures import duration
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import Rank
 from stalltop.model.row_key import RowKey
-from stalltop.model.text.words import numbered
+from stalltop.model.text.words import numbered, program_of
 from stalltop.model.window import OpenCall
 
 CAUSES: Final = (
@@ -222,7 +222,8 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
     elif elsewhere:
         unknown = f"{elsewhere} of {rank.ranks} ranks are on other hosts: one of them may be missing"
         fix = Fix(
-            f"see what the {numbered(elsewhere, 'rank')} on other hosts do: pid {oldest.pid} is rank {rank.rank}"
+            f"see what the {numbered(elsewhere, 'rank')} on other hosts do: "
+            f"pid {oldest.pid} is rank {rank.rank}"
         )
     else:
         unknown = "all local ranks have entered: the device or the link between devices does not finish"
@@ -233,7 +234,7 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
     return Suspicion(
         cause="nccl_hang",
         tenant=oldest.tenant,
-        summary=f"{oldest.process} (pid {oldest.pid}) of {facts.name(oldest.tenant)} waits in "
+        summary=f"{program_of(oldest.process, oldest.pid, facts.name(oldest.tenant))} waits in "
         f"{oldest.operation} for other ranks",
         lost_ns_per_s=float(SECOND_NS),
         confidence=0.6,

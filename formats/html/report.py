@@ -111,6 +111,7 @@ def _summary(whole: Window, found: Sequence[Course], episodes: Sequence[Episode]
         ("call", "calls", int(groups.calls[0])),
         ("error", "errors", int(groups.errors[0])),
         ("missed", "missed", whole.lost),
+        *([("partial", "partial", whole.partial)] if whole.partial else []),
         ("problems", "problems", len(faults)),
         ("container", "containers", len({key.tenant for key in keys})),
         ("process", "processes", len({(key.host, key.pid) for key in keys})),

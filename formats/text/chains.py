@@ -106,6 +106,7 @@ def step(link: Link, chain: Chain, window: Window) -> str:
     if not own or alike:
         process = with_pid(link.process, link.pid) if link.process else ""
     tenant = name_of(link.tenant, window) if link.tenant and link.tenant != chain.tenant else ""
+    tenant = "" if tenant == link.process else tenant  # a tenant outside containers: do not repeat its name
     known = (
         (
             f"pid {link.pid}" if alike and link.process in link.text else process,

@@ -119,6 +119,8 @@ def counted(window: Window) -> list[str]:
     calls = pivot(window, ()).calls_per_s[0]
     coverage = window.coverage
     parts = [f"{figures.rate(calls).strip()} calls/s", f"{figures.count(window.lost).strip()} missed"]
+    if window.partial:
+        parts.append(f"{figures.count(window.partial).strip()} partial")
     if coverage.attached:
         parts += [
             f"{numbered(coverage.processes, 'process', 'processes')} traced",
@@ -334,7 +336,7 @@ def _losses(window: Window, style: Style) -> list[str]:
     lines: list[str] = []
     for name, count in found:
         lines += style.folded(f"{figures.count(count)}  ", LOSSES.get(name, name))
-    return _listed("missed or incomplete", lines, 0, style)
+    return _listed("missed or partial", lines, 0, style)
 
 
 def _listed(title: str, lines: Sequence[str], whole: int, style: Style) -> list[str]:

@@ -16,3 +16,19 @@ def with_pid(process: str, pid: int) -> str:
     if pid <= 0 or process == f"pid {pid}":
         return process
     return f"{process} {pid}" if process else f"pid {pid}"
+
+
+def program(process: str, pid: int) -> str:
+    """Return the name of a process with its PID in parentheses, such as ``train (pid 412)``. The PID alone if
+    no name is known."""
+    pid_text = f"pid {pid}"
+    if not pid:
+        return process
+    return pid_text if process in ("", pid_text) else f"{process} ({pid_text})"
+
+
+def program_of(process: str, pid: int, tenant: str) -> str:
+    """Return a process with its PID and its tenant, such as ``train (pid 412) of pod-a``. A tenant outside
+    containers has the name of its program; that name is not repeated."""
+    said = program(process, pid)
+    return f"{said} of {tenant}" if tenant and tenant != process.partition(" (")[0] else said

@@ -51,7 +51,7 @@ def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -
                 indent=17,
             )
         )
-    lines += [PageLine(), PageLine((("Missed or incomplete in this window", "head"),))]
+    lines += [PageLine(), PageLine((("Missed or partial in this window", "head"),))]
     counted = [(meaning, window.loss[name]) for name, meaning in LOSSES.items() if window.loss.get(name)]
     if not counted:
         lines.append(PageLine((("  nothing", "good"),)))

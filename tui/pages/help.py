@@ -23,6 +23,7 @@ SIGNS = (
         "15 processes are traced of 16 that use CUDA or NCCL ({warnings} shows which is not, and why)",
     ),
     ("missed", "calls that no row contains ({warnings} shows why)"),
+    ("partial", "no call is missed, but this many events lack some of their figures ({warnings} shows why)"),
     (
         "host gap",
         "the time between two calls of a thread; not a call, so it comes last and is in no total",

@@ -11,7 +11,7 @@ from stalltop.model.devices.device import Device
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.words import with_pid
-from stalltop.model.window import LOSSES, UNCOUNTED, OpenCall, Window
+from stalltop.model.window import LOSSES, ORDINARY, UNCOUNTED, OpenCall, Window
 from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS
 
 Level = Literal["bad", "warn", "dim"]
@@ -20,9 +20,6 @@ _HANGS = ("hung_call", "nccl_hang")
 """Causes of chains about calls that do not return."""
 _HELD_BACK = ("gpu_power", "gpu_thermal", "gpu_hardware_slowdown", "gpu_clocks")
 """Causes of chains about a throttled device."""
-ORDINARY = ("abandoned", "no_entry", "no_slice")
-"""Losses, by their names in ``LOSSES``, that are usual, such as calls that began before they were traced.
-Only the page of warnings lists them."""
 
 
 @dataclass(frozen=True, slots=True)
