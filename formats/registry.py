@@ -203,7 +203,7 @@ FORMATS: Final = (
         saved="everything; stalltop open shows it on this screen again",
         saved_in_full=(
             "everything, as one SQLite file: every row with its histogram, CUDA kernels, captured calls, "
-            "chains, devices and evidence ([its tables](file-format.md)); `stalltop open FILE` "
+            "problems, devices and evidence ([its tables](file-format.md)); `stalltop open FILE` "
             "shows it on the same screen, `stalltop explain FILE` lists the problems in it, "
             "`stalltop query FILE` asks it in SQL"
         ),

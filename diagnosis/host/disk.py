@@ -61,14 +61,14 @@ def load(facts: Facts, loss: Loss) -> Load:
     if device is None:
         return Load("", (), (), (f"which device it waits for: {_NO_BLOCK_IO}",), sure=UNSURE)
     unknown: tuple[str, ...] = ()
-    whose = who.process if device.own else "the tenant"
+    whose = "" if device.own else " of the tenant"
     if not device.own:
         unknown = (f"whether {who.process} waits for {device.name}, as its tenant does: {_NO_BLOCK_IO}",)
     lost = loss.paths[loss.path]
     reason = link_of(
         who,
         "reason",
-        f"{device.name}: {device.request_ns / 1e6:.3g} ms per request of {whose}",
+        f"{device.name}: {_two_digits(device.request_ns / 1e6)} ms per request{whose}",
         share=min(lost / loss.ns, 1.0) if device.own and loss.ns else None,
         ns_per_s=facts.per_second(lost) if device.own else None,
         device=device.name,
@@ -180,7 +180,14 @@ def _culprits(facts: Facts, loss: Loss, reason: Link, to_blame: Mapping[Who, flo
 
 def _at_once(requests: float) -> str:
     """Returns a text for the load of a device, from the mean number of ``requests`` that it has at a time."""
-    return f"{requests:.2g} {'request' if requests <= 1 else 'requests'} in flight"
+    said = _two_digits(requests)
+    return f"{said} {'request' if said == '1' else 'requests'} in flight"
+
+
+def _two_digits(number: float) -> str:
+    """Returns a number with two significant digits or all digits before the point, such as ``1.4`` and
+    ``142``."""
+    return f"{number:.0f}" if number >= 9.95 else f"{number:.2g}"
 
 
 def _slower(facts: Facts, culprit: Link) -> list[Fix]:

@@ -47,7 +47,7 @@ MOST_NAMED: Final = 3
 
 def short(device: Device) -> str:
     """Return how many tenants the driver lists on a device and how they share it, for a cell of a table: ``4
-    by MPS``, ``2 tenants, time-sliced``, ``1 tenant``.
+    via MPS``, ``2 tenants, time-sliced``, ``1 tenant``.
 
     Returns ``2 processes`` if the tenants of the processes are not known, and '' if the processes are not
     known either.

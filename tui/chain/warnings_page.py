@@ -15,7 +15,7 @@ from stalltop.widgets.page import PageLine
 def warnings_page(window: Window | None, notes: Sequence[str], glyphs: Glyphs) -> list[PageLine]:
     """Return all warnings that are not contained in a problem, then the coverage and the cost of tracing."""
     found = warnings(window, notes, glyphs)
-    lines = [PageLine(((f"Gaps and remarks ({len(found)})", "head"),))]
+    lines = [PageLine(((f"Remarks ({len(found)})", "head"),))]
     if not found:
         lines.append(PageLine((("  none", "good"),)))
     for warning in found:

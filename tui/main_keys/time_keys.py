@@ -119,7 +119,7 @@ class TimeKeys:
             return
         before, span = self._moments.span, self._moments.zoom()
         usual = "as usual" if before else "too little is kept for a shorter one"
-        self._say(f"time line: {span_text(span)[1:] if span else usual}", "label")
+        self._say(f"timeline: {span_text(span)[1:] if span else usual}", "label")
         self._main.updates.show_moment()
 
     def mark(self) -> None:

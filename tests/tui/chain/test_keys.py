@@ -167,14 +167,14 @@ async def test_chains_can_be_silenced_and_shown_again() -> None:
 
 async def test_a_list_without_open_chains_says_whether_some_are_over_or_silenced() -> None:
     async with running(faulty(OVER), size=(120, 40)) as screen:
-        await screen.sees("no warnings now; the lines below are past problems")
+        await screen.sees("No active problems; past ones")
     async with running(faulty(), size=(120, 40)) as screen:
-        await screen.sees("no warnings: nothing is slow")
+        await screen.sees("No problems detected")
     async with running(faulty(STORM), size=(120, 40)) as screen:
         await screen.sees("title of sync_storm")
-        assert "no warnings" not in screen.text()
+        assert "No problems" not in screen.text()
         await screen.press("a", "z")
-        await screen.sees("no warnings except silenced ones")
+        await screen.sees("No problems except silenced ones")
 
 
 async def test_copying_a_fix_shows_it_and_tells_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
