@@ -42,7 +42,7 @@ async def test_the_list_of_warnings_keeps_its_height_whatever_it_shows() -> None
         panel = screen.app.main.query_one("#alerts", AlertList)
         await screen.press("a")
         await screen.until(lambda: panel.has_focus and panel.size.height == 3)
-        await screen.sees("warnings in full")
+        await screen.sees("what is traced, what is not")
         await screen.press("escape")
         await screen.until(lambda: screen.app.main.query_one("#main", Table).has_focus)
         await screen.until(lambda: panel.size.height == 3)

@@ -74,7 +74,7 @@ LINES = (
     ("BAR1", "4.00GiB of 128GiB mapped by the host", "text"),
     ("energy", "640J in this window", "text"),
     ("PCIe traffic", "1.00MB/s from the host, 2.50MB/s to it", "text"),
-    ("NVLink", "17 of 18 links are up", "warn"),
+    ("NVLink", "17 of 18 links up", "warn"),
     ("traffic", "5.00GB received, 0B sent in this window", "text"),
     ("errors", "3 in this window", "warn"),
     ("ECC", "12 fixed and 0 not, since it was made", "text"),
@@ -110,7 +110,7 @@ def test_every_known_part_has_a_line() -> None:
         (
             {"nvlinks": 4, "nvlinks_active": 0},
             "NVLink",
-            "0 of 4 links are up",
+            "0 of 4 links up",
             "text",
         ),  # a board whose NVLinks are not connected
         ({"nvlinks": 4}, "NVLink", "4 links", "text"),
@@ -172,7 +172,7 @@ def test_limits_stand_beside_the_temperature() -> None:
 
 def test_other_reasons_for_throttling_share_a_line() -> None:
     device = replace(BARE, power_brake_held_ns=250_000_000, sync_boost_held_ns=0, hardware_thermal_held_ns=7)
-    assert said(device_page.now(device, window(), FRAME), "others") == "heat, chip 7ns, power brake 250ms"
+    assert said(device_page.now(device, window(), FRAME), "others") == "thermal, chip 7ns, power brake 250ms"
     assert not [line for line in text(device_page.now(BARE, window(), FRAME)) if "others" in line]
 
 

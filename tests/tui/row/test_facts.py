@@ -185,7 +185,7 @@ def test_processes_that_had_the_cpu_and_that_ended_waits_are_listed() -> None:
 @pytest.mark.parametrize(
     ("one", "path", "said"),
     [
-        (waiting((), running=5_000), TRAIN, "nobody: it hardly waited"),
+        (waiting((), running=5_000), TRAIN, "none: it waited less"),
         (waiting((), runqueue=50_000_000), TRAIN, "not known: 50.0ms/s of such waits are unattributed"),
         (window([Calls(key(), [5])]), TRAIN, "not known: no split of its time was measured"),
         (

@@ -86,7 +86,7 @@ async def test_the_page_scrolls_and_keeps_its_position_on_new_data() -> None:
         for number in (1, 2):
             await screen.feed(replace(numbered(number), chains=()))
         await screen.until(lambda: any("the last 3s" in line for line in lines(screen)))
-        assert place(screen, "no problem names") < place(screen, "How long calls took")
+        assert place(screen, "No problem involves") < place(screen, "How long calls took")
         assert " 22-" in screen.line(1)
         assert place(screen, "Who ended its waits") >= before
         await screen.press("end", "k", "home", "down")

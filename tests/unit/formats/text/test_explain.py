@@ -76,7 +76,7 @@ def test_a_p99_at_its_baseline_is_not_compared_with_it() -> None:
     assert chain_document(slow)["slower_percent"] == pytest.approx(100 / 3)
     for unknown in (quick, replace(slow, normal_p99_ns=None), replace(slow, p99_ns=None)):
         assert chain_document(unknown)["slower_percent"] is None
-    assert "not learned" in about(replace(quick, normal_p99_ns=None), UNICODE)
+    assert "no baseline" in about(replace(quick, normal_p99_ns=None), UNICODE)
 
 
 def test_links_that_differ_only_by_process_show_the_pid() -> None:
