@@ -42,7 +42,7 @@ _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "
 """The figures on the line of a device. If some of them are old, the line tells the age of the oldest one."""
 _SHARED: Final[Mapping[Way, str]] = {"mps": "tenants via MPS", "time-sliced": "tenants, time-sliced"}
 """How several tenants share a device, as words that follow the number of tenants: ``3 tenants via MPS``."""
-_HELD = (("thermal", "temperature"), ("power", "power"), ("hardware", "hardware"))
+_HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
 """Parts of the names that NVML gives to throttle reasons, each with the word that the screen shows for it."""
 
 

@@ -81,7 +81,7 @@ def _together(lines: Sequence[PageLine]) -> list[PageLine]:
     if len(without) < 2:
         return list(lines)
     names = [line.parts[0][0].strip() for line in without]
-    names = [f"held {name}" if name.startswith("by ") else name for name in names]
+    names = [f"throttled {name}" if name.startswith("by ") else name for name in names]
     given = [line for line in lines if line not in without]
     return [*given, pair("not given", f"by the driver: {', '.join(names)}", "dim")]
 
@@ -112,7 +112,7 @@ def _held(device: Device, window: Window, frame: Frame) -> list[PageLine]:
     ]
     for name, field, asked in (
         ("by power", "power_held_ns", "time held by power"),
-        ("by temperature", "thermal_held_ns", "time held by temperature"),
+        ("by heat", "thermal_held_ns", "time held by temperature"),
     ):
         ns = getattr(device, field)
         if ns is None:

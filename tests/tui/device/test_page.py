@@ -24,8 +24,8 @@ def test_unknown_figures_are_dashes_with_the_reason() -> None:
     assert said(now, "memory busy") == "–  not supported"
     assert said(now, "power") == "–  not supported"
     not_given = said(now, "not given").removeprefix("by the driver: ").split(", ")
-    assert not_given[:4] == ["memory", "temperature", "SM clock", "held by power"]
-    assert {"PCIe", "replays", "ECC fixed", "ECC lost", "remapped", "held by heat"} <= set(not_given)
+    assert not_given[:4] == ["memory", "temperature", "SM clock", "throttled by power"]
+    assert {"PCIe", "replays", "ECC fixed", "ECC lost", "remapped", "throttled by heat"} <= set(not_given)
     assert said(now, "throttling") == "none"
     assert said(now, "XIDs") == "none"
     processes = device_page.processes(BARE, window(), FRAME)

@@ -198,7 +198,7 @@ async def test_the_line_of_a_device_shows_the_age_of_its_figures(width: int) -> 
     divided = replace(BARE, mig=True, instances=tuple(MigInstance(0, n, f"MIG-{n}") for n in range(7)))
     shown = Devices((device, replace(device, ages=old[1:]), divided))
     first, second, third = await lines(shown, 3, width)
-    assert "held by power" in first
+    assert "throttled: power" in first
     assert ("12s old" in first) is (width != 120)  # at 120 columns there is no room for the age
     assert "old" not in second
     assert "7 MIG devices" in third
