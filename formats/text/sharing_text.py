@@ -47,7 +47,7 @@ MOST_NAMED: Final = 3
 
 def short(device: Device) -> str:
     """Return how many tenants the driver lists on a device and how they share it, for a cell of a table: ``4
-    via MPS``, ``2 tenants, time-sliced``, ``1 tenant``.
+    via MPS``, ``2 time-sliced``, ``1 tenant``.
 
     Returns ``2 processes`` if the tenants of the processes are not known, and '' if the processes are not
     known either.
@@ -58,8 +58,8 @@ def short(device: Device) -> str:
     words: Mapping[Way, str] = {
         "unused": "none seen",
         "exclusive": "1 tenant",
-        "time-sliced": f"{_many(users, 'tenant')}, time-sliced",
-        "mps": f"{_many(users, 'tenant')} via MPS",
+        "time-sliced": f"{users} time-sliced",
+        "mps": f"{users} via MPS",
         "mig": f"MIG {len(device.instances)}",
         "vgpu": f"{users} on vGPU",
     }

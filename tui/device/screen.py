@@ -166,7 +166,7 @@ def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool
         Column("heat", "TEMP", 5),
         Column("clock", "CLOCK", 7),
         Column("held", "THROTTLED BY", 17, right=False),
-        Column("users", "USED BY", 10, right=False),
+        Column("users", "USED BY", 14, right=False),
         Column("errors", "ERRORS", 6),
     ]
     wide = frame.width >= _WIDE
