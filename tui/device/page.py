@@ -70,7 +70,7 @@ def now(device: Device, window: Window, frame: Frame) -> Section:
 
 def _limits(device: Device) -> str:
     """Return the temperatures from which the GPU slows down or shuts down."""
-    limits = (("slows down at", device.slowdown_celsius), ("turns off at", device.shutdown_celsius))
+    limits = (("throttles at", device.slowdown_celsius), ("shuts down at", device.shutdown_celsius))
     return ", ".join(f"{what} {celsius:.0f}C" for what, celsius in limits if celsius)
 
 

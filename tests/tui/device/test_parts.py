@@ -167,7 +167,7 @@ def test_a_device_is_hot_near_its_own_limit(change: dict[str, Any], hot: bool) -
 def test_limits_stand_beside_the_temperature() -> None:
     device = replace(BARE, temperature_celsius=40.0, slowdown_celsius=87.0, shutdown_celsius=92.0)
     line = said(device_page.now(device, window(), FRAME), "temperature")
-    assert line == "40C  slows down at 87C, turns off at 92C"
+    assert line == "40C  throttles at 87C, shuts down at 92C"
 
 
 def test_other_reasons_for_throttling_share_a_line() -> None:
