@@ -22,7 +22,7 @@ CAUSES: Final = (
     ),
     Cause(
         "gpu_hardware_slowdown",
-        "GPU throttled by hardware protection",
+        "GPU throttled by hardware",
         "power brake or hardware protection",
         least="medium",
     ),

@@ -17,11 +17,11 @@ from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
     Cause(
-        "allocation_storm", "Allocates device memory in the loop", "allocating and freeing stalls the device"
+        "allocation_storm", "Allocates GPU memory in loop", "allocating and freeing stalls the device"
     ),
     Cause(
         "memory_churn",
-        "Maps and unmaps device memory repeatedly",
+        "Device memory mapping churn",
         "an allocator maps and unmaps device memory",
     ),
     Cause("gpu_memory_full", "Device memory nearly full", "the next allocation may fail", least="medium"),

@@ -21,7 +21,7 @@ from stalltop.model.text.words import program_of
 CAUSES: Final = (
     Cause(
         "oom_kill",
-        "Killed for lack of memory (OOM)",
+        "Killed: out of memory (OOM)",
         "the Linux kernel killed a process of the tenant",
         least="critical",
         at_once=True,
@@ -119,7 +119,7 @@ def tracer(facts: Facts) -> Iterator[Suspicion]:
         yield Suspicion(
             cause="tracer",
             tenant=key.tenant,
-            summary=f"stalltop takes time of {program_of(key.process, pid, facts.name(key.tenant))}",
+            summary=f"tracing takes time of {program_of(key.process, pid, facts.name(key.tenant))}",
             lost_ns_per_s=lost,
             share=min(share, 1.0),
             confidence=0.9,

@@ -153,7 +153,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "workers_restarted",
-            "Data loader workers restarted repeatedly",
+            "Data loader workers restarting",
             "the GPU waits while worker processes end and new ones start",
         ),
         workers_restarted,

@@ -172,7 +172,7 @@ CHAINS = (
     Chain(
         id="oom_kill/cri:bb",
         cause="oom_kill",
-        title="Killed for lack of memory (OOM)",
+        title="Killed: out of memory (OOM)",
         severity="critical",
         summary="the kernel killed worker of serve",
         tenant="cri:bb",

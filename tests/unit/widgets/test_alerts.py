@@ -58,7 +58,7 @@ def test_title_and_culprit_are_shown_at_every_width(paint: Palette, width: int) 
 @pytest.mark.parametrize("width", [80, 99, 103, 120, 200])
 def test_victim_stands_left_of_the_culprit_at_every_width(paint: Palette, width: int) -> None:
     for line in lines(paint, width, ROW, OVER):
-        assert line.index("data loading") < line.index("train-res") < line.index("anna: rsync")
+        assert line.index("Data loader") < line.index("train-res") < line.index("anna: rsync")
     assert lines(paint, width, ROW)[0].index("412ms/s") < lines(paint, width, ROW)[0].index("anna: rsync")
 
 
