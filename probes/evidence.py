@@ -165,7 +165,8 @@ class EvidenceReader:
         raw, unknown = self._read_host()
         if older := kernel.unknown_communicators():
             unknown += (
-                f"collectives of {numbered(len(older), 'process', 'processes')}: their communicators are older than the probes",
+                f"collectives of {numbered(len(older), 'process', 'processes')}: their "
+                "communicators are older than the probes",
             )
         activities = kernel.activities()
         told = self._activity(activities)

@@ -16,9 +16,7 @@ from stalltop.model.families import Family
 from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
-    Cause(
-        "allocation_storm", "Allocates GPU memory in loop", "allocating and freeing stalls the device"
-    ),
+    Cause("allocation_storm", "Allocates GPU memory in loop", "allocating and freeing stalls the device"),
     Cause(
         "memory_churn",
         "Device memory mapping churn",

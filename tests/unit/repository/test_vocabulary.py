@@ -76,9 +76,7 @@ def old_words(text: str) -> list[str]:
     """Returns a message for each old word in ``text``."""
     for allowed in _ALLOWED:
         text = text.replace(allowed, "")
-    return [
-        f"{text!r}: use {term}" for word, term in _OLD.items() if re.search(word, text, re.IGNORECASE)
-    ]
+    return [f"{text!r}: use {term}" for word, term in _OLD.items() if re.search(word, text, re.IGNORECASE)]
 
 
 @pytest.mark.parametrize("room", _ROOMS)
