@@ -69,7 +69,7 @@ def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[s
         return style.folded("", text)
     faults = [chain for chain in chains if chain.severity != "info"]
     if healthy:
-        return style.folded("", f"Nothing is wrong. Examined: {rests}.")
+        return style.folded("", f"No problems detected. Examined: {rests}.")
     going_on = sum(chain.open for chain in faults)
     ended = len(faults) - going_on
     found = [f"{going_on} going on"] * bool(going_on) + [f"{ended} ended"] * bool(ended)

@@ -13,7 +13,7 @@ from stalltop.widgets.page import Page
 class WarningsScreen(LiveScreen):
     """Shows all warnings and the coverage of the window that the main screen shows."""
 
-    TITLE_TEXT = "Warnings and coverage"
+    TITLE_TEXT = "Coverage"
     BINDINGS = [Binding("a", "close", show=False)]
 
     def show_page(self) -> None:
