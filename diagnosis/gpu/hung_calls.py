@@ -12,10 +12,18 @@ from stalltop.diagnosis.nccl.hangs import waits_for_ranks
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
 from stalltop.model.row_key import RowKey
+from stalltop.model.telling import Telling
 from stalltop.model.window import OpenCall
 
 CAUSES: Final = (
-    Cause("hung_call", "a call does not return", "a call has been open for long", least="high", at_once=True),
+    Cause(
+        "hung_call",
+        "a call does not return",
+        "a call has been open for long",
+        Telling("does not return from {operation}", "does not return from {operation}", state="hangs"),
+        least="high",
+        at_once=True,
+    ),
 )
 
 HUNG_NS: Final = 10_000_000_000

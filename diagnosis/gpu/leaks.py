@@ -16,12 +16,14 @@ from stalltop.diagnosis.usage import Usage
 from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.families import Family
+from stalltop.model.telling import Telling
 
 CAUSES: Final = (
     Cause(
         "memory_leak",
         "device memory leaks",
         "more device memory is allocated than freed, without end",
+        Telling("allocates more than it frees", "holds ever more GPU memory", state="leaks GPU memory"),
         least="medium",
     ),
 )

@@ -16,6 +16,7 @@ from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, 
 from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
+from stalltop.model.telling import Telling
 
 KNOWN: Final = 0.95
 """If less than this part of a loss has a culprit, the problem says that the list of culprits is
@@ -202,7 +203,12 @@ def _explained(loss: Loss) -> float:
 
 CAUSES: Final = (
     HostCause(
-        Cause("cpu_contention", "CPU taken by another tenant", "threads wait for a CPU that others hold"),
+        Cause(
+            "cpu_contention",
+            "CPU taken by another tenant",
+            "threads wait for a CPU that others hold",
+            Telling("takes its CPU", "waits for CPUs that others hold", parts=("runqueue",)),
+        ),
         contention,
     ),
     HostCause(
@@ -210,21 +216,44 @@ CAUSES: Final = (
             "own_threads",
             "too many threads of its own",
             "threads wait for a CPU that the tenant's own threads hold",
+            Telling(
+                "has too many threads for its CPUs", "has too many threads for its CPUs", parts=("runqueue",)
+            ),
         ),
         own_threads,
     ),
     HostCause(
-        Cause("cfs_throttling", "CPU quota used up", "the CPU quota of its cgroup stops all its threads"),
+        Cause(
+            "cfs_throttling",
+            "CPU quota used up",
+            "the CPU quota of its cgroup stops all its threads",
+            Telling("uses up its CPU quota", "is stopped by its CPU quota", parts=("runqueue",)),
+        ),
         throttling,
         certain=True,
     ),
     HostCause(
-        Cause("cpu_pinning", "pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
+        Cause(
+            "cpu_pinning",
+            "pinned to too few CPUs",
+            "threads wait for their CPUs while others are idle",
+            Telling(
+                "runs on them, too",
+                "is pinned to busy CPUs while others are idle",
+                state="is pinned to busy CPUs",
+                parts=("runqueue",),
+            ),
+        ),
         pinning,
         certain=True,
     ),
     HostCause(
-        Cause("tracer", "stalltop itself", "tracing takes a noticeable part of the time"),
+        Cause(
+            "tracer",
+            "stalltop itself",
+            "tracing takes a noticeable part of the time",
+            Telling("takes its time by tracing", "loses time to stalltop itself"),
+        ),
         tracer,
         certain=True,
     ),

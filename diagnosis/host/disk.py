@@ -16,6 +16,7 @@ from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import named, ranked, untold
 from stalltop.model.chain import OTHERS, Fix, Link
+from stalltop.model.telling import Telling
 
 SLOW_REQUEST_NS: Final = 4_000_000
 """Mean time of a request from which on a device counts as slow, ns: a solid-state disk that is not loaded
@@ -201,7 +202,10 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
 CAUSES: Final = (
     HostCause(
         Cause(
-            "slow_disk", "slow block device", "threads wait for a device that is slow, or loaded by others"
+            "slow_disk",
+            "slow block device",
+            "threads wait for a device that is slow, or loaded by others",
+            Telling("keeps {device} busy", "waits for {device}", device="the disk", parts=("disk",)),
         ),
         slow,
         culprits=users,
@@ -211,6 +215,12 @@ CAUSES: Final = (
             "fsync",
             "waits until its writes are on disk",
             "threads wait in fsync, of a checkpoint or a log, until a device has what they wrote",
+            Telling(
+                "keeps {device} busy during its fsync",
+                "waits in fsync for {device}",
+                device="the disk",
+                parts=("disk",),
+            ),
         ),
         in_fsync,
         culprits=users,

@@ -15,6 +15,7 @@ from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.commands import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import TenantUse
+from stalltop.model.telling import Telling
 
 SURE: Final = 0.9
 PROBABLE: Final = 0.6
@@ -138,6 +139,7 @@ CAUSES: Final = (
             "reclaim",
             "memory is reclaimed",
             "threads have to free memory, or read pages back, before they go on",
+            Telling("is at its memory limit", "waits while memory is reclaimed", parts=("memory", "disk")),
         ),
         reclaim,
         certain=True,
@@ -147,6 +149,12 @@ CAUSES: Final = (
             "major_faults",
             "pages are read back from disk",
             "memory was swapped out or dropped and is read again",
+            Telling(
+                "reads pages back from {device}",
+                "waits for pages that are read back from {device}",
+                device="the disk",
+                parts=("memory", "disk"),
+            ),
         ),
         read_back,
         certain=True,

@@ -10,6 +10,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording.fixes import SEGMENTS_UNKNOWN, segment_fixes
+from stalltop.model.telling import Telling
 
 PROBABLE: Final = 0.75
 """Confidence: retransmits and waits for the network are both measured, but not that the threads wait for
@@ -48,6 +49,9 @@ CAUSES: Final = (
             "tcp_retransmits",
             "TCP segments sent again",
             "the network loses segments of this process's connections",
+            Telling(
+                "sends lost TCP segments again", "waits for TCP segments that were lost", parts=("network",)
+            ),
         ),
         retransmits,
         certain=True,

@@ -16,6 +16,7 @@ from stalltop.diagnosis.wording.figures import duration
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import Rank
 from stalltop.model.row_key import RowKey
+from stalltop.model.telling import Telling
 from stalltop.model.window import OpenCall
 
 CAUSES: Final = (
@@ -23,6 +24,7 @@ CAUSES: Final = (
         "nccl_hang",
         "a collective hangs",
         "ranks wait for one that has not entered",
+        Telling("has not entered a collective", "waits in a collective that does not end", state="hangs"),
         least="high",
         at_once=True,
     ),

@@ -19,10 +19,16 @@ from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_GAP, Rank
 from stalltop.model.families import Family
+from stalltop.model.telling import Telling
 from stalltop.model.window import SPLITS
 
 CAUSES: Final = (
-    Cause("nccl_straggler", "one rank comes late", "all ranks of a collective wait for the last one"),
+    Cause(
+        "nccl_straggler",
+        "one rank comes late",
+        "all ranks of a collective wait for the last one",
+        Telling("enters collectives late", "waits for a rank that comes late"),
+    ),
 )
 
 JOINED: Final = 8
