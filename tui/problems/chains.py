@@ -40,6 +40,8 @@ and problems of severity ``info``."""
 
 STANDING: Final = "standing"
 """First part of the keys of lines about conditions that hold since the start, such as an untraced process."""
+WARNING: Final = "warning"
+"""First part of the keys of lines about other warnings."""
 CLEARLY: Final = 2.0
 """A loss counts as changed if it grows or shrinks by this factor."""
 HELD_SECONDS: Final = 30.0
@@ -83,6 +85,11 @@ class Listed:
 def stands(key: Hashable) -> bool:
     """Return whether the line ``key`` is about something that holds since the start and does not change."""
     return isinstance(key, tuple) and key[0] == STANDING
+
+
+def warns(key: Hashable) -> bool:
+    """Return whether the line ``key`` is a warning that no problem explains, such as a call that hangs."""
+    return isinstance(key, tuple) and key[0] == WARNING
 
 
 def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SHOWN) -> dict[str, float]:
@@ -166,7 +173,7 @@ def listed(
         # The key leaves out the figures of the text, because they change.
         about = warn.name or "".join(letter for letter in warn.text if not letter.isdigit())
         keys[about] += 1
-        row = _sentence(warn, (STANDING if warn.standing else "warning", about, keys[about]))
+        row = _sentence(warn, (STANDING if warn.standing else WARNING, about, keys[about]))
         if row.key in silenced:
             standing_silenced += 1
             if not show_silenced:
