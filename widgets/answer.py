@@ -89,7 +89,7 @@ class Answer(Lines):
             "lost": loud,
         }
         first += [(text, styles[part]) for text, part in said]
-        # All of the sentence comes before the fix; the lost time may stand at the beginning of the second line.
+        # All of the sentence comes before the fix, so the second line may begin with the lost time.
         whole = cells(said) == cells(sentence.parts())
         fix = self._fix(room - cells(said) - 1, paint) if whole else []
         if fix:

@@ -26,6 +26,10 @@ TREE_CELLS = 23
 OPEN."""
 WIDER = 170
 """Width in cells from which a table also shows how its rows change."""
+OF_TENANTS: frozenset[Dimension] = frozenset({"container", "namespace", "pod", "process", "host"})
+"""Dimensions whose rows are tenants or processes, which use resources of the host."""
+BESIDE_CELLS = 12
+"""Width in cells of the container of a process in a narrow table."""
 
 
 def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[str, ...]:
@@ -40,16 +44,30 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
     def usual(*when: Usual) -> tuple[str, ...]:
         return offered([one.id for one in COLUMNS if one.usual in when and _tells(one.id, by)], have)
 
-    if width < WIDE:
-        return (*_fitting(usual("first"), by, width), *usual("last"))
-    # With the container beside the name, 120 cells have no room for bars.
-    roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
-    ids = usual("first", "last", "roomy") if roomy else usual("first", "last")
+    first, last, more = usual("first"), usual("last"), usual("normal")
+    if by in OF_TENANTS:
+        more += usual("resources")
+    if "beside" in last and (by == "process" or width >= WIDE):
+        # Processes of one name run in many containers: their container is always in view.
+        first, last = ("beside", *first), tuple(one for one in last if one != "beside")
     if width >= WIDER:
-        at = ids.index("open")
-        return (*ids[:at], *usual("changes"), *ids[at:], *usual("wider"))
+        at = first.index("open")
+        return (*first[:at], *usual("roomy", "changes"), *first[at:], *more, *last, *usual("wider"))
+    if by in OF_TENANTS:
+        spared = ("share",) if width >= WIDE else ("p95", "share")
+        first, last = tuple(one for one in first if one not in spared), (*spared, *last)
+    elif width >= WIDE:
+        # With the layer beside the name, 120 cells have no room for bars.
+        return (
+            *first,
+            *more,
+            *last,
+            *(usual("roomy") if width >= (150 if "split" in have else WIDE) else ()),
+        )
     # Shorter names leave room for the trend.
-    return (*ids, *offered(("trend",), have)) if name_cells(by) < NAME_CELLS else ids
+    trend = offered(("trend",), have) if name_cells(by) < NAME_CELLS and width >= WIDE else ()
+    fitting, spare = _fitting(first, by, width)
+    return (*fitting, *more, *spare, *last, *trend)
 
 
 def _tells(name: str, by: Dimension) -> bool:
@@ -59,15 +77,18 @@ def _tells(name: str, by: Dimension) -> bool:
     return (name, by) not in (("procs", "process"), ("device", "device"))
 
 
-def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
-    """Return ``ids``. If not all columns fit, the least important ones are moved to the end: 80 cells must
-    show where the time went and which calls hang."""
+def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Divide ``ids`` into those that fit and the others. The least important ones are left out first: 80 cells
+    must show where the time went and which calls hang."""
     first, last = list(ids), list[str]()
-    for one in ("p95", "share"):
-        if 2 + name_cells(by) + sum(BY_ID[name].width + 1 for name in first) > width:
+    beside = BY_ID["beside"].width - BESIDE_CELLS if "beside" in ids and width < WIDE else 0
+    for one in ("share", "p95", "max", "errors", "p50"):
+        if 2 + name_cells(by) - beside + sum(BY_ID[name].width + 1 for name in first) <= width:
+            break
+        if one in first:
             first.remove(one)
             last.insert(0, one)
-    return (*first, *last)
+    return tuple(first), tuple(last)
 
 
 def name_cells(by: Dimension) -> int:
@@ -107,13 +128,14 @@ def columns(
     ids = offered(chosen, have) if chosen and "mark" not in have else defaults(by, width, have)
     cells = TREE_CELLS if tree else name_cells(by)
     name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)
-    return (name, *(_column(BY_ID[one], by) for one in ids if one != "beside" or by in BESIDE))
+    return (name, *(_column(BY_ID[one], by, width) for one in ids if one != "beside" or by in BESIDE))
 
 
-def _column(column: TableColumn, by: Dimension) -> Column:
+def _column(column: TableColumn, by: Dimension, width: int) -> Column:
     if column.id == "beside":
         other = BESIDE[by][1]
-        return Column(column.id, other.upper(), 7 if other == "layer" else column.width, column.right)
+        cells = 7 if other == "layer" else BESIDE_CELLS if width < WIDE else column.width
+        return Column(column.id, other.upper(), cells, column.right)
     return Column(column.id, column.heading, column.width, column.right)
 
 

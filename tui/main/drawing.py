@@ -78,6 +78,7 @@ class Drawing:
         )
         past = () if app.options.still else moments.past
         normals = moments.newest.newest.normals if moments.newest is not None else {}
+        self._tables.tellings = app.options.tellings()
         self._tables.show(window, self._panel.found.open, moments.against, past, normals)
 
     def _devices_before(self, window: Window) -> list[Devices]:

@@ -19,7 +19,7 @@ from stalltop.tui.problems.warnings import Warn, warnings
 from stalltop.tui.views.view import View
 from stalltop.widgets.alerts import AlertRow
 from stalltop.widgets.drawing.magnitude import brightness
-from stalltop.widgets.table import Cell, Role
+from stalltop.widgets.table import Role
 
 MARK: dict[Severity, str] = {"critical": "C", "high": "H", "medium": "M", "low": "L", "info": "i"}
 """The letter of each severity, to tell severities apart without colours."""
@@ -304,11 +304,19 @@ def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
 
 def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Iterator[tuple[str, ...]]:
     """Yield the keys that the rows named by ``chain`` have on ``level`` of the tree of ``view``."""
+    return (key for _, key in grouped_keys(chain, window, view, level))
+
+
+def grouped_keys(
+    chain: Chain, window: Window, view: View, level: int = 0
+) -> Iterator[tuple[RowKey | None, tuple[str, ...]]]:
+    """Yield each row named by ``chain`` and its key on ``level`` of the tree of ``view``. The row is None if
+    the chain is about a whole device."""
     dimensions = view.levels()[level].by
     naming = RowNaming(window)
     by_device = "device" in dimensions or any(step.dimension == "device" for step in view.path)
     if dimensions == ("device",) and not view.path and not chain.tenant:
-        yield from ((f"{window.host}/{name}",) for name in _device_numbers(chain))
+        yield from ((None, (f"{window.host}/{name}",)) for name in _device_numbers(chain))
     for key in keys_of(chain, window):
         tenant = window.tenants.get(key.tenant)
 
@@ -322,20 +330,7 @@ def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Itera
         if tenant is None and not {"pod", "namespace"}.isdisjoint(dimensions):
             continue
         if all(part(step.dimension) == step.key for step in view.path):
-            yield tuple(part(dimension) for dimension in dimensions)
-
-
-def marks(chains: Iterable[Chain], window: Window, view: View) -> dict[tuple[str, ...], Cell]:
-    """Return the mark of each row of the table of ``view`` that one of ``chains`` names. If several chains
-    name a row, the first one gives the mark, so ``chains`` begin with the worst."""
-    found: dict[tuple[str, ...], Cell] = {}
-    levels = range(len(view.levels()) if view.is_tree else 1)
-    for chain in chains:
-        if chain.severity != "info":
-            for level in levels:
-                for key in groups_of(chain, window, view, level):
-                    found.setdefault(key, Cell(MARK[chain.severity], ROLE[chain.severity]))
-    return found
+            yield key, tuple(part(dimension) for dimension in dimensions)
 
 
 def chains_of(key: object, chains: Iterable[Chain], window: Window, view: View) -> list[Chain]:

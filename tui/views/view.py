@@ -12,6 +12,7 @@ from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.window import Window
 from stalltop.tui.keys.actions import key
 from stalltop.tui.views.groups import Key, PathStep
+from stalltop.tui.views.orders import WORST
 from stalltop.widgets.table import Role
 
 PLURAL: dict[Dimension, str] = {
@@ -64,7 +65,7 @@ class View:
 
     by: Dimension = "container"
     path: tuple[PathStep, ...] = ()
-    sort: str = "total"
+    sort: str = WORST
     descending: bool = True
     filter: str = ""
     only: Only = ""
@@ -196,6 +197,8 @@ def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
             (glyphs.separator, "dim"),
         ]
     parts.append((PLURAL[view.by], "head"))
+    if view.sort == WORST:
+        parts.append(("  worst first" if view.descending else "  worst last", "dim"))
     if view.only:
         parts.append((f"   {ONLY[view.only]}", "warn"))
     if view.filter:
