@@ -75,13 +75,14 @@ def split(groups: Groups, row: int) -> str:
     return " ".join(parts)
 
 
-def table(window: Window, style: Style) -> str:
+def table(window: Window, style: Style, answer: Sequence[str] = ()) -> str:
     """Return ``window`` as text that fits ``style`` (40 cells or more), and ends in a newline.
 
-    Tables are by container and by operation; ``once --json`` has every row.
+    Tables are by container and by operation; ``once --json`` has every row. ``answer`` has lines that come
+    first.
     """
     style = style.at_least(LEAST_WIDTH)
-    parts = [facts(window, style)]
+    parts = [list(answer), facts(window, style)]
     if len(window.rows):
         parts.append(_table(window, "container", style))
         parts.append(_table(window, "operation", style))

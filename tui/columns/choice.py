@@ -26,10 +26,14 @@ TREE_CELLS = 23
 OPEN."""
 WIDER = 170
 """Width in cells from which a table also shows how its rows change."""
+ROOMY = 150
+"""Width in cells from which a table has room for bars, and for long names of containers beside processes."""
 OF_TENANTS: frozenset[Dimension] = frozenset({"container", "namespace", "pod", "process", "host"})
 """Dimensions whose rows are tenants or processes, which use resources of the host."""
-BESIDE_CELLS = 12
+BESIDE_CELLS = 13
 """Width in cells of the container of a process in a narrow table."""
+_SPARED = ("p95", "share")
+"""Columns that leave their room to the resources that tenants and processes use."""
 
 
 def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[str, ...]:
@@ -52,22 +56,31 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
         first, last = ("beside", *first), tuple(one for one in last if one != "beside")
     if width >= WIDER:
         at = first.index("open")
-        return (*first[:at], *usual("roomy", "changes"), *first[at:], *more, *last, *usual("wider"))
+        changes = usual("changes") if by == "process" else usual("roomy", "changes")
+        return (*first[:at], *changes, *first[at:], *more, *last, *usual("wider"))
+    if width < WIDE:
+        if by in OF_TENANTS:
+            first, last = tuple(one for one in first if one not in _SPARED), (*_SPARED, *last)
+        fitting, spare = _fitting(first, by, width)
+        return (*fitting, *more, *spare, *last)
     if by in OF_TENANTS:
-        spared = ("share",) if width >= WIDE else ("p95", "share")
+        spared = _SPARED if by in BESIDE and width < ROOMY else ("share",)
         first, last = tuple(one for one in first if one not in spared), (*spared, *last)
-    elif width >= WIDE:
-        # With the layer beside the name, 120 cells have no room for bars.
-        return (
-            *first,
-            *more,
-            *last,
-            *(usual("roomy") if width >= (150 if "split" in have else WIDE) else ()),
-        )
     # Shorter names leave room for the trend.
-    trend = offered(("trend",), have) if name_cells(by) < NAME_CELLS and width >= WIDE else ()
-    fitting, spare = _fitting(first, by, width)
-    return (*fitting, *more, *spare, *last, *trend)
+    trend = offered(("trend",), have) if name_cells(by) < NAME_CELLS else ()
+    bars = usual("roomy") if width >= (ROOMY if "split" in have else 130 if by == "process" else WIDE) else ()
+    return _within((*first, *more, *last, *bars, *trend), by, width)
+
+
+def _within(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
+    """Return those of ``ids`` that fit beside the names, the first ones first."""
+    room, kept = width - 1 - name_cells(by) - 1, list[str]()
+    for one in ids:
+        cells = _column(BY_ID[one], by, width).width + 1
+        if cells <= room:
+            kept.append(one)
+            room -= cells
+    return tuple(kept)
 
 
 def _tells(name: str, by: Dimension) -> bool:
@@ -78,11 +91,11 @@ def _tells(name: str, by: Dimension) -> bool:
 
 
 def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Divide ``ids`` into those that fit and the others. The least important ones are left out first: 80 cells
-    must show where the time went and which calls hang."""
+    """Divide ``ids`` into those that fit and the others. The least important ones are left out first: 80
+    cells must show where the time went and which calls hang."""
     first, last = list(ids), list[str]()
-    beside = BY_ID["beside"].width - BESIDE_CELLS if "beside" in ids and width < WIDE else 0
-    for one in ("share", "p95", "max", "errors", "p50"):
+    beside = BY_ID["beside"].width - BESIDE_CELLS if by == "process" else 0
+    for one in ("p95", "share", *(("max", "errors", "p50") if by == "process" else ())):
         if 2 + name_cells(by) - beside + sum(BY_ID[name].width + 1 for name in first) <= width:
             break
         if one in first:
@@ -134,7 +147,7 @@ def columns(
 def _column(column: TableColumn, by: Dimension, width: int) -> Column:
     if column.id == "beside":
         other = BESIDE[by][1]
-        cells = 7 if other == "layer" else BESIDE_CELLS if width < WIDE else column.width
+        cells = 7 if other == "layer" else column.width if width >= ROOMY else BESIDE_CELLS
         return Column(column.id, other.upper(), cells, column.right)
     return Column(column.id, column.heading, column.width, column.right)
 
