@@ -57,7 +57,8 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
     if width >= WIDER:
         at = first.index("open")
         changes = usual("changes") if by == "process" else usual("roomy", "changes")
-        return (*first[:at], *changes, *first[at:], *more, *last, *usual("wider"))
+        ids = (*first[:at], *changes, *first[at:], *more, *last, *usual("wider"))
+        return _within(ids, by, width)
     if width < WIDE:
         if by in OF_TENANTS:
             first, last = tuple(one for one in first if one not in _SPARED), (*_SPARED, *last)
@@ -138,7 +139,12 @@ def columns(
 
     The names of a ``tree`` are wider by their indent.
     """
-    ids = offered(chosen, have) if chosen and "mark" not in have else defaults(by, width, have)
+    # A chosen column of resources is shown with dashes if they were not measured.
+    ids = (
+        offered(chosen, {*have, "use", "owner", "held"})
+        if chosen and "mark" not in have
+        else defaults(by, width, have)
+    )
     cells = TREE_CELLS if tree else name_cells(by)
     name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)
     return (name, *(_column(BY_ID[one], by, width) for one in ids if one != "beside" or by in BESIDE))
