@@ -35,6 +35,8 @@ class AnswerState:
     """The worst problem; None if there is none."""
     text: str = ""
     """What is shown if there is no problem."""
+    slowest: str = ""
+    """The end of ``text``, which stands on the second line if the first one has no room for it."""
     about: str = ""
     """When the problem began or, if there is no problem, what else is worth telling."""
     about_role: str = "dim"
@@ -75,11 +77,14 @@ class Answer(Lines):
         room = width - _INDENT - 1
         sentence = state.sentence
         if sentence is None:
-            text = printable(state.text)
-            return [
-                strip_of([*first, (fit(text, min(cell_len(text), room), self.glyphs), role)], width),
-                *self._second([], room, paint, width),
-            ][:height]
+            text, slowest = printable(state.text), printable(state.slowest)
+            below: list[Part] = []
+            if slowest and cell_len(text) + cell_len(slowest) + 2 <= room:
+                text = f"{text}, {slowest}"
+            elif slowest:
+                below = [(fit(slowest, min(cell_len(slowest), room), self.glyphs), role)]
+            first.append((fit(text, min(cell_len(text), room), self.glyphs), role))
+            return [strip_of(first, width), *self._second(below, room, paint, width)][:height]
         said = [(printable(text), part) for text, part in sentence.fitted(room, self.glyphs)]
         loud = role if not role.bgcolor else paint.bad
         styles = {
@@ -94,7 +99,7 @@ class Answer(Lines):
         fix = self._fix(room - cells(said) - 1, paint) if whole else []
         if fix:
             first += [(" ", None), *fix]
-        below: list[Part] = []
+        below = []
         if not fix:
             lost = sentence.lost if all(part != "lost" for _, part in said) else ""
             below = [(f"{lost} ", loud)] if lost else []

@@ -97,30 +97,31 @@ def amount(ns: float, glyphs: Glyphs = UNICODE) -> str:
 # ---- without a problem
 
 
-def healthy(window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None) -> str:
-    """Return what is said of ``window`` if no problem is open: ``No problems. 4 containers, slowest p99
-    cudaStreamSynchronize 5.20 ms (train)``.
+def healthy(window: Window, glyphs: Glyphs = UNICODE, kept: RowKey | None = None) -> tuple[str, str]:
+    """Return what is said of ``window`` if no problem is open, in two parts that belong together: ``No
+    problems. 4 containers`` and ``slowest p99 cudaStreamSynchronize 5.20 ms (train)``. The second part may be
+    empty.
 
     ``kept`` is the row to name while it is in the window, so that the text does not change every second.
     """
     coverage = window.coverage
     if coverage.tracing:
-        return f"Nothing is traced: {coverage.tracing}"
+        return f"Nothing is traced: {coverage.tracing}", ""
     untraced = len({missing.pid or missing.what for missing in coverage.missing if missing.untraced})
     no_problems = "No problems."
     if untraced:
         processes = coverage.processes + untraced
-        no_problems = f"No problems in {coverage.processes} of {processes} processes ({untraced} not traced)."
+        no_problems = f"No problems in {coverage.processes} of {processes} processes ({untraced} untraced)."
     callers = {key.tenant for key in window.rows.keys if key.outermost}
     if not callers:
-        return f"{no_problems} No CUDA or NCCL call in this window."
+        return f"{no_problems} No CUDA or NCCL call in this window.", ""
     number = f"{len(callers)} container{'' if len(callers) == 1 else 's'}"
     found = slowest(window, kept)
     if found is None:
-        return f"{no_problems} {number}."
+        return f"{no_problems} {number}", ""
     key, p99_ns = found
     name = name_of(key.tenant, window)
-    return f"{no_problems} {number}, slowest p99 {key.operation} {amount(p99_ns, glyphs)} ({name})"
+    return f"{no_problems} {number}", f"slowest p99 {key.operation} {amount(p99_ns, glyphs)} ({name})"
 
 
 def slowest(window: Window, kept: RowKey | None = None) -> tuple[RowKey, int] | None:
@@ -157,7 +158,8 @@ def answer_lines(window: Window, chains: Iterable[Chain], tellings: Tellings, st
     faults = sorted((one for one in chains if one.open and one.severity != "info"), key=worst_first)
     if not faults:
         code = YELLOW if window.coverage.tracing else BOLD
-        return [style.paint(line, code) for line in style.folded("", healthy(window, style.glyphs))]
+        said = ", ".join(part for part in healthy(window, style.glyphs) if part)
+        return [style.paint(line, code) for line in style.folded("", said)]
     worst = sentence_of(faults[0], window, tellings, style.glyphs)
     loud = faults[0].severity in ("critical", "high")
     more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""

@@ -139,12 +139,10 @@ def columns(
 
     The names of a ``tree`` are wider by their indent.
     """
-    # A chosen column of resources is shown with dashes if they were not measured.
-    ids = (
-        offered(chosen, {*have, "use", "owner", "held"})
-        if chosen and "mark" not in have
-        else defaults(by, width, have)
-    )
+    ids = defaults(by, width, have)
+    if chosen and "mark" not in have:
+        # A chosen column of resources is shown with dashes if they were not measured.
+        ids = offered(chosen, {*have, "use", "owner", "held"})
     cells = TREE_CELLS if tree else name_cells(by)
     name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)
     return (name, *(_column(BY_ID[one], by, width) for one in ids if one != "beside" or by in BESIDE))

@@ -101,7 +101,7 @@ class Answering:
             known = slowest(window)
             row, since = known[0] if known is not None else None, window.end
         self._slowest = row, since
-        text = healthy(window, glyphs, row)
+        text, last_part = healthy(window, glyphs, row)
         bad = bool(window.coverage.tracing)
         warned = [one for one in found.rows if one.role in ("warn", "bad") and warns(one.key)]
         ended = [one for one in found.chains if not one.open]
@@ -116,6 +116,7 @@ class Answering:
         return AnswerState(
             role="bad" if bad else "text" if warned else "good",
             text=text,
+            slowest=last_part,
             about=about,
             about_role="dim" if bad or not warned else warned[0].role,
             list_key=key("warnings") if about or bad else "",
@@ -123,12 +124,13 @@ class Answering:
 
 
 def _subject(chain: Chain, window: Window) -> str:
-    """Return who loses time because of ``chain``, with a colon; empty for the host and its devices."""
-    return f"{name_of(chain.tenant, window)}: " if chain.tenant else ""
+    """Return who loses time because of ``chain``, to stand before its title; empty for the host."""
+    if chain.tenant:
+        return f"{name_of(chain.tenant, window)}: "
+    devices = sorted({link.device for link in chain.links if link.device.startswith("GPU")})
+    return f"{devices[0]} " if devices else ""
 
 
 def _named(chain: Chain, window: Window) -> str:
     """Return ``chain`` in a few words: who loses, the title and the letter of the severity."""
-    devices = sorted({link.device for link in chain.links if link.device.startswith("GPU")})
-    subject = _subject(chain, window) or (f"{devices[0]} " if devices else "")
-    return f"{subject}{chain.title} ({MARK[chain.severity]})"
+    return f"{_subject(chain, window)}{chain.title} ({MARK[chain.severity]})"

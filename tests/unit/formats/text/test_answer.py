@@ -127,15 +127,15 @@ def test_long_names_are_cut_and_both_stay_visible(width: int) -> None:
 
 def test_a_healthy_host_is_told_with_its_slowest_row() -> None:
     one = two()
-    assert healthy(one) == "No problems. 1 container, slowest p99 cudaStreamSynchronize 5.20 ms (train)"
-    assert "cudaLaunchKernel 4.00 µs" in healthy(one, kept=LAUNCH)
-    assert healthy(one, ASCII, LAUNCH).isascii()
+    assert healthy(one) == ("No problems. 1 container", "slowest p99 cudaStreamSynchronize 5.20 ms (train)")
+    assert healthy(one, kept=LAUNCH)[1] == "slowest p99 cudaLaunchKernel 4.00 µs (train)"
+    assert healthy(one, ASCII, LAUNCH)[1].isascii()
     nothing = window([])
-    assert healthy(nothing) == "No problems. No CUDA or NCCL call in this window."
+    assert healthy(nothing) == ("No problems. No CUDA or NCCL call in this window.", "")
     gap = Missing("python3", "no symbols", pid=7)
     partly = replace(one, coverage=Coverage(processes=3, missing=(gap,)))
-    assert healthy(partly).startswith("No problems in 3 of 4 processes (1 not traced). 1 container,")
-    assert healthy(replace(one, coverage=Coverage(tracing="no root"))) == "Nothing is traced: no root"
+    assert healthy(partly)[0] == "No problems in 3 of 4 processes (1 untraced). 1 container"
+    assert healthy(replace(one, coverage=Coverage(tracing="no root")))[0] == "Nothing is traced: no root"
 
 
 def test_the_slowest_row_is_found_among_many() -> None:
@@ -157,4 +157,6 @@ def test_what_is_printed_begins_with_the_worst_open_problem() -> None:
         "ms/s (1 more)",
         "→ taskset -acp 1 21741",
     ]
-    assert answer_lines(two(), (over,), TELLINGS, Style(90, False, UNICODE)) == [healthy(two())]
+    assert answer_lines(two(), (over,), TELLINGS, Style(90, False, UNICODE)) == [
+        "No problems. 1 container, slowest p99 cudaStreamSynchronize 5.20 ms (train)"
+    ]
