@@ -62,8 +62,10 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
     if width < WIDE:
         if by in OF_TENANTS:
             first, last = tuple(one for one in first if one not in _SPARED), (*_SPARED, *last)
+        elif "beside" in last:
+            more = ("beside", *more)  # operations of one name belong to several layers
         fitting, spare = _fitting(first, by, width)
-        return (*fitting, *more, *spare, *last)
+        return tuple(dict.fromkeys((*fitting, *more, *spare, *last)))
     if by in OF_TENANTS:
         spared = _SPARED if by in BESIDE and width < ROOMY else ("share",)
         first, last = tuple(one for one in first if one not in spared), (*spared, *last)

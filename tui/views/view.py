@@ -187,7 +187,7 @@ class View:
 
 
 def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
-    """Return the title of a table: the path to its rows, and the filter."""
+    """Return the title of a table: the path to its rows, the filter, and the order if no heading tells it."""
     parts: list[tuple[str, Role]] = []
     for step in view.path:
         parts += [
@@ -197,8 +197,6 @@ def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
             (glyphs.separator, "dim"),
         ]
     parts.append((PLURAL[view.by], "head"))
-    if view.sort == WORST:
-        parts.append(("  worst first" if view.descending else "  worst last", "dim"))
     if view.only:
         parts.append((f"   {ONLY[view.only]}", "warn"))
     if view.filter:
@@ -206,6 +204,9 @@ def title(view: View, glyphs: Glyphs) -> tuple[tuple[str, Role], ...]:
         parts.append((f"   filter: {view.filter}", "warn"))
         if error:
             parts.append((f"   {error}", "bad"))
+    if view.sort == WORST:
+        # No heading tells this order, because it is the order of no column.
+        parts.append(("   worst first" if view.descending else "   worst last", "dim"))
     return tuple(parts)
 
 
