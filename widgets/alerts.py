@@ -5,7 +5,6 @@ Without the focus the list shows its first lines. With the focus it has a cursor
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
@@ -20,10 +19,6 @@ from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import strip_of
 
 __all__ = ["AlertList", "AlertRow"]
-
-CLICK_SECONDS = 0.4
-"""Longest time between the focus that a click gives to the list, when the button goes down, and the click
-itself."""
 
 
 class AlertList(Lines, can_focus=True):
@@ -43,7 +38,10 @@ class AlertList(Lines, can_focus=True):
         self._above: frozenset[Hashable] = frozenset()
         self._drawn_rows: tuple[AlertRow, ...] = ()
         """The rows as last drawn without the focus."""
-        self._focused_at = 0.0
+        self._focus_is_new = False
+        """Whether the list got the focus just now, maybe from the mouse button that is being pressed."""
+        self._clickable: tuple[AlertRow, ...] = ()
+        """The rows as they were when the mouse button was pressed."""
         self._cursor = 0
         self._cursor_key: Hashable = None
         self._top = 0
@@ -108,7 +106,9 @@ class AlertList(Lines, can_focus=True):
         """Show the cursor while the list has the focus. The cursor starts at the worst row."""
         super().watch_has_focus(has_focus)
         if has_focus:
-            self._focused_at = time.monotonic()
+            # If a click gives the focus, its event for the pressed button is in the queue already.
+            self._focus_is_new = True
+            self.call_later(self._focus_is_old)
         else:
             self._cursor, self._cursor_key = 0, None
         self._keep_in_view()
@@ -151,11 +151,16 @@ class AlertList(Lines, can_focus=True):
         if self.has_focus:
             self.action_move(-1)
 
+    def _focus_is_old(self) -> None:
+        self._focus_is_new = False
+
+    def on_mouse_down(self) -> None:
+        """Remember the rows under the mouse: the focus that a click gives moves them."""
+        self._clickable = self._drawn_rows if self._focus_is_new else self._all
+
     def on_click(self, event: events.Click) -> None:
         """Choose the line that was clicked."""
-        rows, at = self._all, self._top + event.y
-        if time.monotonic() - self._focused_at < CLICK_SECONDS:
-            rows = self._drawn_rows  # this click gave the list the focus, which moved its rows
+        rows, at = self._clickable or self._all, self._top + event.y
         if at < len(rows):
             self.put_cursor(rows[at].key)
             self.action_choose()
