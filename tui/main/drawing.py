@@ -17,7 +17,7 @@ from stalltop.tui.past.recall import timespan
 from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.tables.tables import Tables
-from stalltop.widgets.answer import Answer
+from stalltop.widgets.answer import AnswerLines
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
 from stalltop.widgets.footer import KeyLine
@@ -118,7 +118,7 @@ class Drawing:
             still=options.still or self._moments.frozen,
             told_above=self._arrangement.layout.answer > 0,
         )
-        self._screen.query_one("#answer", Answer).show(shown)
+        self._screen.query_one("#answer", AnswerLines).show(shown)
         self._panel.room.fit(self._arrangement.layout.warnings)
 
     def header_now(self) -> HeaderState:
