@@ -48,6 +48,12 @@ class PagesOf:
 
         self._app.push_screen(ColumnScreen(by, chosen, usual, tell))
 
+    def graphs(self, chosen: tuple[str, ...], tell: Callable[[tuple[str, ...]], None]) -> None:
+        """Open the dialogue for the graphs; ``tell`` is called with each choice."""
+        from stalltop.tui.graphs.graph_screen import GraphScreen
+
+        self._app.push_screen(GraphScreen(chosen, tell))
+
     def chains(self, chains: Sequence[Chain], at: int = 0) -> None:
         """Open the page of chain number ``at``, from which the user can turn to the others."""
         from stalltop.tui.chain.screen import ChainScreen

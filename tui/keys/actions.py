@@ -154,6 +154,7 @@ ACTIONS = (
     Action("panel_table", ("4",), "Tables", "Show or hide the tables", _PANELS, "panels.toggle('table')"),
     Action("panel_second", ("5",), "Second table", "Show or hide the second and third table", _PANELS, "panels.toggle('second')"),
     Action("panel_keys", ("6",), "Keys", "Show or hide the line of keys", _PANELS, "panels.toggle('keys')"),
+    Action("graphs", ("7",), "Graphs", "Choose the graphs of the past: up to three figures", _PANELS, "panels.graphs"),
     Action("narrower", ("less_than_sign",), "Smaller", "Make the first table smaller", _PANELS, "panels.share(-10)"),
     Action("wider", ("greater_than_sign",), "Larger", "Make the first table larger", _PANELS, "panels.share(10)"),
     Action("save", ("w",), "Save", "Save the view: window, text, page, CSV, picture", _REST, "files.save"),

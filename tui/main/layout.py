@@ -53,8 +53,12 @@ class Needs:
     """Number of graphs of the past."""
     answer: int = 0
     """Lines below the first line that say what is wrong most."""
-    timeline: bool = False
-    """Whether the time line is needed, not only shown where there is plenty of room."""
+    timeline: Literal["", "roomy", "needed"] = "roomy"
+    """Whether there is a time line, and whether it is shown only where there is plenty of room."""
+    keys: bool = False
+    """Whether the last line is needed for a message or for text that the user types."""
+    reading: bool = False
+    """Whether the list of problems has the focus. It then takes up to half of the screen."""
 
 
 NO_NEEDS = Needs()
@@ -148,13 +152,16 @@ def layout(
     boxes = frames == "box"
     roomy = width >= HISTORY_FROM and height >= ROOMY_FROM and not enlarged
     answer = needs.answer if height >= BARS_FROM else min(needs.answer, 1)
-    timeline, keys = int(roomy or needs.timeline), int("keys" in shown)
+    timeline, keys = int(needs.timeline == "needed" or (roomy and needs.timeline == "roomy")), int("keys" in shown or needs.keys)
     left = height - 1 - answer - timeline - keys
     host = int("host" in shown)
     devices = min(max(needs.devices, 1), most_devices(height)) if "devices" in shown else 0
     warnings = 0
     if "warnings" in shown:
-        warnings = min(max(needs.warnings, 1), max(most_lines(height) - answer, 1))
+        most = max(most_lines(height) - answer, 1)
+        warnings = min(max(needs.warnings, 1), most)
+        if needs.reading:
+            warnings = min(max(needs.warnings, 3), max(height // 2 - 4, most))
         warnings = 1 if enlarged == "tables" else warnings
     # The host's bars, the devices and the problems share one box. Its bottom is the top of the first table if
     # that is as wide.

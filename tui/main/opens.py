@@ -34,6 +34,9 @@ class Opens(Protocol):
         """Open the dialogue that chooses the columns of tables grouped ``by``; ``tell`` is called with each
         choice."""
 
+    def graphs(self, chosen: tuple[str, ...], tell: Callable[[tuple[str, ...]], None]) -> None:
+        """Open the dialogue that chooses the graphs; ``tell`` is called with each choice."""
+
     def chains(self, chains: Sequence[Chain], at: int = 0) -> None:
         """Open the page of chain number ``at``, from which the user can turn to the others."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from stalltop.model.source import Source
-from stalltop.model.text.glyphs import ASCII, UNICODE
+from stalltop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from stalltop.tui.reading.collector import Collector, SourceReader
 from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.colours import Colours
@@ -32,7 +33,7 @@ class ScreenApp(TerminalApp):
         # Textual honours NO_COLOR only in a theme that uses the terminal's own (ANSI) colours.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.options = options
-        self.glyphs = ASCII if options.ascii or not speaks_unicode() else UNICODE
+        self.glyphs = glyphs_for(options)
         self.colours = Colours(self, options.theme)
         self.slow_line = SlowLine(low=options.low_bandwidth)
         self.began = time.monotonic()
@@ -49,6 +50,13 @@ class ScreenApp(TerminalApp):
     def pictures(self) -> bool:
         """Return whether bars and charts are drawn. They take many bytes on a slow connection."""
         return not self.slow_line.low
+
+
+def glyphs_for(options: RunOptions) -> Glyphs:
+    """Return the characters to draw with."""
+    if options.ascii or not speaks_unicode():
+        return ASCII
+    return replace(UNICODE, braille=False) if options.graph_symbols == "blocks" else UNICODE
 
 
 def _reader(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -27,9 +26,6 @@ GRAPH_CELLS = 36
 """The least number of columns of a graph beside another."""
 TABLE_BESIDE_GRAPHS = HEADS + 10
 """A table that has more rows than fit gives lines to graphs only if it keeps this many lines."""
-LOOKS = 30
-"""The number of latest windows for which a table keeps its room, so that borders seldom move."""
-
 Frames = Literal["", "rule", "box"]
 """How panels are framed: not at all; with a line that has the title; with a box."""
 
@@ -89,26 +85,6 @@ class TablesLayout:
     def names(self) -> frozenset[str]:
         """Return the names of the tables and graphs that are shown."""
         return frozenset(place.name for place in self.places)
-
-
-class Steady:
-    """Holds the number of lines that a panel needed most in the latest windows. So a panel grows at once, and
-    shrinks only after it was smaller for some time."""
-
-    def __init__(self, looks: int = LOOKS) -> None:
-        self._seen: deque[tuple[object, int]] = deque(maxlen=looks)
-
-    def forget(self) -> None:
-        """Forget what was needed, because the panel now shows something else."""
-        self._seen.clear()
-
-    def need(self, lines: int, at: object) -> int:
-        """Return the number of lines to give to a panel that needs ``lines`` now. ``at`` tells one window
-        from another."""
-        if self._seen and self._seen[-1][0] == at:
-            lines = max(lines, self._seen.pop()[1])
-        self._seen.append((at, lines))
-        return max(needed for _, needed in self._seen)
 
 
 def first_cells(width: int, share: int, *, gives: bool = True) -> int:

@@ -13,6 +13,7 @@ from textual.strip import Strip
 
 from stalltop.model.text.figures import fit
 from stalltop.model.text.glyphs import Glyphs
+from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Part, printable, strip_of
 
 Top = Literal["", "blank", "rule", "corner", "tee"]
@@ -57,6 +58,13 @@ class Edge:
     keys: Group = ()
     legend: Group = ()
     position: Group = ()
+
+
+def titled(badge: str, title: str, keys: str, paint: Palette, *, focused: bool = False) -> Edge:
+    """Return the edge of a panel with ``title``: ``badge`` stands right before the title, ``keys`` behind
+    it."""
+    name = (title, paint.head if focused else paint.label)
+    return Edge([(badge, paint.dim), name] if badge else [name], [(keys, paint.accent)] if keys else ())
 
 
 def drawn(edge: Edge, width: int, ends: str, line: str, style: Style, glyphs: Glyphs) -> Strip:
