@@ -19,7 +19,7 @@ from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Part, strip_of
 
-AXIS = 7
+AXIS = 8
 """Cells of the scale left of a graph."""
 _SCALE_FROM = 24
 """The least width in cells at which a graph has a scale."""
@@ -90,8 +90,8 @@ def area(values: _Values, lines: int, high: float, glyphs: Glyphs = UNICODE) -> 
 
 @lru_cache(maxsize=64)
 def shades(full: Style, ground: Style, lines: int) -> tuple[Style, ...]:
-    """Return one style for each of ``lines`` lines, the top one first: from the colour of ``full`` down to one
-    nearer to the background. Where colours are the terminal's own, all are ``full``."""
+    """Return one style for each of ``lines`` lines, the top one first: from the colour of ``full`` down to
+    one nearer to the background. Where colours are the terminal's own, all are ``full``."""
     colour, background = full.color, ground.bgcolor
     if colour is None or background is None or colour.triplet is None or background.triplet is None:
         return (full,) * lines
@@ -179,8 +179,8 @@ class Graph(Lines):
 
 
 def _with_cursor(parts: list[Part], cell: int, mark: str, style: Style) -> list[Part]:
-    """Return ``parts`` with a vertical line in column ``cell``. It replaces blanks only; figures there get its
-    style."""
+    """Return ``parts`` with a vertical line in column ``cell``. The line replaces blanks; the graph keeps its
+    form, in the style of the line."""
     found: list[Part] = []
     at = 0
     for text, look in parts:

@@ -16,11 +16,12 @@ HELD_SECONDS = 10.0
 USUAL: Final = ("gpu", "calls", "cpu", "gpu_memory", "run_queue", "power")
 """The figures while there is no problem, the most important first: of GPUs, of calls, of the host. They also
 follow those of a problem, in place of figures that are not known."""
-_CLOCKS = ("clocks", "power", "problems")
+_CLOCKS = ("problems", "clocks", "power")
 _MEMORY = ("problems", "gpu_memory", "p99")
 _CPU = ("problems", "run_queue", "p99")
 _DISK = ("problems", "disk", "p99")
 _GPU = ("problems", "gpu", "p99")
+_HANGS = ("problems", "gpu", "calls")
 _CALLS = ("problems", "p99", "calls")
 OF_CAUSE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -33,8 +34,10 @@ OF_CAUSE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         **dict.fromkeys(("loader_cpu", "host_bound", "stopped", "reclaim"), _CPU),
         **dict.fromkeys(("loader_disk", "slow_disk", "fsync", "major_faults"), _DISK),
-        **dict.fromkeys(("gpu_neighbours", "gpu_bound", "sync_storm", "gpu_lost", "gpu_xid", "gpu_ecc"), _GPU),
-        **dict.fromkeys(("nccl_straggler", "nccl_hang", "late_rank", "hung_call"), ("problems", "gpu", "calls")),
+        **dict.fromkeys(
+            ("gpu_neighbours", "gpu_bound", "sync_storm", "gpu_lost", "gpu_xid", "gpu_ecc"), _GPU
+        ),
+        **dict.fromkeys(("nccl_straggler", "nccl_hang", "late_rank", "hung_call"), _HANGS),
     }
 )
 """The figures for a problem, by its cause; other causes have those of ``_CALLS``."""
@@ -63,8 +66,8 @@ def chosen(wanted: Sequence[str], chain: Chain | None, known: Callable[[str], bo
 
 
 def toggled(wanted: Sequence[str], name: str) -> tuple[str, ...]:
-    """Return ``wanted`` after the user chose ``name``: a figure is added or removed, of more than ``MOST`` the
-    first one is removed; ``AUTO`` and ``NONE`` replace all others."""
+    """Return ``wanted`` after the user chose ``name``: a figure is added or removed. Of more than ``MOST``
+    figures the first one is removed. ``AUTO`` and ``NONE`` replace all others."""
     if name in (AUTO, NONE):
         return (name,)
     figures = [one for one in wanted if one not in (AUTO, NONE)]

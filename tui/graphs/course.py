@@ -47,8 +47,8 @@ class Axis:
 
 
 def axis_of(parts: Sequence[Packed], number: int) -> Axis:
-    """Return ``number`` columns that end with the newest of ``parts`` and cover all that is known, but not more
-    than ``SECONDS``, rounded up."""
+    """Return ``number`` columns that end with the newest of ``parts`` and cover all that is known, but not
+    more than ``SECONDS``, rounded up."""
     end = parts[-1].window.end
     wanted = min(end - parts[0].window.start, SECONDS)
     step = next((step for step in STEPS if step * number >= wanted), STEPS[-1])

@@ -47,8 +47,8 @@ class GraphFigure:
     value: Value
     """Returns the value in one window; None if it is not known."""
     text: Text
-    """Formats a value in at most six cells."""
-    end: Callable[[Packed, Subject], float | None] = lambda part, subject: None
+    """Formats a value in at most seven cells."""
+    end: Value = lambda part, subject: None
     """Returns the value at the top of the scale, from the newest window; None: a round number above the
     largest value."""
     least: float = 1.0
@@ -64,9 +64,9 @@ def _devices(part: Packed, subject: Subject) -> list[Device]:
     return [one for one in devices if not subject.device or one.uuid == subject.device]
 
 
-def _gauge(name: str, *, total: bool = False) -> tuple[Value, Callable[[Packed, Subject], float | None]]:
-    """Return the functions for the value and the end of the scale of a figure of GPUs: the mean of all GPUs,
-    or with ``total`` their sum."""
+def _gauge(name: str, *, total: bool = False) -> tuple[Value, Text, Value]:
+    """Return the functions for the value, the text and the end of the scale of a figure of GPUs: the mean of
+    all GPUs, or with ``total`` their sum."""
     gauge = DEVICE_FIGURE[name]
 
     def joined(values: list[float | None]) -> float | None:
@@ -79,7 +79,10 @@ def _gauge(name: str, *, total: bool = False) -> tuple[Value, Callable[[Packed, 
     def end(part: Packed, subject: Subject) -> float | None:
         return joined([gauge.end(one) for one in _devices(part, subject)])
 
-    return value, end
+    def text(value: float | None, glyphs: Glyphs) -> str:
+        return figures.with_unit(value, gauge.unit, glyphs).strip()
+
+    return value, text, end
 
 
 def _calls(part: Packed, subject: Subject) -> float:
@@ -146,20 +149,51 @@ def _hundred(part: Packed, subject: Subject) -> float:
 _BUSY, _MEMORY = _gauge("utilization_percent"), _gauge("memory_used_bytes", total=True)
 _POWER, _CLOCK = _gauge("power_watts", total=True), _gauge("sm_clock_mhz")
 
-# fmt: off
 FIGURES: Final = (
-    GraphFigure("problems", "time lost to problems /s", "Time that problems cost, per second", lambda part, _: part.peak.lost_ms_per_s, _per_s, least=10.0, peak=True),
-    GraphFigure("p99", "p99", "99th percentile latency of a row: the one under the cursor, or the one that the worst problem slows", _p99, _duration, least=1e3, peak=True, of="row"),
+    GraphFigure(
+        "problems",
+        "time lost to problems /s",
+        "Time that problems cost, per second",
+        lambda part, _: part.peak.lost_ms_per_s,
+        _per_s,
+        least=10.0,
+        peak=True,
+    ),
+    GraphFigure(
+        "p99",
+        "p99",
+        "99th percentile of a row: under the cursor, or slow by a problem",
+        _p99,
+        _duration,
+        least=1e3,
+        peak=True,
+        of="row",
+    ),
     GraphFigure("calls", "calls/s", "Traced calls per second", _calls, _rate, least=10.0),
-    GraphFigure("gpu", "GPU busy", "Share of time in which a CUDA kernel ran", _BUSY[0], _unit("%"), _BUSY[1], of="device"),
-    GraphFigure("gpu_memory", "GPU memory", "Memory of the GPUs that is in use", _MEMORY[0], _unit("B"), _MEMORY[1], of="device"),
-    GraphFigure("power", "GPU power", "Power that the GPUs draw", _POWER[0], _unit("W"), _POWER[1], of="device"),
-    GraphFigure("clocks", "SM clock", "Clock of the GPUs' SMs", _CLOCK[0], _unit("MHz"), _CLOCK[1], of="device"),
-    GraphFigure("cpu", "CPU", "Share of all CPUs of the host that is busy", _system("cpu_percent"), _unit("%"), _hundred),
-    GraphFigure("run_queue", "waiting for a CPU", "Share of time in which a task waited for a CPU (PSI; without PSI: load above the number of CPUs)", _waiting, _unit("%"), _hundred, peak=True),
-    GraphFigure("disk", "waiting for a disk", "Share of time in which a task waited for a disk (PSI)", _system("io_pressure_percent"), _unit("%"), _hundred, peak=True),
+    GraphFigure("gpu", "GPU busy", "Share of time in which a CUDA kernel ran", *_BUSY, of="device"),
+    GraphFigure("gpu_memory", "GPU memory", "Memory of the GPUs that is in use", *_MEMORY, of="device"),
+    GraphFigure("power", "GPU power", "Power that the GPUs draw", *_POWER, of="device"),
+    GraphFigure("clocks", "SM clock", "Clock of the SMs of the GPUs", *_CLOCK, of="device"),
+    GraphFigure("cpu", "CPU", "Share of the CPUs that is busy", _system("cpu_percent"), _unit("%"), _hundred),
+    GraphFigure(
+        "run_queue",
+        "waiting for a CPU",
+        "Share of time in which a task waited for a CPU",
+        _waiting,
+        _unit("%"),
+        _hundred,
+        peak=True,
+    ),
+    GraphFigure(
+        "disk",
+        "waiting for a disk",
+        "Share of time in which a task waited for a disk",
+        _system("io_pressure_percent"),
+        _unit("%"),
+        _hundred,
+        peak=True,
+    ),
 )
-# fmt: on
 """All figures, in the order of the list in which the user chooses."""
 BY_ID: Final[Mapping[str, GraphFigure]] = MappingProxyType({one.id: one for one in FIGURES})
 IDS: Final = tuple(BY_ID)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stalltop.model.chain import SEVERITIES, Chain
 from stalltop.model.merge.packing import Packed
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.tui.graphs.choice import HeldChoice, chosen
-from stalltop.tui.graphs.course import Axis, Course, axis_of, spread, within
+from stalltop.tui.graphs.course import Axis, Course, Floats, axis_of, spread, within
 from stalltop.tui.graphs.figures import BY_ID, EVERYTHING, MOST, GraphFigure, Path, Subject, high_of
 from stalltop.tui.settings.settings import AUTO
 from stalltop.tui.views.groups import PathStep
@@ -76,8 +77,8 @@ class GraphPanels:
     def _subject(
         self, figure: GraphFigure, newest: Packed, cursor: Callable[[], tuple[Path, str]]
     ) -> Subject:
-        """Return what the graph of ``figure`` is about: with ``AUTO`` the GPU or the row of the worst problem,
-        otherwise all GPUs, or the row under the cursor."""
+        """Return what the graph of ``figure`` is about: with ``AUTO`` the GPU or the row of the worst
+        problem, otherwise all GPUs, or the row under the cursor."""
         chain = self._held.chain if AUTO in self.wanted else None
         if figure.of == "device":
             return _device_of(chain, newest)
@@ -135,7 +136,7 @@ class GraphPanels:
         return found
 
 
-def _worst(parts: Sequence[Packed], ends: np.ndarray, starts: np.ndarray, axis: Axis) -> np.ndarray:
+def _worst(parts: Sequence[Packed], ends: Floats, starts: Floats, axis: Axis) -> NDArray[np.int64]:
     """Return for each column the index in ``SEVERITIES`` of the worst problem."""
     none = len(SEVERITIES)
     better = np.array([float(none - part.peak.worst) for part in parts])

@@ -62,6 +62,7 @@ class Needs:
 
 
 NO_NEEDS = Needs()
+NO_TABLES = TablesLayout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class ScreenLayout:
     warnings_frame: Frame = NO_FRAME
     room: int = 0
     """Lines of the tables and graphs together."""
-    tables: TablesLayout = TablesLayout()
+    tables: TablesLayout = NO_TABLES
     timeline: int = 0
     """Lines of the time line: 1, or 0 if it is not shown."""
     keys: int = 0
@@ -152,7 +153,8 @@ def layout(
     boxes = frames == "box"
     roomy = width >= HISTORY_FROM and height >= ROOMY_FROM and not enlarged
     answer = needs.answer if height >= BARS_FROM else min(needs.answer, 1)
-    timeline, keys = int(needs.timeline == "needed" or (roomy and needs.timeline == "roomy")), int("keys" in shown or needs.keys)
+    timeline = int(needs.timeline == "needed" or (roomy and needs.timeline == "roomy"))
+    keys = int("keys" in shown or needs.keys)
     left = height - 1 - answer - timeline - keys
     host = int("host" in shown)
     devices = min(max(needs.devices, 1), most_devices(height)) if "devices" in shown else 0

@@ -62,8 +62,8 @@ class TableRoom:
         return place.width - place.frame.columns
 
     def needs(self, widget: GroupTable, at: object, *, wanted: bool) -> TableNeeds:
-        """Return what ``widget`` could fill. ``at`` tells one window from another; ``wanted`` tells that there
-        is such a table."""
+        """Return what ``widget`` could fill. ``at`` tells one window from another; ``wanted`` tells that
+        there is such a table."""
         if not wanted:
             return NO_TABLE
         data = widget.data
@@ -98,4 +98,3 @@ class TableRoom:
 
 def _cells(place: Place) -> int:
     return place.width - place.frame.columns
-

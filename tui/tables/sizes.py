@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -154,7 +154,7 @@ def _two_heights(
         return [min(max(one, LEAST_TABLE), usable)]
     if whole <= usable:
         return [one, other]
-    most = usable * share // 100
+    most = max(min(usable * share // 100, usable - LEAST_TABLE), LEAST_TABLE)
     if one < most:
         heights = [one, usable - one]
     elif other < usable - most:
@@ -166,7 +166,7 @@ def _two_heights(
 
 
 def _column(
-    room: Room, x: int, width: int, stack: Iterator[tuple[str, int]] | Sequence[tuple[str, int]], *, joined: bool
+    room: Room, x: int, width: int, stack: Iterable[tuple[str, int]], *, joined: bool
 ) -> Iterator[Place]:
     """Place panels of one width one above the other. In boxes they share the lines between them; the last one
     has the bottom, which takes one more line."""

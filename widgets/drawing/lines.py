@@ -58,8 +58,8 @@ class Lines(Widget):
         return bool(getattr(self.app, "pictures", True))
 
     def lines(self, width: int, height: int, paint: Palette) -> Sequence[Strip]:
-        """Return the lines to show inside the frame, each ``width`` cells wide. Lines beyond ``height`` are not
-        shown."""
+        """Return the lines to show inside the frame, each ``width`` cells wide. Lines beyond ``height`` are
+        not shown."""
         raise NotImplementedError
 
     def redraw(self) -> None:
