@@ -62,7 +62,7 @@ class GraphData:
 
 
 def columns(cells: int, glyphs: Glyphs = UNICODE) -> int:
-    """Return how many values a graph of ``cells`` cells, with its frame inside, draws side by side."""
+    """Return how many values a graph draws side by side that is ``cells`` cells wide inside its frame."""
     inside = cells - AXIS if cells >= _SCALE_FROM else cells
     return max(inside, 1) * (2 if glyphs.braille else 1)
 
@@ -111,11 +111,6 @@ class Graph(Lines):
         """The text right before the title, such as the key of the panel."""
         self._data: GraphData | None = None
 
-    @property
-    def columns(self) -> int:
-        """Return how many values the graph draws."""
-        return columns(self.size.width - self.frame.columns, self.glyphs)
-
     def show(self, data: GraphData | None) -> None:
         """Show ``data``; None if there is nothing to show yet."""
         self._data = data
@@ -128,7 +123,7 @@ class Graph(Lines):
             return Edge(), Edge()
         span = ((f"{data.since} {self.glyphs.rule} {data.until}", paint.dim),)
         title = [(self.badge, paint.dim), (data.title, paint.label)]
-        over = Edge(title, [(data.now.strip(), paint.text)], (), () if self.frame.bottom else span)
+        over = Edge(title, [(data.now.strip(), paint.text)], () if self.frame.bottom else span)
         return over, Edge([(data.since, paint.dim)], (), (), [(data.until, paint.dim)])
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:

@@ -82,11 +82,12 @@ class HeldChoice:
     chain: Chain | None = None
     _since: float = float("-inf")
 
-    def hold(self, worst: Chain | None, now: float) -> Chain | None:
-        """Return the problem for which to choose at ``now``, Unix time, if ``worst`` is the worst now."""
+    def hold(self, worst: Chain | None, now: float, *, live: bool = True) -> Chain | None:
+        """Return the problem for which to choose at ``now``, Unix time, if ``worst`` is the worst at that
+        time. Unless ``live``, that is ``worst``."""
         same = (worst.id if worst else None) == (self.chain.id if self.chain else None)
         if same:
             self.chain = worst
-        elif self.chain is None or not 0.0 <= now - self._since < HELD_SECONDS:
+        elif not live or self.chain is None or not 0.0 <= now - self._since < HELD_SECONDS:
             self.chain, self._since = worst, now
         return self.chain

@@ -127,7 +127,9 @@ def _system(name: str) -> Value:
 
 
 def _per_s(value: float | None, glyphs: Glyphs) -> str:
-    return figures.duration(None if value is None else value * 1e6, glyphs).strip()
+    if value is None:
+        return figures.missing(1, glyphs)
+    return figures.duration(value * 1e6, glyphs).strip() + "/s"
 
 
 def _duration(value: float | None, glyphs: Glyphs) -> str:
@@ -152,7 +154,7 @@ _POWER, _CLOCK = _gauge("power_watts", total=True), _gauge("sm_clock_mhz")
 FIGURES: Final = (
     GraphFigure(
         "problems",
-        "time lost to problems /s",
+        "problem time",
         "Time that problems cost, per second",
         lambda part, _: part.peak.lost_ms_per_s,
         _per_s,
@@ -162,7 +164,7 @@ FIGURES: Final = (
     GraphFigure(
         "p99",
         "p99",
-        "99th percentile of a row: under the cursor, or slow by a problem",
+        "99th percentile of the row under the cursor",
         _p99,
         _duration,
         least=1e3,

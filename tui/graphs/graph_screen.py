@@ -17,10 +17,10 @@ from stalltop.tui.settings.settings import AUTO, NONE
 from stalltop.widgets.drawing.frame import Frame
 from stalltop.widgets.table import Cell, Column, Table, TableData, TableRow
 
-WIDTH = 76
+WIDTH = 80
 """Cells of the dialogue, with its frame."""
 ENTRIES = (
-    (AUTO, "automatic", "Those that fit the worst problem; without one: GPUs, calls, host"),
+    (AUTO, "automatic", "Those that fit the worst problem, if there is one"),
     *((figure.id, figure.title, figure.about) for figure in FIGURES),
     (NONE, "none", "No graphs: tables take all lines"),
 )

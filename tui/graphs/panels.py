@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,9 @@ from stalltop.tui.graphs.course import Axis, Course, Floats, axis_of, spread, wi
 from stalltop.tui.graphs.figures import BY_ID, EVERYTHING, MOST, GraphFigure, Path, Subject, high_of
 from stalltop.tui.settings.settings import AUTO
 from stalltop.tui.views.groups import PathStep
-from stalltop.widgets.graph import Graph, GraphData
+from stalltop.widgets.graph import Graph, GraphData, columns
 from stalltop.widgets.timeline import span_text
 
-LEAST_WINDOWS = 2
-"""Graphs are shown from this number of windows on."""
 _ROLES = ("bad", "bad", "warn", "label", "dim")
 """The style of the area while a problem of each of ``SEVERITIES`` is the worst."""
 _MOST_COURSES = 12
@@ -38,14 +36,14 @@ class GraphPanels:
         self._held = HeldChoice()
         self._courses: dict[tuple[str, Subject], Course] = {}
 
-    def choose(self, parts: Sequence[Packed], worst: Chain | None) -> int:
+    def choose(self, parts: Sequence[Packed], worst: Chain | None, *, live: bool = True) -> int:
         """Choose the figures for the windows ``parts``, oldest first, and the problem ``worst``. Returns how
-        many graphs there are to show."""
-        if len(parts) < LEAST_WINDOWS:
+        many graphs there are to show. While ``live`` the choice stays for some seconds."""
+        if not parts:
             self.shown = ()
             return 0
         newest = parts[-1]
-        chain = self._held.hold(worst, newest.window.end)
+        chain = self._held.hold(worst, newest.window.end, live=live)
 
         def known(name: str) -> bool:
             figure = BY_ID[name]
@@ -59,20 +57,24 @@ class GraphPanels:
     def fill(
         self,
         parts: Sequence[Packed],
+        cells: Mapping[str, int],
         shown_at: float | None,
         cursor: Callable[[], tuple[Path, str]],
         glyphs: Glyphs,
         *,
         file: bool,
     ) -> None:
-        """Fill the graphs that are visible. ``shown_at`` is the moment that the screen shows, None: the
-        newest. ``cursor`` returns the path to the row under the cursor, and its name."""
+        """Fill the graphs that are visible: those whose widgets are in ``cells``, by the id of the widget,
+        with the width inside its frame. ``shown_at`` is the moment that the screen shows, None: the newest.
+        ``cursor`` returns the path to the row under the cursor, and its name."""
         for name, widget in zip(self.shown, self.widgets, strict=False):
-            if not widget.display or not widget.size.width or len(parts) < LEAST_WINDOWS:
+            inside = cells.get(str(widget.id))
+            if inside is None or not parts:
                 continue
             figure = BY_ID[name]
             subject = self._subject(figure, parts[-1], cursor)
-            widget.show(self._data(figure, subject, parts, widget.columns, shown_at, glyphs, file=file))
+            number = columns(inside, glyphs)
+            widget.show(self._data(figure, subject, parts, number, shown_at, glyphs, file=file))
 
     def _subject(
         self, figure: GraphFigure, newest: Packed, cursor: Callable[[], tuple[Path, str]]
@@ -94,13 +96,13 @@ class GraphPanels:
         figure: GraphFigure,
         subject: Subject,
         parts: Sequence[Packed],
-        columns: int,
+        number: int,
         shown_at: float | None,
         glyphs: Glyphs,
         *,
         file: bool,
     ) -> GraphData:
-        axis = axis_of(parts, columns)
+        axis = axis_of(parts, number)
         course = self._course(figure, subject)
         inside = within(parts, axis)
         ends = np.array([part.window.end for part in inside])

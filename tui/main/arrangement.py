@@ -130,9 +130,11 @@ class Arrangement:
             graph.badge = graphs
 
     def _badge(self, action: str) -> str:
-        """Return the key of an action as a small digit; a letter is followed by a blank."""
+        """Return the key of an action as a small digit; where there is none, the key and a blank."""
         name, digits = key(action), self._graphs.widgets[0].glyphs.panel_digits
-        return digits[int(name)] if len(name) == 1 and name in "0123456789" else f"{name} "
+        if len(name) != 1 or name not in "0123456789" or digits[int(name)] == name:
+            return f"{name} "
+        return digits[int(name)]
 
     def keep_focus(self) -> None:
         """Focus a table if no widget has the focus. A widget loses the focus when it is hidden."""

@@ -97,15 +97,19 @@ class Drawing:
         if app.options.still or not app.pictures:
             return 0
         faults = (chain for chain in self._panel.found.open if chain.severity != "info")
-        return self._graphs.choose(self._moments.past, next(faults, None))
+        return self._graphs.choose(self._moments.past, next(faults, None), live=not self._moments.frozen)
 
     def graphs(self) -> None:
         """Fill the graphs that are visible."""
-        moments = self._moments
-        if self._arrangement.graphs:
-            self._graphs.fill(
-                moments.past, moments.at, self._row_here, self._screen.stalltop.glyphs, file=self._file
-            )
+        moments, places = self._moments, self._arrangement.layout.tables.places
+        self._graphs.fill(
+            moments.past,
+            {place.name: place.width - place.frame.columns for place in places},
+            moments.at,
+            self._row_here,
+            self._screen.stalltop.glyphs,
+            file=self._file,
+        )
 
     def _row_here(self) -> tuple[Path, str]:
         """Return the path to the row under the cursor, and its name."""

@@ -160,7 +160,9 @@ def layout(
     devices = min(max(needs.devices, 1), most_devices(height)) if "devices" in shown else 0
     warnings = 0
     if "warnings" in shown:
-        most = max(most_lines(height) - answer, 1)
+        # On a small terminal the time line takes a line of the problems, so that tables keep theirs.
+        fewer = answer + (timeline if height < BOXES_FROM[1] else 0)
+        most = max(most_lines(height) - fewer, 1)
         warnings = min(max(needs.warnings, 1), most)
         if needs.reading:
             warnings = min(max(needs.warnings, 3), max(height // 2 - 4, most))

@@ -87,7 +87,8 @@ class TableRoom:
         self._panel.places.regions = {
             name: Region(place.x, place.y, place.width, place.height) for name, place in placed.items()
         }
-        self._panel.refresh(layout=True)
+        # Textual forgets the places of a widget's siblings when the widget, not its container, asks for it.
+        self._tables[0].refresh(layout=True)
         return [
             table
             for table in self._tables

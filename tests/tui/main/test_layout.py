@@ -152,7 +152,8 @@ def test_boxes_above_each_other_share_a_line_and_others_do_not() -> None:
 
 def test_plain_panels_have_no_frames() -> None:
     found = layout(200, 60, PANELS, "", needs(4, 61, 6), plain=True)
-    assert not found.host_frame.lines and not found.warnings_frame.lines
+    assert not found.host_frame.lines
+    assert not found.warnings_frame.lines
     assert {one.frame.top for one in found.tables.places} == {"", "blank"}
 
 
@@ -188,7 +189,8 @@ def test_a_panel_grows_at_once_and_shrinks_after_some_time() -> None:
     assert [steady.need(lines, at) for at, lines in enumerate([4, 6, 3])] == [4, 6, 6]
     assert steady.need(2, 2) == 6, "a second look at the same window"
     found = [steady.need(3, at) for at in range(3, 3 + LOOKS)]
-    assert found[LOOKS - 3] == 6 and found[-1] == 3
+    assert found[LOOKS - 3] == 6
+    assert found[-1] == 3
     steady.need(9, "x")
     steady.forget()
     assert steady.need(1, "y") == 1

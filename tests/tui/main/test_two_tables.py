@@ -22,14 +22,16 @@ def heads(screen: Screen) -> list[str]:
 async def test_a_second_table_that_was_enlarged_goes_back_to_its_place(rows: int) -> None:
     async with running(numbered(0), size=(120, 42)) as screen:
         tables = screen.app.main.tables
-        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"])
+        await screen.until(lambda: heads(screen)[:2] == ["CONTAINER", "OPERATION"])
         await screen.press("down", "tab", *["down"] * rows, "r")
         chosen = tables.second.chosen_key
         await screen.press("e")
         await screen.until(lambda: heads(screen) == ["OPERATION"])
         assert tables.main.cursor_key == chosen, "the enlarged table keeps the chosen row"
         await screen.press("e")
-        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"] and tables.second.has_focus)
+        await screen.until(
+            lambda: heads(screen)[:2] == ["CONTAINER", "OPERATION"] and tables.second.has_focus
+        )
         assert tables.second.cursor_key == chosen
         assert tables.main.cursor_key == tables.main.data.key(1)
         assert "▼TOTAL" in next(line for line in screen.text().splitlines() if "CONTAINER" in line)
@@ -41,17 +43,17 @@ async def test_a_pivot_of_an_enlarged_table_stays_afterwards() -> None:
         await screen.press("tab", "e")
         await screen.until(lambda: heads(screen) == ["OPERATION"])
         await screen.press("l", "e")
-        await screen.until(lambda: heads(screen) == ["LAYER", "OPERATION"])
+        await screen.until(lambda: heads(screen)[:2] == ["LAYER", "OPERATION"])
 
 
 async def test_a_short_second_table_leaves_its_room_to_the_first() -> None:
     calls = [Calls(key(f"operation{at:02}"), [1_000]) for at in range(60)]
     async with running(window(calls), size=(120, 42)) as screen:
         main, second = screen.app.main.tables.main, screen.app.main.tables.second
-        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"])
+        await screen.until(lambda: heads(screen)[:2] == ["CONTAINER", "OPERATION"])
         await screen.until(lambda: main.size.height == 3 < second.size.height)
         await screen.press("enter")
-        await screen.until(lambda: heads(screen) == ["OPERATION", "PROCESS"])
+        await screen.until(lambda: heads(screen)[:2] == ["OPERATION", "PROCESS"])
         await screen.until(lambda: second.size.height == 4 < main.size.height)
         await screen.press("escape")
         await screen.until(lambda: main.size.height == 3 < second.size.height)
@@ -82,7 +84,7 @@ async def test_tab_cycles_through_three_tables_and_each_keeps_its_state() -> Non
     async with running(numbered(0), size=(200, 60)) as screen:
         tables = screen.app.main.tables
         await screen.until(lambda: screen.names("third")[:1] == ["tritonserver 200"], "no third table")
-        await screen.until(lambda: tables.third.size.height > 30 > tables.main.size.height, "no room")
+        await screen.until(lambda: tables.third.region.y > tables.main.region.y, "no room")
         await screen.press("tab", "tab", "r", "down")
         await screen.until(lambda: tables.third.has_focus and "▲TOTAL" in screen.text())
         await screen.until(lambda: screen.names("third")[-1] == "tritonserver 200")
@@ -104,7 +106,7 @@ async def test_tab_cycles_through_three_tables_and_each_keeps_its_state() -> Non
         await screen.until(lambda: not tables.third.display)
         await screen.press("5")
         await screen.until(lambda: tables.third.display)
-        await screen.pilot.resize_terminal(200, 24)
+        await screen.pilot.resize_terminal(200, 14)
         await screen.until(lambda: not tables.third.display)
 
 
