@@ -14,9 +14,12 @@ from stalltop.tui.settings.settings import PANELS
 from stalltop.tui.tables.sizes import (
     HEADS,
     LEAST_GRAPH,
+    LEAST_TABLE,
     NO_TABLE,
     Place,
+    Room,
     TableNeeds,
+    divide,
 )
 
 WIDTHS = (40, 60, 80, 99, 100, 120, 159, 160, 200, 300)
@@ -134,8 +137,9 @@ def test_a_table_gets_the_lines_that_a_short_other_one_does_not_need(
 
 
 def test_a_table_without_room_for_three_rows_is_not_shown() -> None:
-    found = layout(80, 20, PANELS, "", replace(needs(60, 60, devices=9), answer=2), share=20)
-    assert [one.name for one in found.tables.places] == ["main"]
+    both = (TableNeeds(60), TableNeeds(60))
+    assert [one.name for one in divide(Room(80, 2 * LEAST_TABLE, "rule"), both, 0)] == ["main", "second"]
+    assert [one.name for one in divide(Room(80, 2 * LEAST_TABLE - 1, "rule"), both, 0)] == ["main"]
 
 
 def test_boxes_above_each_other_share_a_line_and_others_do_not() -> None:
