@@ -145,7 +145,7 @@ def _run(options: argparse.Namespace, commit: str, report: _Report) -> None:
 
 def _place(name: str, commit: str) -> str:
     """Returns the name of the place in docs/performance.md for the figures of the benchmark ``name``.
-    ``commit`` is the revision with which it is compared, or ''."""
+    ``commit`` is the revision with which this revision is compared, or ''."""
     return f"{name}, against" if commit else name
 
 
@@ -169,7 +169,7 @@ class _Report:
 
     def add(self, place: str, tables: Sequence[TextTable], plain: dict[str, Any]) -> None:
         """Adds the results of one benchmark: ``tables`` for people, ``plain`` for JSON. ``place`` is the name
-        of their place in the document."""
+        of the place in the document where the tables belong."""
         self._benches.append(plain)
         text = "\n\n".join(table.text().rstrip() for table in tables)
         if not self._as_json:
@@ -190,7 +190,7 @@ class _Report:
 
 
 if __name__ == "__main__":
-    # SystemExit runs the cleanup code, so that child processes end too.
+    # Make these signals raise SystemExit: it runs the cleanup code, so that child processes end, too.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: sys.exit(128 + received))
     sys.exit(main())

@@ -25,8 +25,8 @@ class Ahead(Generic[T]):
         self._thread.start()
 
     def take(self) -> T:
-        """Waits for the value and returns it. Call this only once. Raises the exception that creating the
-        value raised."""
+        """Waits for the value and returns it. Call this only once. If creating the value raised an exception,
+        raises that exception."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -49,8 +49,8 @@ class Later:
         self._lock = threading.Lock()
 
     def read(self) -> Window:
-        """Returns the next window of the real source. Raises the exceptions of creating and of reading the
-        real source."""
+        """Returns the next window of the real source. If creating or reading that source raises an exception,
+        this method raises it."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("read after close")

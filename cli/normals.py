@@ -1,4 +1,5 @@
-"""Keeps the baseline of this host (in code and files: normals) from run to run, without delaying windows."""
+"""Keeps the baseline of this host from run to run, without delaying windows. Code and files call it
+normals."""
 
 from __future__ import annotations
 
@@ -27,11 +28,10 @@ learned since the previous write is lost."""
 
 
 def load(path: Path, say: Callable[[str], None]) -> tuple[Normals, bool]:
-    """Reads the baseline from ``path``; makes an empty baseline if there is no file or the file cannot be
-    read.
+    """Reads the baseline from ``path``. If there is no file, or it cannot be read, makes an empty baseline.
 
-    Returns the baseline, and whether it may be written to ``path`` later. Calls ``say`` with a line if the
-    file is damaged or cannot be used.
+    Returns the baseline, and whether it may be written to ``path`` later. If the file is damaged or cannot be
+    used, calls ``say`` with a line about it.
     """
     try:
         plain = read_normals(path)

@@ -9,7 +9,7 @@ from typing import Final
 _QUIET_SECONDS: Final = 0.5
 """Operations shorter than this show no progress."""
 _EVERY_SECONDS: Final = (0.1, 5.0)
-"""Minimum seconds between two messages: on a terminal, elsewhere."""
+"""Minimum seconds between two messages: the first on a terminal, the second elsewhere."""
 
 
 class ProgressLine:

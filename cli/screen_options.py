@@ -95,14 +95,13 @@ def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
 
 
 FLAGS = ("interval", "window", "ascii", "plain", "theme", "mouse", "low_bandwidth")
-"""Settings that have a command-line option."""
+"""Settings that have an option on the command line."""
 
 
 def _write_within(seconds: float, values: Mapping[str, Any]) -> None:
     def write() -> None:
-        with contextlib.suppress(
-            OSError
-        ):  # the screen is closed, so nobody is told; the next run starts with the old settings
+        # The screen is closed, so an error is not shown. The next run starts with the old settings.
+        with contextlib.suppress(OSError):
             save_left(left_path(), values)
 
     thread = threading.Thread(target=write, name="stalltop-left", daemon=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stalltop.probes.tracer.kernel_side import KernelSide
 
 BEGIN_SECONDS = 1.0
-"""Seconds that ``begun`` waits at most for the thread that loads the BPF programs, which delays the
+"""``begun`` waits at most this many seconds for the thread that loads the BPF programs. Waiting delays the
 screen."""
 
 
@@ -58,14 +58,15 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
 
 
 def monitor_options(options: argparse.Namespace) -> MonitorOptions:
-    """Converts the options to those of the monitor; steps that take seconds are reported on a terminal."""
+    """Converts the options to those of the monitor. On a terminal, the monitor's steps that take seconds are
+    reported."""
     from stalltop.model.progress import Progress
     from stalltop.probes.options import MonitorOptions
 
     class NarratedProgress(Progress):
         def begin(self, text: str, usual_seconds: float = 0.0) -> None:
             super().begin(text, usual_seconds)
-            if usual_seconds and sys.stderr.isatty():  # tells a person why nothing happens
+            if usual_seconds and sys.stderr.isatty():  # tells the user what takes so long
                 say(f"{text} (about {max(usual_seconds, 1.0):.0f} s)")
 
     return MonitorOptions(attach=options.attach, slots=int(options.slots), progress=NarratedProgress())
@@ -110,8 +111,8 @@ def say(line: str) -> None:
 def diagnosed(source: Source, *, keep: bool = False, tell: Callable[[str], None] = say) -> Source:
     """Adds diagnosis to ``source``: its windows contain chains.
 
-    With ``keep``, the baseline of this host is read from earlier runs and saved for later ones; ``tell`` gets
-    a line if that fails.
+    With ``keep``, the baseline of this host is read from earlier runs and saved for later ones. If that
+    fails, ``tell`` is called with a line about it.
     """
     from stalltop.diagnosis.diagnosed import Diagnosed
     from stalltop.diagnosis.engine import Diagnosis

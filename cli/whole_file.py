@@ -14,10 +14,8 @@ from stalltop.widgets.drawing.strips import printable
 
 
 def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
-    """Returns a file as one window, and its chains. Each chain of a recording is as it was at its worst.
-
-    Parts that cannot be read are reported on stderr. Raises UsageError if nothing can be read.
-    """
+    """Returns a file as one window, and its chains. A chain of a recording is returned as it was when it was
+    worst. Parts that cannot be read are reported on stderr. Raises UsageError if nothing can be read."""
     from stalltop.recordings.read.reading import open_file
 
     tally = ChainTally()

@@ -1,5 +1,5 @@
-"""Gives windows of sample tenants: traced on this host if that is possible, otherwise simulated, with the
-reason why."""
+"""Provides windows of sample tenants. The tenants are traced on this host if that is possible; otherwise they
+are simulated, and the windows state the reason."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from stalltop.probes.options import MonitorOptions
 
 
 def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> Source:
-    """Starts the tenants of ``scenario`` and traces them; if they cannot be started or traced, simulates a
+    """Starts the tenants of ``scenario`` and traces them. If they cannot be started or traced, simulates a
     host instead.
 
-    The field ``simulated`` of the windows says whether they are simulated; if so, ``coverage.tracing`` says
+    The field ``simulated`` of the windows says whether they are simulated. If so, ``coverage.tracing`` says
     why.
     """
     reason = why_simulated()
@@ -43,9 +43,9 @@ def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> So
 
 
 def simulated_source(scenario: Scenario, *, reason: str = "") -> SimulatedSource:
-    """Returns a simulated host on which the same happens as in ``scenario``. There is no simulation of a
-    user's own scenario: a general one is returned instead, and ``coverage.tracing`` says that other tenants
-    are shown."""
+    """Returns a simulated host on which the same happens as in ``scenario``. For a scenario that a user has
+    written, there is no simulation. Then a general one is returned, and ``coverage.tracing`` says that other
+    tenants are shown."""
     plot = PLOTS.get(scenario.name)
     if plot is not None:
         return SimulatedSource(plot=plot, reason=reason)
@@ -53,9 +53,9 @@ def simulated_source(scenario: Scenario, *, reason: str = "") -> SimulatedSource
 
 
 def why_simulated() -> str:
-    """Returns '' if real tenants can be started, else the reason in one line.
+    """Returns '' if real tenants can be started; otherwise the reason why not, in one line.
 
-    Does not check whether they can be traced: the tracer finds that out when it starts.
+    Does not check whether the tenants can be traced: the tracer finds that out when it starts.
     """
     if os.geteuid() != 0:
         return "not started as root"
@@ -70,8 +70,8 @@ def why_simulated() -> str:
 
 
 class NamedSource:
-    """A source that adds names to tenants, by container id: no container runtime knows the sample tenants, so
-    none could tell their names."""
+    """A source that adds names to tenants, by container id. No container runtime knows the sample tenants, so
+    the names cannot be found in the usual way."""
 
     def __init__(self, source: Source, names: Mapping[str, str]) -> None:
         self._source = source
@@ -93,7 +93,7 @@ class NamedSource:
 
 
 class TracedTenants(NamedSource):
-    """A tracer that traces running tenants. If they cannot be traced, the constructor ends them and raises
+    """A tracer of running tenants. If they cannot be traced, the constructor ends them and raises
     TracingError."""
 
     def __init__(self, tenants: DemoTenants, options: MonitorOptions | None = None) -> None:
@@ -110,8 +110,8 @@ class TracedTenants(NamedSource):
             raise
 
     def close(self) -> None:
-        """Ends first the tenants and then the tracer, because probes are removed faster if no process hits
-        them."""
+        """Ends the tenants first, and the tracer after them, because probes are removed faster while no
+        process hits them."""
         try:
             self._tenants.close()
         finally:

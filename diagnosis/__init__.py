@@ -1,7 +1,9 @@
-"""Finds out why calls are slow: pure functions from windows to problems, without I/O.
+"""Finds out why calls are slow: pure functions that turn windows into problems, without I/O.
 
-`engine` runs the rules of `host`, `gpu` and `nccl` on each window, and follows over time what they find.
-`attribution` follows waits to the causes that `host` describes. These rooms share `facts` and `usage`, which
-present a window to rules, `evidence`, which judges it, and `wording`, which writes sentences and commands.
-`causes` lists all causes.
+`engine` runs the rules of `host`, `gpu` and `nccl` on each window, and follows over time the causes that they
+find. `attribution` follows waits to their root causes; `host` describes these causes.
+
+All these packages use `facts` and `usage` (a window, prepared for rules), `evidence` (what a window shows of
+CPUs, interrupts, disks, memory and connections) and `wording` (sentences, figures and commands). `causes`
+lists all causes.
 """

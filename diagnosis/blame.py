@@ -1,8 +1,9 @@
-"""Adds up over time whom a chain blames, so that it does not name another culprit every second.
+"""Adds up over time whom a chain blames, so that the chain does not name another culprit every second.
 
 On a busy host several processes take about equally much, and each second a different one takes most. A chain
-therefore ranks culprits by a sum of what each took since the cause was first seen, in which older amounts
-count less. It keeps naming the same culprit first until another one has clearly taken more.
+therefore ranks its culprits by a weighted sum of what each has taken since the cause was first seen. Older
+amounts have less weight. The culprit that the chain names first stays first until another culprit has clearly
+taken more.
 """
 
 from __future__ import annotations
@@ -15,24 +16,26 @@ from typing import Final
 
 from stalltop.diagnosis.links import Who
 from stalltop.model.chain import OTHERS, Link
+from stalltop.model.text.words import numbered
 
 REMEMBERED_SECONDS: Final = 5.0
-"""Time constant of the exponential weight, s: what was taken this long ago counts 1/e. An exponential weight
-needs no history, and has no edge at which an old burst suddenly drops out. With this constant a sum averages
-over about ten seconds. A new culprit that takes as much as the old one did is named first after about this
-time, plus the second or two that rules look back."""
+"""Time constant of the exponential weight, s: an amount that was taken this long ago counts 1/e of it. An
+exponential weight needs no history, and an old burst fades instead of dropping out suddenly.
+
+With this constant a sum averages over about ten seconds. If a new culprit takes as much as the old one did,
+it is named first after about this time, plus the second or two that rules look back.
+"""
 STAYS_FIRST: Final = 1.5
-"""Factor by which another culprit must have taken more than the one that is named first, to replace it. Two
-processes with equal means whose use varies by ±50 % from second to second rarely have sums that differ by
-this factor, so the name does not flip."""
+"""Another culprit is named first once its sum is larger than that of the present first one by this factor. If
+two processes take the same on average, and ±50 % more or less from second to second, their sums rarely differ
+by this factor. So the name does not flip."""
 LEAST_REMEMBERED: Final = 1e-3
-"""A culprit that takes nothing now is forgotten once its sum is below this part of the greatest culprit's
-sum."""
+"""A culprit that takes nothing now is forgotten once its sum is below this part of the largest sum."""
 _SEVERAL: Final = re.compile(r" \(\d+ processes\)$")
 
 
 ChainKey = tuple[str, str, str]
-"""What a chain is about: its cause, the tenant that loses, and ``Suspicion.about``."""
+"""Identifies a chain: its cause, the tenant that loses time, and ``Suspicion.about``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class Blame:
     """For each process that loses time (by PID): the weighted sum of what each culprit took."""
 
     def faded(self, seconds: float) -> Blame:
-        """Returns this blame with all sums reduced to their weight after ``seconds`` more."""
+        """Returns this blame as it is ``seconds`` later: all sums are multiplied by the weight for this
+        time."""
         weight = math.exp(-max(seconds, 0.0) / REMEMBERED_SECONDS)
         return Blame(
             self.first,
@@ -56,11 +60,11 @@ class Blame:
 def remembered(
     before: Mapping[Who, float], now: Mapping[Who, float], alive: Collection[int]
 ) -> dict[Who, float]:
-    """Returns the weighted sums ``before`` plus what culprits take ``now``.
+    """Adds what culprits take ``now`` to the weighted sums ``before``, and returns the new sums.
 
-    A process that takes nothing now and is not among ``alive`` has ended, and cannot be stopped any more. If
-    other processes of its name and tenant take time now, as compilers that follow each other do, its sum goes
-    to one culprit without a PID that stands for all of them. Otherwise its sum is dropped.
+    A process has ended if it takes nothing now and is not among ``alive``. If other processes of the same
+    name and tenant take time now (such as compilers that start one after the other), its sum goes to a
+    culprit without a PID, which stands for all processes of that name. Otherwise its sum is dropped.
     """
     present = {(who.tenant, who.process) for who in now}
     most = max(before.values(), default=0.0)
@@ -75,24 +79,25 @@ def remembered(
 
 
 def culprit_of(link: Link) -> Who:
-    """Returns the culprit that a link names. If the link names several processes together, returns their name
-    without a PID and without their number, because the number changes."""
+    """Returns the culprit that a link names. If the link names several processes together, the result has no
+    PID, and the name lacks their number, because this number changes."""
     return Who(link.tenant, link.pid, link.process if link.pid else name_of(link.process))
 
 
 def name_of(process: str) -> str:
-    """Returns a process name without the count that `several` adds: ``cc1`` for ``cc1 (8 processes)``."""
+    """Returns ``process`` without the number of processes that `several` adds: ``cc1`` for ``cc1 (8
+    processes)``."""
     return _SEVERAL.sub("", process)
 
 
 def several(process: str, count: int) -> str:
-    """Returns the text for ``count`` processes of one name."""
+    """Returns the text for ``count`` processes of one name, such as ``cc1 (8 processes)``."""
     return f"{process} ({count} processes)"
 
 
 def rest(taken: Iterable[Who], named: Collection[Who]) -> str:
-    """Returns the text for the culprits of ``taken`` that a chain does not name. ``named`` has those that it
-    names, in the form that `culprit_of` returns."""
+    """Returns a text that says how many culprits of ``taken`` a chain does not name. ``named`` has the
+    culprits that it names, as `culprit_of` returns them."""
     told = {(who.tenant, who.process) for who in named}
     left = {
         who
@@ -103,4 +108,4 @@ def rest(taken: Iterable[Who], named: Collection[Who]) -> str:
     }
     known = sum(who.process != OTHERS for who in left) or 1
     more = "" if all(who.pid for who in left) else "at least "
-    return f"{OTHERS}, {more}{known} process{'' if known == 1 else 'es'}"
+    return f"{OTHERS}, {more}{numbered(known, 'process', 'processes')}"

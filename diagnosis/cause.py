@@ -1,5 +1,4 @@
-"""Defines the fixed properties of a cause: its texts, its least severity, and when its problems open and
-close."""
+"""Defines what is fixed for a cause: its texts, its least severity, and when its problems open and close."""
 
 from __future__ import annotations
 
@@ -21,13 +20,13 @@ class Cause:
     """Whether the cause is a fault. False for a cause that is only worth knowing, such as a GPU-bound
     program."""
     least: Severity = "low"
-    """Least severity of its problems, however little time they cost."""
+    """Least severity of its problems, even if they cost little time."""
     last_resort: bool = False
-    """Whether the cause may turn out to be harmless. It is reported only if nothing else is wrong with the
-    tenant, and its severity is always low."""
+    """Whether the cause may turn out to be harmless. Such a cause is reported only if no other fault of the
+    tenant was found, and always with low severity."""
     at_once: bool = False
-    """Whether a single window is enough to open a problem, because the cause does not come and go by
-    chance."""
+    """Whether a problem opens as soon as one window shows the cause, because the cause does not come and go
+    by chance."""
     stays_seconds: float = 5.0
-    """Seconds for which a problem stays open after its cause was last seen; longer for causes that happen in
-    an instant, such as a kill."""
+    """For how many seconds a problem stays open after its cause was last seen. Longer for causes that last
+    only an instant, such as a kill."""

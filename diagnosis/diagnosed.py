@@ -12,7 +12,7 @@ from stalltop.model.window import Window
 
 
 class Diagnosed:
-    """Gives the windows of ``source`` with their problems. Closing it closes ``source``."""
+    """Yields the windows of ``source`` with their problems. ``close`` closes ``source`` too."""
 
     def __init__(self, source: Source, diagnosis: Diagnosis) -> None:
         self._source = source
@@ -20,11 +20,9 @@ class Diagnosed:
         self._named: dict[str, Tenant] = {}
 
     def read(self) -> Window:
-        """Returns the next window of the source, diagnosed.
-
-        If the diagnosis raises an exception, returns the window without problems and with the error in
-        ``evidence.unknown``: its counts are shown all the same.
-        """
+        """Returns the next window of the source, diagnosed. If the diagnosis raises an exception, returns the
+        window without problems; ``evidence.unknown`` then has the error. The counts of the window are still
+        shown."""
         window = self._source.read()
         try:
             return self._with_names(self._diagnosis.add(window))
@@ -34,8 +32,8 @@ class Diagnosed:
             return replace(window, evidence=evidence)
 
     def _with_names(self, window: Window) -> Window:
-        """Returns ``window`` with all tenants that its problems name. Tenants that have ended are taken from
-        earlier windows."""
+        """Returns ``window`` with entries for all tenants that its problems name. The entries of tenants that
+        have ended come from earlier windows."""
         known = {**self._named, **window.tenants}
         spoken = {chain.tenant for chain in window.chains}
         spoken |= {link.tenant for chain in window.chains for link in chain.links}

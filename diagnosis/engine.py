@@ -1,4 +1,5 @@
-"""Follows causes over time: what rules find in the last seconds becomes chains that open, last and close."""
+"""Follows causes over time: chains open, last and close according to what the rules find in the last
+seconds."""
 
 from __future__ import annotations
 
@@ -22,44 +23,46 @@ from stalltop.model.thread_evidence import ThreadEvidence
 from stalltop.model.window import Window
 
 LOOK_SECONDS: Final = 3.0
-"""Length of the recent past that rules see, s: some steps of a usual training loop, but short enough to react
-soon to a fault."""
+"""Rules see the windows of the last so many seconds. This is long enough for some steps of a usual training
+loop, and short enough to react soon to a fault."""
 NEWEST_SECONDS: Final = 0.75
-"""Least length of a window that is diagnosed, s: shorter windows are merged until they are this long."""
+"""Least length of a window that is diagnosed, s. Shorter windows are merged until they are this long."""
 SIGHTS: Final = 2
-"""A chain opens if at least this many of the last ``OF_SIGHTS`` windows show its cause, each by itself. A
-disturbance within a single window opens no chain."""
+"""A chain opens if at least this many of the last ``OF_SIGHTS`` windows show its cause, each window on its
+own. A disturbance within a single window therefore opens no chain."""
 OF_SIGHTS: Final = 3
 LASTING_SIGHTS: Final = 5
-"""A chain also opens if the merged windows of the last ``LOOK_SECONDS`` show its cause this many times in a
-row. A disturbance within one window is part of at most four such merges. A cause that shows only over several
-windows, as with steps longer than a window, is found only in this way."""
+"""A chain also opens if this many successive merges of the last ``LOOK_SECONDS`` show its cause. A
+disturbance within one window is part of at most four such merges, and opens no chain.
+
+This finds causes that no single window shows, for example if the steps of a program are longer than a window.
+"""
 LONG_WINDOW_SECONDS: Final = 2.5
-"""Least length of a single window that opens a chain at once, s."""
+"""A chain opens at once if one window of at least this length shows its cause, s."""
 LASTING_SECONDS: Final = LOOK_SECONDS + LASTING_SIGHTS - 1
-"""Least length of a single window that opens a chain for a ``small`` loss, s. Small losses are reported only
-if they last: ``LASTING_SIGHTS`` successive merges of ``LOOK_SECONDS`` span this time if windows take a
-second."""
+"""A chain for a ``small`` loss opens at once if one window of at least this length shows it, s. Small losses
+are reported only if they last. This is the time that ``LASTING_SIGHTS`` successive merges of ``LOOK_SECONDS``
+span if each window takes a second."""
 RESUMED_SECONDS: Final = 30.0
-"""A chain that opens again within this time keeps the time at which it was first seen."""
+"""If a chain opens again within this many seconds, it keeps the time at which it was first seen."""
 MOST_CLOSED: Final = 50
 """Maximum number of closed chains that windows still show."""
 MOST_FOLLOWED: Final = 1000
 """Maximum number of suspicions that are followed at a time."""
 _ROWS_KEPT: Final = 1024
-"""A window also has the baselines of rows without recent calls. These are dropped if they outnumber the rows
-with recent calls by more than this."""
+"""Windows also get the baselines of rows without recent calls. These baselines are dropped when they
+outnumber the rows with recent calls by more than this."""
 
 
 @dataclass(slots=True)
 class _Followed:
-    """One suspicion over time."""
+    """One suspicion, followed over time."""
 
     found: Suspicion
-    """The suspicion as it was found last."""
+    """The suspicion as rules found it most recently."""
     since: float
     sights: deque[bool] = field(default_factory=lambda: deque(maxlen=OF_SIGHTS))
-    """For each of the newest windows: whether the window showed the cause by itself."""
+    """For each of the newest ``OF_SIGHTS`` windows: whether that window alone showed the cause."""
     lasting: int = 0
     last: float = 0.0
     chain: Chain | None = None
@@ -67,18 +70,19 @@ class _Followed:
 
 
 class Diagnosis:
-    """Diagnoses the windows of one host, one after the other. Used from one thread."""
+    """Diagnoses the windows of one host, one after the other. Only one thread may use it."""
 
     def __init__(
         self, *, rules: Sequence[Rule] = RULES, own_pid: int = 0, normals: Normals | None = None
     ) -> None:
         self.normals = Normals() if normals is None else normals
-        """Baselines of this host: learned all the time, and stored by the owner of this object."""
+        """Baselines of this host. They are learned from each window; whoever created this object stores
+        them."""
         self._rules = rules
         self._own_pid = own_pid
         self._series = Series()
         self._parts: list[Window] = []
-        """Windows shorter than ``NEWEST_SECONDS`` that wait to be merged."""
+        """Windows shorter than ``NEWEST_SECONDS``, which are merged once they are long enough together."""
         self._recent: deque[Window] = deque()
         self._normals_seen: dict[RowKey, tuple[int, int]] = {}
         """Baselines of the rows of the last windows, including rows without recent calls."""
@@ -87,11 +91,12 @@ class Diagnosis:
         """Closed chains by id."""
 
     def add(self, window: Window) -> Window:
-        """Returns ``window``, the newest one, with the chains that are open at its end, those that closed
-        before, and the baselines of its rows.
+        """Diagnoses ``window``, the newest one. Returns it with the chains that are open at its end, the
+        chains that have closed, and the baselines of its rows.
 
-        An id occurs once: if a chain opens anew, its earlier state stays under ``ID@SINCE``. Open chains come
-        first, the worst of them first; then closed ones, the last closed first.
+        Ids of chains are unique: if a chain opens anew, its earlier, closed state gets the id ``ID@SINCE``.
+        Open chains come first, the worst one at the front; then closed chains, the last closed one at the
+        front.
         """
         self._parts.append(window)
         if sum(part.seconds for part in self._parts) >= NEWEST_SECONDS:
@@ -103,7 +108,7 @@ class Diagnosis:
 
     def _look(self, newest: Window) -> None:
         if self._recent and newest.host != self._recent[-1].host:
-            # Process ids and causes of one host say nothing about those of another.
+            # Process ids and causes of one host mean nothing on another host.
             self._recent.clear()
             self._followed.clear()
             self._closed.clear()
@@ -112,7 +117,7 @@ class Diagnosis:
         self._recent.append(newest)
         while len(self._recent) > 1 and _length(self._recent) - self._recent[0].seconds >= LOOK_SECONDS:
             self._recent.popleft()
-        # A window that is much longer than the newest one would outweigh it in the merge.
+        # In the merge, a window that is much longer than the newest one would outweigh it.
         while len(self._recent) > 1 and _length(self._recent) > 2 * LOOK_SECONDS:
             self._recent.popleft()
         self._series.add(newest)
@@ -120,22 +125,22 @@ class Diagnosis:
         facts = self._facts(newest, blamed)
         self._tell(facts.normal)
         lately = now_seen = suspicions(facts, self._rules)
-        # If the newest window shows no cause and none is followed, the merged windows show none either. This
-        # holds for most windows, and saves the merge.
+        # If the newest window shows no cause and no cause is followed, the merged windows show none either.
+        # This is so for most windows, and saves the merge.
         if len(self._recent) > 1 and (now_seen or self._followed):
             lately = suspicions(self._facts(_joined(self._recent), blamed), self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
 
     def _tell(self, normal: Mapping[RowKey, tuple[int, int]]) -> None:
-        """Adds the baselines of the rows of the newest window, in a new dict: earlier windows still use the
-        old one."""
+        """Adds the baselines of the rows of the newest window to ``_normals_seen``. This makes a new dict,
+        because earlier windows still use the old one."""
         seen = {**self._normals_seen, **normal}
         self._normals_seen = seen if len(seen) <= 2 * len(normal) + _ROWS_KEPT else dict(normal)
 
     def _blamed(self, newest: Window) -> dict[ChainKey, Blame]:
-        """Returns whom each chain has blamed so far, with the sums reduced to their weight at the end of
-        ``newest``."""
+        """Returns for each chain whom it has blamed so far, with the sums reduced to their weight at the end
+        of ``newest``."""
         found = {}
         for followed in self._followed.values():
             last = followed.found
@@ -182,7 +187,8 @@ class Diagnosis:
         elif before is not None:
             self._keep(replace(before, id=f"{identity}@{before.since:.0f}"))
         if followed.chain is not None and followed.chain.severity != "low":
-            # A loss around the threshold keeps its severity, which would otherwise change every second.
+            # A loss that varies around the threshold for ``small`` would otherwise change its severity every
+            # second.
             suspicion = replace(suspicion, small=False)
         followed.chain = chain_of(identity, suspicion, since=followed.since, seen=newest.end)
 
@@ -197,12 +203,13 @@ class Diagnosis:
             del self._closed[min(self._closed, key=lambda identity: self._closed[identity].seen)]
 
     def _learn(self, facts: Facts, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:
-        """Learns baselines from this window, except from tenants that suffer now.
+        """Learns baselines from this window, except from the rows of tenants that suffer now.
 
-        Tenants that have only problems of low severity are learned from: a device that is always at its power
-        cap, or a link that never had more lanes, is part of their baseline. A tenant with a ``last_resort``
-        cause is not learned from: such a cause is defined against the baseline, and would not be seen any
-        more once the baseline includes it.
+        Tenants whose problems all have low severity are learned from. A device that is always at its power
+        cap, or a link that always had fewer lanes, is part of their baseline.
+
+        Tenants with a ``last_resort`` cause are not learned from. Such a cause is a deviation from the
+        baseline; if the baseline included it, it would not be found any more.
         """
         faulty: set[str] = set()
         for found in (now_seen, lately):
@@ -227,10 +234,8 @@ class Diagnosis:
 def explain(
     window: Window, *, rules: Sequence[Rule] = RULES, normals: Normals | None = None
 ) -> tuple[Chain, ...]:
-    """Returns the chains that the evidence of one window shows by itself, the worst first.
-
-    Returns none if several hosts are merged, because process ids belong to one host.
-    """
+    """Returns the chains that the evidence of one window alone shows, the worst first. Returns no chains for
+    a merged window of several hosts, because process ids are valid on one host only."""
     if len({key.host for key in window.rows.keys}) > 1:
         return ()
     normal = _normal(normals or Normals(), window)
@@ -251,12 +256,12 @@ def _normal(normals: Normals, window: Window) -> Normal:
 
 
 def _suffering(suspicion: Suspicion) -> frozenset[str]:
-    """Returns the tenants (ids) that a suspicion says are slowed down."""
+    """Returns the ids of the tenants that the cause of a suspicion slows down."""
     return suspicion.suffering | ({suspicion.tenant} if suspicion.tenant else frozenset())
 
 
 def _stays_seconds(followed: _Followed) -> float:
-    """Returns how long a chain stays open without being seen, s."""
+    """Returns for how many seconds a chain stays open after its cause was last seen."""
     return CAUSES[followed.found.cause].stays_seconds
 
 

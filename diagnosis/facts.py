@@ -1,4 +1,4 @@
-"""Presents a window to rules: rows as plain figures, evidence by process and tenant, and baselines."""
+"""Prepares a window for rules: rows as plain figures, evidence by process and by tenant, and baselines."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class Row:
     p50_ns: int
     p99_ns: int
     split_ns: Mapping[str, int]
-    """Time by ``model.window.SPLITS``, ns; empty if splits were not measured."""
+    """Time in ns by part of the split (``model.window.SPLITS``); empty if splits were not measured."""
     normal_p99_ns: int | None = None
-    """The p99 that was learned from healthy windows of the same workload; None until it is known."""
+    """The p99 of the baseline, which is learned from windows without problems; None until it is known."""
     normal_p50_ns: int | None = None
     usual_ns: Mapping[str, float] | None = None
-    """Time that one call normally spends in each of ``SPLITS``, ns, once a few healthy windows are known;
-    else None."""
+    """Mean time in ns that one call spends in each of ``SPLITS`` according to the baseline; None until a few
+    windows without problems were seen."""
 
     def share(self, part: str) -> float:
-        """Returns the part of the row's time that went to ``part`` (a name of ``SPLITS``), 0 to 1."""
+        """Returns the share of the row's time that was spent in ``part`` (one of ``SPLITS``), 0 to 1."""
         return self.split_ns.get(part, 0) / self.total_ns if self.total_ns else 0.0
 
     def beyond_usual(self, part: str) -> float:
-        """Returns the time in ``part`` beyond what the row's calls normally spend there, ns; the whole time
-        in ``part`` if the normal time is not known."""
+        """Returns the ns spent in ``part`` beyond what so many calls of the row usually spend there. Returns
+        all of the ns in ``part`` if the usual time is not known."""
         ns = self.split_ns.get(part, 0)
         usual = self.usual_ns.get(part, 0.0) * self.calls if self.usual_ns is not None else 0.0
         return max(ns - usual, 0.0)
@@ -67,8 +67,8 @@ _NOBODY: Final = Blame()
 
 
 class Facts:
-    """Gives rules what they read. Everything refers to ``window``, the last few seconds, unless stated
-    otherwise."""
+    """Answers the questions of rules about a window. All answers refer to ``window``, which covers the last
+    few seconds, unless stated otherwise."""
 
     def __init__(
         self,
@@ -81,9 +81,10 @@ class Facts:
         longest_ns: Mapping[RowKey, int] = _NONE_LONGEST,
         blamed: Mapping[ChainKey, Blame] = _NONE_BLAMED,
     ) -> None:
-        """``normal`` has (p50_ns, p99_ns) of rows with a baseline, ``series`` the points that ``trend``
-        returns, ``usual`` the values of ``Row.usual_ns``, ``longest_ns`` the duration of the longest call of
-        each row in the last minutes, ``blamed`` whom each chain has blamed so far."""
+        """``normal`` has (p50_ns, p99_ns) of the rows with a baseline. ``series`` has the points that
+        ``trend`` returns. ``usual`` has the values for ``Row.usual_ns``. ``longest_ns`` has the duration of
+        the longest call of each row in the last minutes. ``blamed`` says whom each chain has blamed so
+        far."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid
@@ -99,13 +100,13 @@ class Facts:
         self._tenant = {use.tenant: use for use in evidence.tenants}
         self._wall_ns: dict[int, float] = {}
         self.normal = normal or {}
-        """p50 and p99 (ns) of rows with a baseline."""
+        """(p50_ns, p99_ns) of the rows with a baseline."""
         self._longest_ns = longest_ns
         self._blamed = blamed
 
     @property
     def callers(self) -> tuple[int, ...]:
-        """Returns the processes that made traced calls."""
+        """Returns the PIDs of the processes that made traced calls."""
         return tuple(
             pid for pid, rows in self._rows_of.items() if any(row.key.layer != HOST_LAYER for row in rows)
         )
@@ -119,18 +120,18 @@ class Facts:
         return [row for row in self.rows_of(pid) if row.key.outermost]
 
     def gaps_of(self, pid: int) -> list[Row]:
-        """Returns the rows with the time between the outermost calls of a process, one for each device that
-        its threads use, the longest first."""
+        """Returns the rows with the time between the outermost calls of a process, the longest first. There
+        is one row for each device that the threads of the process use."""
         gaps = [row for row in self.rows_of(pid) if row.key.operation == HOST_GAP]
         return sorted(gaps, key=lambda row: -row.total_ns)
 
     def work_of(self, pid: int) -> Row | None:
-        """Returns the row with the host work of a process: the time of its threads between two wake-ups that
-        they gave to processes that make calls. Returns None if there is none."""
+        """Returns the row with the host work of a process; None if there is none. Host work is the time of a
+        thread between two wake-ups that it gives to processes that make calls."""
         return next((row for row in self.rows_of(pid) if row.key.operation == HOST_WORK), None)
 
     def charges_of(self, pid: int) -> Sequence[Charge]:
-        """Returns the charges for the time of a process."""
+        """Returns the charges for time that a process lost."""
         return self._charges_of.get(pid, ())
 
     def io_of(self, pid: int) -> Sequence[BlockIo]:
@@ -138,24 +139,25 @@ class Facts:
         return self._io_of.get(pid, ())
 
     def blame(self, cause: str, tenant: str, about: str = "") -> Blame:
-        """Returns whom the chain of ``cause`` has blamed so far; ``tenant`` is the tenant that loses time."""
+        """Returns whom a chain has blamed so far. The chain is the one of ``cause`` for ``tenant``, which
+        loses time."""
         return self._blamed.get((cause, tenant, about), _NOBODY)
 
     @property
     def pids(self) -> Collection[int]:
-        """Returns the processes whose use of resources is known."""
+        """Returns the PIDs of the processes whose use of resources is known."""
         return self._process.keys()
 
     def process(self, pid: int) -> ProcessUse | None:
-        """Returns what a process used; None if that is not known."""
+        """Returns which resources a process used; None if that is not known."""
         return self._process.get(pid)
 
     def children_of(self, pid: int) -> Sequence[ProcessUse]:
-        """Returns what the children of a process used, as far as they are known."""
+        """Returns which resources the known children of a process used."""
         return self._children_of.get(pid, ())
 
     def use(self, tenant: str) -> TenantUse | None:
-        """Returns what a tenant used; None if that is not known."""
+        """Returns which resources a tenant used; None if that is not known."""
         return self._tenant.get(tenant)
 
     @property
@@ -169,19 +171,19 @@ class Facts:
         return (found.name if found else "") or tenant or "the host"
 
     def per_second(self, value: float) -> float:
-        """Returns ``value``, a sum over the window, per second."""
+        """Converts ``value``, a sum over the window, to a rate per second."""
         return value / self.seconds
 
     def within(self, row: Row) -> float:
-        """Returns the largest part of the row's time that can lie in the window, 0 to 1. A call is counted
-        with its whole time when it ends, so a call that began before the window includes time before the
+        """Returns the part of the row's time that can lie in the window at most, 0 to 1. A call is counted
+        with its whole time when it ends, so the time of a call that began earlier lies partly before the
         window."""
         most = row.calls * self.seconds * 1e9
         return min(1.0, most / row.total_ns) if row.total_ns else 1.0
 
     def wall_ns(self, pid: int) -> float:
-        """Returns the time of the calling threads of ``pid``, ns: their calls and the gaps between these
-        calls, but at least the length of the window."""
+        """Returns the ns that the calling threads of ``pid`` spent in calls and in the gaps between calls,
+        all threads added up; at least the length of the window."""
         known = self._wall_ns.get(pid)
         if known is None:
             rows = [row for row in self.rows_of(pid) if row.key.outermost or row.key.operation == HOST_GAP]
@@ -190,9 +192,12 @@ class Facts:
         return known
 
     def longest_ns(self, call: OpenCall) -> int | None:
-        """Returns how long calls like an open call took at most in the last minutes, or normally take (p99),
-        whichever is longer, ns. Considers calls of the same process and operation or, if none of these
-        returned, of the same family. Returns None if nothing is known."""
+        """Returns the longest duration, in ns, that was usual so far for calls like the open call ``call``.
+        It is the longest of the last minutes, or the p99 of the baseline if that is longer.
+
+        Calls are alike if process and operation are the same or, if no such call has returned, process and
+        family. Returns None if nothing is known.
+        """
         key = RowKey(self.window.host, *call.row)
         known = {row.key: row.max_ns for row in self.calls_of(call.pid) if row.calls}
         for other, longest_ns in self._longest_ns.items():
@@ -223,7 +228,7 @@ def _rows(
     splits: Iterable[Mapping[str, int]] = repeat({})
     if rows.split_ns is not None:
         splits = (dict(zip(SPLITS, split, strict=True)) for split in rows.split_ns.tolist())
-    # Whole columns are converted to plain numbers, because single elements would cost several times as much.
+    # Converting whole columns to plain numbers is several times as fast as converting single elements.
     figures = zip(rows.keys, *(column.tolist() for column in columns), p50_ns, p99_ns, splits, strict=False)
     find, unknown = normal.get, (None, None)
     found = []

@@ -1,4 +1,4 @@
-"""Identifies processes, and makes the links of a chain that name a process."""
+"""Identifies processes, and makes links that name a process."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from stalltop.model.chain import Link, Role
 
 
 class Process(Protocol):
-    """Anything that belongs to one process: a row, an open call, a rank, the process itself."""
+    """Anything that belongs to one process, such as a row, an open call or a rank, or the process itself."""
 
     @property
     def tenant(self) -> str:
-        """Returns the id of its tenant."""
+        """Returns the id of the process's tenant."""
 
     @property
     def pid(self) -> int:
-        """Returns its process id."""
+        """Returns the process id."""
 
     @property
     def process(self) -> str:
-        """Returns its name."""
+        """Returns the name of the process."""
 
 
 class Who(NamedTuple):
-    """One process."""
+    """Identifies one process."""
 
     tenant: str
     pid: int
@@ -46,7 +46,7 @@ def link_of(
     device: str = "",
     depth: int = 1,
 ) -> Link:
-    """Returns a link that names the process of ``who``; the other arguments are those of ``Link``."""
+    """Returns a link that names the process ``who``. The other arguments are the fields of ``Link``."""
     return Link(
         role,
         text,

@@ -1,4 +1,4 @@
-"""Learns baselines of workloads from windows in which nothing was wrong with them."""
+"""Learns the baselines of workloads from windows in which no fault slowed them down."""
 
 from __future__ import annotations
 
@@ -19,58 +19,59 @@ from stalltop.model.window import SPLITS
 
 
 class Workload(NamedTuple):
-    """Identifies the calls to which a baseline belongs, by names that outlive process ids and container
-    ids."""
+    """Identifies the calls that have one baseline. It consists of names, because process ids and container
+    ids change when a workload is started again."""
 
     tenant: str
-    """Kind of the tenant, with its namespace, pod and name."""
+    """Kind of the tenant, followed by its namespace, pod and name."""
     process: str
     layer: str
     operation: str
-    """Operation, with ``NESTED`` before it if the calls are made inside other traced calls."""
+    """Name of the operation; begins with ``NESTED`` if the calls are made inside other traced calls."""
 
 
 class Normal(NamedTuple):
     """Baselines of the rows of one window."""
 
     percentiles: Mapping[RowKey, tuple[int, int]]
-    """(p50_ns, p99_ns) of rows with a complete baseline."""
+    """(p50_ns, p99_ns) of the rows whose workload was seen in ``KNOWN_WINDOWS`` windows."""
     usual_ns: Mapping[RowKey, Mapping[str, float]]
-    """Time that a call spends in each part of its split, ns, for rows seen in at least a few healthy
-    windows."""
+    """Mean time in ns that a call spends in each part of its split, for the rows whose workload was seen in
+    ``USUAL_WINDOWS`` windows."""
 
 
 KNOWN_WINDOWS: Final = 30
-"""Number of healthy windows after which a baseline is used: half a minute distinguishes the regular steps of
-a program from its start-up."""
+"""A baseline is used after so many windows without faults. Within half a minute, the start of a program is
+over and its regular steps are seen."""
 USUAL_WINDOWS: Final = 3
-"""Number of healthy windows after which the usual split of a call is used: three are enough to distinguish
-what a program always does from a change."""
+"""The usual split of a call is used after so many windows without faults. Three windows are enough to know
+what a program always does."""
 _SLOWEST: Final = 1 / 100
-"""Least weight of a new window in a baseline. With windows of a second, a baseline follows a lasting change
+"""Least weight of a new window in a mean. If each window takes a second, a baseline follows a lasting change
 of its workload within minutes."""
 MOST_WORKLOADS: Final = 4096
-"""Maximum number of workloads; those that have not been seen for longest are removed first."""
+"""Maximum number of workloads with a baseline. The workload that has not been seen for longest is removed
+first."""
 
 _SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 _REPLICA: Final = re.compile(rf"(?:-{_SAFE}{{8,10}})?-{_SAFE}{{5}}$")
-"""What Kubernetes appends to the names of pods: a hash of their ReplicaSet, and five random characters, both
-without vowels (rand.SafeEncodeString)."""
+"""Matches what Kubernetes appends to the name of a pod: a hash of its ReplicaSet, and five random characters,
+both without vowels (rand.SafeEncodeString)."""
 
 NESTED: Final = "> "
-"""Prefix of operations that are made inside other traced calls. They have baselines of their own, because a
-function does more or less work if the program calls it directly."""
+"""Prefix of operations whose calls are made inside other traced calls. Such calls have a baseline of their
+own: a function may do more or less work there than if the program calls it directly."""
 
 _P50, _P99, _RATE, _SPLIT = 0, 1, 2, 3
 _COLUMNS = _SPLIT + len(SPLITS)
 
 
 class Normals:
-    """Means of p50, p99, calls per second and splits, for every workload's operations."""
+    """Means of p50, p99, calls per second and split for each workload."""
 
     def __init__(self) -> None:
         self._place: dict[Workload, int] = {}
-        """Index of each workload in ``_windows`` and ``_means``, in order of use: the workload not seen for
+        """Index of each workload in ``_windows`` and ``_means``. The workload that has not been seen for
         longest comes first."""
         self._windows: NDArray[np.int64] = np.zeros(0, np.int64)
         self._means: NDArray[np.float64] = np.zeros((0, _COLUMNS))
@@ -80,15 +81,15 @@ class Normals:
         return len(self._place)
 
     def learn(self, facts: Facts, faulty: Iterable[str] = ()) -> None:
-        """Learns from one window, except from the rows of ``faulty`` tenants (ids)."""
+        """Learns from one window. Leaves out the rows of the tenants whose ids are in ``faulty``."""
         left_out = frozenset(faulty)
         rows = [row for row in facts.rows if row.calls and row.key.tenant not in left_out]
         if not rows:
             return
         places = np.array([self._placed(workload_of(row.key, facts.window.tenants)) for row in rows])
         figures = _figures(rows, facts.seconds)
-        # The figures of several processes of one workload are averaged with their calls as weights; the rate
-        # of calls is the mean per process.
+        # If several processes belong to one workload, their figures are averaged, with their numbers of calls
+        # as weights. The rate of calls is the mean per process.
         place, of_row = np.unique(places, return_inverse=True)
         who = {(at, row.key.tenant, row.key.pid) for at, row in zip(of_row.tolist(), rows, strict=True)}
         processes = np.bincount([at for at, *_ in who])
@@ -103,12 +104,12 @@ class Normals:
         self._means[place] += weight * (seen - self._means[place])
 
     def of(self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant]) -> Normal:
-        """Returns the baselines of the rows with these keys, as far as they are known."""
+        """Returns the baselines of the rows with these keys. Rows without a baseline are left out."""
         percentiles: dict[RowKey, tuple[int, int]] = {}
         usual: dict[RowKey, dict[str, float]] = {}
         placed = [(key, at) for key in keys if (at := self._place.get(workload_of(key, tenants))) is not None]
         places = np.array([at for _, at in placed], np.int64)
-        # Whole columns are converted at once, because single elements would cost several times as much.
+        # Converting whole columns at once is several times as fast as converting single elements.
         windows, means = self._windows[places].tolist(), self._means[places]
         usual_ns = means[:, _SPLIT:].tolist()
         ns = np.rint(np.exp(means[:, [_P50, _P99]])).astype(np.int64).tolist()
@@ -153,7 +154,8 @@ class Normals:
 
     @staticmethod
     def from_plain(plain: object) -> Normals:
-        """Parses what ``to_plain`` returned. Raises ValueError for anything else."""
+        """Returns the ``Normals`` from which ``to_plain`` made ``plain``. Raises ValueError for any other
+        ``plain``."""
         normals = Normals()
         if not isinstance(plain, dict) or plain.get("columns") != normals.to_plain()["columns"]:
             raise ValueError("these are not normals, or they have another version")
@@ -179,18 +181,19 @@ def workload_of(key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
 
 @lru_cache(MOST_WORKLOADS)
 def _name_of(kind: str, namespace: str, pod: str, name: str) -> str:
-    # Containers of different pods may have the same name; the pods of one Deployment are one workload.
+    # The pod is part of the name, because containers of different pods may have the same name. Its random end
+    # is not, so that the pods of one Deployment are one workload.
     own = name.removeprefix(f"{pod}/") if pod else name
     return f"{kind} {'/'.join(filter(None, (namespace, _REPLICA.sub('', pod), own)))}"
 
 
 def _figures(rows: Sequence[Row], seconds: float) -> NDArray[np.float64]:
-    """Returns the figures that are learned: one line for each of ``rows``, with columns as in ``Normals``.
-    Each row must have calls."""
+    """Returns the figures to learn from: one line for each of ``rows``, with the columns of
+    ``Normals._means``. Each row must have calls."""
     calls = np.array([row.calls for row in rows], np.float64)
     nothing = repeat(0)
     splits = np.array([list(map(row.split_ns.get, SPLITS, nothing)) for row in rows], np.float64)
-    # Durations are averaged by their logarithm, so that one slow window in a hundred hardly moves them.
+    # The logarithms of durations are averaged, so that one slow window in a hundred hardly changes the mean.
     durations = np.array([(max(row.p50_ns, 1), max(row.p99_ns, 1)) for row in rows], np.float64)
     return np.column_stack([np.log(durations), calls / seconds, splits / calls[:, None]])
 

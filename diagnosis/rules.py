@@ -1,8 +1,5 @@
-"""Lists all rules.
-
-`waits` finds every cause of ``host.waits.HOST_CAUSES``, `gpu_causes` those of the modules of ``gpu.causes``
-that have no rule of their own here.
-"""
+"""Lists all rules. The rule `waits` finds the causes in ``host.waits.HOST_CAUSES``. The rule `gpu_causes`
+finds the causes in the modules of ``gpu.causes``, except those that have a rule of their own here."""
 
 from __future__ import annotations
 

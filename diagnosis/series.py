@@ -1,4 +1,5 @@
-"""Keeps figures over the last minutes, for causes that show only over time: what ``Facts.trend`` returns."""
+"""Keeps figures of the last minutes, for causes that show only over time. ``Facts.trend`` returns them to
+rules."""
 
 from __future__ import annotations
 
@@ -12,29 +13,29 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.window import SPLITS, Window
 
 Key = tuple[str, str, int]
-"""Name of the series, tenant, process id (0: the tenant as a whole)."""
+"""(name of the series, tenant, process id); the process id is 0 for a series of the whole tenant."""
 
 LENGTH_SECONDS: Final = 900.0
 EVERY_SECONDS: Final = 2.0
-"""Seconds between two points of one series: slow growth needs no more, and memory stays small."""
+"""Time between two points of a series, s. Slow growth needs no more points, and memory stays small."""
 MOST_SERIES: Final = 2048
-"""Maximum number of series; those of processes that are gone are removed after ``LENGTH_SECONDS`` anyway."""
+"""Maximum number of series. Series of processes that have ended are removed after ``LENGTH_SECONDS``."""
 
 
 class Series:
-    """Series of one host, which receives its windows in order."""
+    """Holds the series of one host. The windows of the host must be added in order."""
 
     def __init__(self) -> None:
         self._points: dict[Key, deque[tuple[float, float]]] = {}
         self._counts: dict[Key, int] = {}
-        """Graphs made and launched since the process was first seen. A count is removed together with its
+        """Number of graphs made or launched since the process was first seen. It is removed together with its
         series."""
         self._longest: dict[RowKey, tuple[int, float]] = {}
-        """Duration of the longest outermost call of each operation, ns, and the time at which the call
-        returned."""
+        """For each operation: duration in ns of its longest outermost call, and when that call returned (Unix
+        time)."""
 
     def add(self, window: Window) -> None:
-        """Adds the newest window."""
+        """Adds the figures of the newest window."""
         now = window.end
         for key, count in _graph_calls(window):
             self._counts[key] = self._counts.get(key, 0) + count
@@ -71,12 +72,12 @@ class Series:
 
     @property
     def longest_ns(self) -> Mapping[RowKey, int]:
-        """Returns the duration of the longest call of each operation within ``LENGTH_SECONDS``, ns."""
+        """Returns the duration of the longest call of each operation in the last ``LENGTH_SECONDS``, ns."""
         return {key: longest_ns for key, (longest_ns, _) in self._longest.items()}
 
     @property
     def points(self) -> Mapping[Key, Sequence[tuple[float, float]]]:
-        """Returns (Unix time, value) of each series, oldest first."""
+        """Returns the points (Unix time, value) of each series, oldest first."""
         return self._points
 
 
@@ -113,8 +114,8 @@ _KERNELS: Final = {Family.LAUNCH: 1, Family.GRAPH_LAUNCH: KERNELS_OF_A_GRAPH}
 
 
 def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
-    """Yields for each process the CUDA kernels per second that it gives its device, and the mean time of its
-    waits for the device, ns."""
+    """Yields two figures for each process: how many CUDA kernels per second it gives its device, and how long
+    it waits for the device on average, ns."""
     kernels: dict[tuple[str, int], int] = {}
     waits: dict[tuple[str, int], tuple[int, int]] = {}
     splits = window.rows.split_ns
@@ -135,8 +136,8 @@ def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
 
 
 def _rank_lags(window: Window) -> Iterator[tuple[Key, float]]:
-    """Yields for how many ns each rank has been waiting in a collective that another rank of this host has
-    not entered yet."""
+    """Yields, for each rank that waits for another rank of this host to enter a collective, for how many ns
+    it has been waiting."""
     communicators: dict[str, list[Rank]] = {}
     for rank in window.evidence.ranks:
         communicators.setdefault(rank.communicator, []).append(rank)

@@ -1,4 +1,4 @@
-"""Merges several findings of one chain, such as those of the processes of one tenant."""
+"""Merges several suspicions that belong to one chain, such as those of the processes of one tenant."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import OTHERS, Fix, Link
 
 MOST_TOLD: Final = 3
-"""Maximum number of findings whose steps a chain lists, and of culprits that are named for each. A smaller
-finding is added to a listed one that has the same steps; otherwise only its loss counts. Smaller culprits are
-summed up in one link."""
+"""Maximum number of suspicions whose steps a chain lists, and of culprits that it names for each.
+
+A suspicion beyond this number is added to a listed one if its steps are the same. Otherwise only its loss
+counts. Culprits beyond this number share one link.
+"""
 MOST_FIXES: Final = 6
 
 _Key = tuple[str, str, int, str, int]
 _Way = list[Link]
-"""A path: the links of one finding from the first one below the effect down to the root, without factors."""
+"""A path: the links of one suspicion without its effect and its factors, from the first step down to the
+root."""
 
 
 def together(members: Sequence[Suspicion], first: Who | None = None) -> Suspicion:
     """Merges ``members``, at least one suspicion, all of one cause, tenant and ``about``.
 
-    The main culprit is the one to which the members lose most. The summary is that of the member that loses
-    most among those that name the main culprit first. ``first`` is the culprit that the chain has named first
-    so far, which is replaced only if another one clearly took more.
+    The main culprit is the one to which the members lose most. ``first`` is the culprit that the chain has
+    named first so far; another culprit replaces it only if it clearly took more. The summary comes from a
+    member that names the main culprit first: from the one of these that loses most.
 
-    Each loss has its own path to its own culprit, as a part of the sum. Losses with the same path to the same
-    culprit are listed once, with the ids of the processes that lose, so that the shares of all paths add up
-    to the whole loss.
+    Each loss has its own path to its own culprit, with its part of the whole loss. Losses with the same path
+    to the same culprit are listed once, with the ids of the processes that lose. So the shares of all paths
+    add up to the whole loss.
     """
     if len(members) == 1:
         return members[0]
@@ -52,7 +55,8 @@ def together(members: Sequence[Suspicion], first: Who | None = None) -> Suspicio
         rows=tuple(dict.fromkeys(row for member in ordered for row in member.rows)),
         unknown=tuple(dict.fromkeys(line for member in ordered for line in member.unknown)),
         calls=sum(member.calls for member in ordered),
-        # The processes lose independently of each other, so the share is that of the process that loses most.
+        # The processes lose time independently of each other. So the share is that of the process that loses
+        # most.
         small=all(member.small for member in ordered),
         share=max((member.share for member in ordered if member.share is not None), default=None),
         taken={pid: taken for member in ordered for pid, taken in member.taken.items()},
@@ -60,7 +64,7 @@ def together(members: Sequence[Suspicion], first: Who | None = None) -> Suspicio
 
 
 def _ordered(members: Sequence[Suspicion], first: Who | None) -> list[Suspicion]:
-    """Returns ``members``, those that name the main culprit first before all others, and then by their
+    """Sorts ``members``: first those that name the main culprit first, then the others, each by their
     loss."""
     lost_to: defaultdict[Who | None, float] = defaultdict(float)
     for member in members:
@@ -79,9 +83,9 @@ def _links(ordered: Sequence[Suspicion], lost: float) -> tuple[Link, ...]:
     factors: list[Link] = []
     ways: list[_Way] = []
     losers: list[list[int]] = []
-    """For each of ``ways``: the ids of the processes that lose on this path."""
+    """For each of ``ways``: the ids of the processes that lose time on this path."""
     taken: list[set[Who]] = []
-    """For each of ``ways``: all culprits, whether a link names them or not."""
+    """For each of ``ways``: all its culprits, also those that no link names."""
     for number, member in enumerate(ordered):
         parts = [_part(link, member.lost_ns_per_s / lost) for link in member.links]
         own = [link for link in parts if link.role == "effect"]
@@ -113,7 +117,8 @@ def _pid(way: _Way) -> int:
 
 
 def _same(one: _Way, other: _Way) -> bool:
-    """Returns whether two paths have the same steps, and either share a culprit or both have none."""
+    """Returns whether two paths have the same steps and, in addition, have a culprit in common or no culprit
+    at all."""
     steps, others = ([link for link in way if link.role != "culprit"] for way in (one, other))
     if len(steps) != len(others) or not all(map(_alike, steps, others)):
         return False
@@ -122,8 +127,8 @@ def _same(one: _Way, other: _Way) -> bool:
 
 
 def _alike(one: Link, other: Link) -> bool:
-    """Returns whether two links show the same step: they differ only in the figures in their texts, or only
-    in the process that loses."""
+    """Returns whether two links show the same step. Either the figures in their texts may differ, or the
+    process that loses time may differ, but not both."""
     said = (one.role, one.tenant, one.device, one.depth, one.text)
     return _key(one) == _key(other) or said == (
         other.role,
@@ -139,7 +144,7 @@ def _key(link: Link) -> _Key:
 
 
 def _joined(one: _Way, other: _Way) -> _Way:
-    """Merges two paths with the same steps, and keeps culprits that are on only one of them."""
+    """Merges two paths with the same steps. Keeps the culprits that are on only one of the paths."""
     joined = list(one)
     for link in other:
         at = next((at for at, known in enumerate(joined) if _alike(known, link)), None)
@@ -151,8 +156,8 @@ def _joined(one: _Way, other: _Way) -> _Way:
 
 
 def _named(way: _Way, pids: Sequence[int]) -> _Way:
-    """Returns ``way`` with the process ids ``pids`` in the text of its first step; ``way`` itself if there is
-    only one id."""
+    """Returns ``way`` with the process ids ``pids`` in the text of its first step. Returns ``way`` itself if
+    there is only one id."""
     pids = sorted({pid for pid in pids if pid})
     if len(pids) < 2:
         return way
@@ -164,9 +169,11 @@ def _named(way: _Way, pids: Sequence[int]) -> _Way:
 
 
 def _few_culprits(links: Iterable[Link], taken: Collection[Who]) -> list[Link]:
-    """Returns ``links`` with the culprits of each level sorted by what they took. The first culprit keeps its
-    place, because the summary names it. Culprits beyond ``MOST_TOLD`` are summed up in one link, if ``taken``
-    tells how many they are."""
+    """Returns ``links`` with the culprits of each level sorted by what they took.
+
+    The first culprit stays first, because the summary names it. Culprits beyond ``MOST_TOLD`` share one link,
+    if ``taken`` is not empty and so tells how many they are.
+    """
     ordered: list[Link] = []
     for (role, _), beside in groupby(links, key=lambda link: (link.role, link.depth)):
         run = list(beside)
@@ -185,5 +192,6 @@ def _few_culprits(links: Iterable[Link], taken: Collection[Who]) -> list[Link]:
 
 
 def _fixes(ordered: Sequence[Suspicion]) -> tuple[Fix, ...]:
-    """Returns the fixes of all members, those of the first member first, without duplicates."""
+    """Returns the fixes of all members, those of the first member first. A fix that occurs twice is listed
+    once."""
     return tuple(dict.fromkeys(fix for member in ordered for fix in member.fixes))[:MOST_FIXES]

@@ -1,4 +1,4 @@
-"""Summarizes how one process uses the GPU: its outermost calls by family, in plain figures."""
+"""Summarizes how one process uses the GPU: sums over its outermost calls of each family."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
 from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, OperationKind, kind_of
+from stalltop.model.text.words import program_of
 
 SECOND_NS: Final = 1_000_000_000
 NOTICEABLE: Final = 0.05
-"""Least part of one thread's time that a habit of a program has to cost to be reported as a fault. Figures of
-one second vary by a tenth of this by chance."""
+"""Something that a program does is reported as a fault only if it costs at least this part of one thread's
+time. Figures of one second vary by a tenth of this by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCalls:
-    """Sums over some rows of one process. Of their times, only the part that lies in the window counts."""
+    """Sums over some rows of one process. Only the part of their time that lies in the window counts."""
 
     rows: tuple[Row, ...] = ()
-    """Rows, the one that took most time first."""
+    """The rows, with the row that took most time first."""
     calls: int = 0
     errors: int = 0
     bytes: int = 0
     total_ns: int = 0
     waited_ns: int = 0
-    """Part of the total spent waiting for the device: asleep in the driver, or spinning in a wait."""
+    """Part of ``total_ns`` that was spent waiting for the device: asleep in the driver, or spinning."""
     running_ns: int = 0
 
     @property
@@ -41,7 +42,7 @@ class DeviceCalls:
 
     @property
     def mean_bytes(self) -> float:
-        """Returns the mean bytes of one call."""
+        """Returns the mean number of bytes of one call."""
         return self.bytes / self.calls if self.calls else 0.0
 
 
@@ -49,7 +50,7 @@ NO_CALLS: Final = DeviceCalls()
 
 
 class _RowTime(NamedTuple):
-    """One row, with the time of its calls that lies in the window."""
+    """One row, with those parts of its time that lie in the window."""
 
     row: Row
     kind: OperationKind
@@ -59,10 +60,11 @@ class _RowTime(NamedTuple):
 
 
 class Usage:
-    """Shows how one process uses the GPU. Times are sums over all its calling threads."""
+    """Shows how one process uses the GPU. Times are summed over all threads of the process that make
+    calls."""
 
     def __init__(self, facts: Facts, pid: int, rows: Sequence[Row]) -> None:
-        """``rows`` are the rows of the process's outermost calls, at least one."""
+        """``rows`` are the rows of the process's outermost calls; there must be at least one."""
         self.facts = facts
         self.pid = pid
         self._rows = [_counted(facts, row) for row in rows]
@@ -74,11 +76,11 @@ class Usage:
         self.tenant, self.process = self.all.rows[0].key.tenant, self.all.rows[0].key.process
         gaps = facts.gaps_of(pid)
         self.gap = added(facts, gaps) if gaps else None
-        """Time between the calls of the process; None if that was not measured."""
+        """Sums over the time between the calls of the process; None if that time was not measured."""
         self.wall_ns = facts.wall_ns(pid)
 
     def of(self, *families: Family) -> DeviceCalls:
-        """Returns the process's outermost calls of ``families``."""
+        """Returns sums over the process's outermost calls of ``families``."""
         known = self._known.get(families)
         if known is None:
             known = _sum([row for family in families for row in self._families.get(family, ())])
@@ -86,9 +88,11 @@ class Usage:
         return known
 
     def copies(self, *directions: str, asynchronous: bool | None = None) -> DeviceCalls:
-        """Returns the process's outermost copies in ``directions`` (in all if none is named). If
-        ``asynchronous`` is not None, returns only copies that are asynchronous, or only those that are
-        not."""
+        """Returns sums over the process's outermost copies in ``directions``; in all directions if none is
+        given.
+
+        If ``asynchronous`` is True, only asynchronous copies count; if it is False, only synchronous ones.
+        """
         return _sum(
             [
                 row
@@ -99,8 +103,8 @@ class Usage:
         )
 
     def everywhere(self, family: Family) -> DeviceCalls:
-        """Returns all calls of ``family``, nested ones too, in the layer that spent most time on them. Layers
-        are not added up, because each of them sees the same work."""
+        """Returns sums over all calls of ``family``, nested calls included, in one layer: the one that spent
+        most time on them. Layers are not added up, because the same work is seen in each of them."""
         layers: defaultdict[str, list[Row]] = defaultdict(list)
         for row in self.facts.rows_of(self.pid):
             if kind_of(row.key.layer, row.key.operation).family is family:
@@ -110,18 +114,20 @@ class Usage:
 
     @property
     def launched(self) -> DeviceCalls:
-        """Returns launches of single CUDA kernels, without those that a graph launches."""
+        """Returns sums over the launches of single CUDA kernels. CUDA kernels that a graph launches are not
+        included."""
         return self.of(Family.LAUNCH)
 
     @property
     def kernels(self) -> int:
-        """Returns a lower bound of the CUDA kernels given to the device: a launch of a graph counts as
-        ``KERNELS_OF_A_GRAPH``, because the kernels in it are not counted one by one."""
+        """Returns a lower bound of the number of CUDA kernels that were given to the device. A launch of a
+        graph counts as ``KERNELS_OF_A_GRAPH``, because the CUDA kernels in a graph are not counted."""
         return self.launched.calls + KERNELS_OF_A_GRAPH * self.of(Family.GRAPH_LAUNCH).calls
 
     @cached_property
     def synced(self) -> DeviceCalls:
-        """Returns the host's waits for the device: synchronizations, and synchronous copies to the host."""
+        """Returns sums over the calls in which the host waits for the device: synchronizations, and
+        synchronous copies to the host."""
         copies = [
             row
             for row in self._families.get(Family.COPY, ())
@@ -130,17 +136,17 @@ class Usage:
         return _sum([*self._families.get(Family.SYNC, ()), *copies])
 
     def per_second(self, value: float) -> float:
-        """Returns ``value``, a sum over the window, per second."""
+        """Converts ``value``, a sum over the window, to a rate per second."""
         return value / self.facts.seconds
 
     @property
     def who(self) -> str:
-        """Returns the process as text for people."""
-        return f"{self.process} (pid {self.pid}) of {self.facts.name(self.tenant)}"
+        """Returns process, PID and tenant as text for people."""
+        return program_of(self.process, self.pid, self.facts.name(self.tenant))
 
     def own(self, text: str, *, share: float | None = None, ns: float | None = None, depth: int = 2) -> Link:
-        """Returns a link that names the process itself as the culprit; ``ns`` is the time that it took in the
-        window."""
+        """Returns a link that names the process itself as the culprit. ``ns`` is the time of the window that
+        it took."""
         return link_of(
             self,
             "culprit",
@@ -151,8 +157,8 @@ class Usage:
         )
 
     def step(self, text: str, calls: DeviceCalls, lost_ns: float) -> Link:
-        """Returns a link that says that ``calls`` took time, with the part of ``lost_ns`` (of the window)
-        that they took."""
+        """Returns a link of role ``mechanism`` that says that ``calls`` took time. Its share is the part of
+        ``lost_ns``, the whole loss, that they took."""
         return link_of(
             self,
             "mechanism",
@@ -175,8 +181,8 @@ class Usage:
         unknown: Iterable[str] = (),
         verb: str = "loses",
     ) -> Suspicion:
-        """Returns a suspicion of ``cause`` against this process: ``lost_ns`` of the window, most of it in
-        ``hit``."""
+        """Returns a suspicion of ``cause`` against this process, which loses ``lost_ns`` of the window. Most
+        of this time was lost in the calls ``hit``."""
         effect = hit.rows[0] if hit.rows else None
         where = effect.key.operation if effect else "its calls"
         return Suspicion(
@@ -210,13 +216,13 @@ class Usage:
         )
 
     def noticeable(self, lost_ns: float) -> bool:
-        """Returns whether a loss of ``lost_ns`` in the window is worth reporting."""
+        """Returns whether a loss of ``lost_ns`` in the window is worth a report."""
         return self.per_second(lost_ns) >= NOTICEABLE * SECOND_NS
 
 
 def added(facts: Facts, rows: Iterable[Row]) -> DeviceCalls:
-    """Returns the sums over ``rows``. If calls began long before the window, only the part of their time that
-    can lie in the window counts."""
+    """Returns sums over ``rows``. If calls began long before the window, only the part of their time that can
+    lie in the window counts."""
     return _sum([_counted(facts, row) for row in rows])
 
 

@@ -1,5 +1,5 @@
-"""Turns the suspicions of one window into chains: decides how severe each suspicion is, and which ones are
-only parts of others."""
+"""Turns the suspicions of one window into chains. Decides how severe each suspicion is, and which suspicions
+are only a part of another one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
     (0.2, "high"),  # a fifth of the threads' time is lost
     (0.05, "medium"),  # more than runs of the same program differ
 )
-"""Severity of a loss, by the least part of the time of the losing threads that it takes. A smaller loss has
-the least severity of its cause."""
+"""(least share, severity): how severe a loss is if it takes at least this share of the losing threads' time.
+A smaller loss has the least severity of its cause."""
 
 PART_OF_ANOTHER: Final = 0.3
-"""A loss smaller than this part of the same tenant's largest loss is reported as a factor of the largest one:
-of several losses at once, the small ones are mostly consequences of the large one. A loss that is ``small``
-also becomes a factor if the largest one is not ``small``."""
+"""If a loss is smaller than this part of the same tenant's largest loss, it becomes a factor of the largest
+one. Of several losses at once, the small ones are mostly consequences of the largest one.
+
+A loss that is ``small`` also becomes a factor if the largest one is not ``small``.
+"""
 
 MOST_FACTORS: Final = 4
 MOST_ROWS: Final = 40
@@ -33,8 +35,8 @@ MOST_ROWS: Final = 40
 
 
 def suspicions(facts: Facts, rules: Sequence[Rule]) -> dict[str, Suspicion]:
-    """Returns the suspicions that ``rules`` find, by the id of their chain. Those of one cause, tenant and
-    ``about`` are merged into one."""
+    """Returns the suspicions that ``rules`` find, by the id of their chain. Suspicions of one cause, tenant
+    and ``about`` are merged into one."""
     found: dict[str, list[Suspicion]] = {}
     for rule in rules:
         for suspicion in rule(facts):
@@ -46,14 +48,17 @@ def suspicions(facts: Facts, rules: Sequence[Rule]) -> dict[str, Suspicion]:
 
 
 def identity_of(suspicion: Suspicion) -> str:
-    """Returns the id of the chain of a suspicion."""
+    """Returns the id of the chain to which a suspicion belongs."""
     return "/".join(filter(None, (suspicion.cause, suspicion.tenant, suspicion.about)))
 
 
 def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
-    """Returns ``found`` without losses that are only part of a larger loss of the same tenant; these become
-    factors of the larger one. For a tenant with a fault, possible faults are left out, and causes that are
-    not faults are kept only if they take more time than any of the tenant's faults."""
+    """Returns those of ``found`` that are shown as chains. A loss that is only a part of a larger loss of the
+    same tenant becomes a factor of that loss.
+
+    If a tenant has a fault, possible faults are left out. Causes that are not faults are left out as well,
+    unless they take more time than each of the tenant's faults.
+    """
     largest: dict[str, str] = {}
     for identity, suspicion in found.items():
         best = largest.get(suspicion.tenant)
@@ -88,13 +93,13 @@ def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
 
 
 def chain_of(identity: str, suspicion: Suspicion, *, since: float, seen: float) -> Chain:
-    """Returns an open chain. That of a ``small`` loss has low severity."""
+    """Returns an open chain for a suspicion. If its loss is ``small``, the severity is low."""
     cause = CAUSES[suspicion.cause]
     effect = suspicion.effect
     return Chain(
         id=identity,
         cause=cause.id,
-        title=cause.title,
+        title=suspicion.title or cause.title,
         severity="low" if suspicion.small else severity_of(cause, suspicion.share),
         summary=suspicion.summary,
         tenant=suspicion.tenant,
@@ -127,8 +132,8 @@ def severity_of(cause: Cause, share: float | None) -> Severity:
 
 
 def _weighed(suspicion: Suspicion) -> bool:
-    """Returns whether a suspicion is judged by its lost time alone: it is a fault with a loss, and its cause
-    has no least severity above low."""
+    """Returns whether a suspicion is judged by its lost time alone. It is if it is a fault that costs time,
+    and if the least severity of its cause is low."""
     cause = CAUSES[suspicion.cause]
     return _doubt(suspicion) == 0 and cause.least == "low" and suspicion.lost_ns_per_s > 0
 

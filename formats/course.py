@@ -1,4 +1,4 @@
-"""Figures of a host over time, which a report draws: for each stretch of time, and for all time together."""
+"""The course of a host: its figures for each stretch of time, and for the whole time. Reports draw them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import Window
 
 MOST_SLOW: Final = 2_000
-"""Number of captured calls that a report of a recording uses: the slowest ones."""
+"""Maximum number of captured calls in a report of a recording: the slowest ones are used."""
 Name = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CourseFigures:
-    """Rate and durations of calls of one operation, container or host in one stretch of time."""
+    """Rate and durations of the calls of one operation, container or host in one stretch of time."""
 
     calls_per_s: float
     p50_ns: int | None
-    """Median duration; None if no call returned, as are ``p99_ns`` and ``max_ns``."""
+    """Median duration; None if no call returned. ``p99_ns`` and ``max_ns`` are None in the same case."""
     p99_ns: int | None
     max_ns: int | None
 
@@ -60,8 +60,8 @@ class Course:
     """Sum of the lengths of the windows, in seconds."""
 
     def window(self, episodes: Episodes) -> Window:
-        """Return one window for the whole time: all windows merged, with every tenant, and with the last
-        state of every chain."""
+        """Return one window for the whole time: it merges all windows, and has all tenants and the last state
+        of every chain."""
         tenants = {name: tenant for (host, name), tenant in episodes.tenants.items() if host == self.host}
         whole = self.whole.window
         calls = CapturedCalls(
@@ -78,10 +78,8 @@ def latest(episodes: Iterable[Episode], host: str) -> list[Episode]:
 
 
 def courses(windows: Iterable[Window], seconds: float) -> tuple[list[Course], Episodes]:
-    """Return the course of every host, in stretches of ``seconds``, and the episodes of all chains.
-
-    ``windows`` must be in order of time.
-    """
+    """Return the course of each host, divided into stretches of ``seconds``, and the episodes of all chains.
+    ``windows`` must be in order of time."""
     found: dict[str, Course] = {}
     episodes = Episodes()
 

@@ -9,7 +9,8 @@ from stalltop.model.window import Window
 
 
 def is_healthy(window: Window, chains: Sequence[Chain]) -> bool | None:
-    """Return whether no chain is a fault; None if the window has neither rows nor chains."""
+    """Return False if one of ``chains`` is a fault, else True; None if the window has neither rows nor
+    chains."""
     if any(chain.severity != "info" for chain in chains):
         return False
     return True if len(window.rows) or chains else None

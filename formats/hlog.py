@@ -1,8 +1,9 @@
-"""Writes histogram logs, which HdrHistogram's own tools read: a file for every row, an interval for every
-window.
+"""Writes histogram logs, which HdrHistogram's own tools read. Each row gets a file, and each window is an
+interval in the files of its rows.
 
-The format is version 1.3 of HdrHistogram's log. An interval has its start and length in seconds, its longest
-call in milliseconds, and a compressed V2 payload of nanoseconds. ``index.csv`` names the row of each file.
+The format is version 1.3 of HdrHistogram's log. An interval has its start and length in seconds, the duration
+of its longest call in milliseconds, and a compressed V2 payload, whose values are nanoseconds. ``index.csv``
+says which row each file is about.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.csv_lines import Cell, write_lines
 from stalltop.model.text.figures import printable
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 
 INDEX: Final = "index.csv"
@@ -34,15 +36,14 @@ HEADS: Final = (
 """Columns of ``index.csv``."""
 SUFFIX: Final = ".hlog"
 MOST_FILES: Final = 10_000
-"""Largest number of rows that an export may have: each row gets a file."""
+"""Maximum number of rows of an export, because each row gets a file."""
 _HELD: Final = 16 << 20
-"""Number of characters that are buffered before they are appended to the files, so that files are opened
+"""Number of characters that are collected before they are appended to the files. So files are opened
 seldom."""
 _PART: Final = 48
-"""Largest number of characters that each name of a row (container, process …) contributes to the file
-name."""
+"""Maximum number of characters that each name of a row (container, process …) adds to the file name."""
 _RATIO: Final = 1e6
-"""Nanoseconds in a millisecond, the unit of an interval's longest call."""
+"""Nanoseconds per millisecond: the longest call of an interval is written in milliseconds."""
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class _Log:
     name: str
     container: str
     pieces: list[str] = field(default_factory=list)
-    """Lines that are not written yet."""
+    """Lines that are not yet written to the file."""
     intervals: int = 0
     calls: int = 0
     errors: int = 0
@@ -61,18 +62,19 @@ class _Log:
 
 
 def ours(folder: Path) -> bool:
-    """Return whether ``folder`` is empty or holds the files of an earlier export only."""
+    """Return whether ``folder`` is empty, or holds only files of an earlier export."""
     names = [file.name for file in folder.iterdir()]
     return not names or (INDEX in names and all(name == INDEX or name.endswith(SUFFIX) for name in names))
 
 
 def write(windows: Iterable[Window], span: tuple[float, float], folder: Path) -> None:
-    """Write a log for every row of ``windows``, and the index, into an empty folder.
+    """Write a log for every row of ``windows``, and the index, into the empty folder ``folder``.
 
-    ``span`` is the time from the earliest beginning of a window to the latest end (Unix seconds). Every log
-    begins at the earliest of these times, because readers ignore intervals before the beginning of a log, and
-    because the first window is not the earliest if the clock was set back. Raises StalltopError if there are
-    too many rows, and OSError.
+    ``span`` is the time from the earliest beginning of a window to the latest end (Unix seconds). All logs
+    begin at the start of ``span``, because readers ignore intervals before the beginning of a log. If the
+    clock was set back, the first window is not the earliest one.
+
+    Raises StalltopError if there are too many rows, and OSError if a file cannot be written.
     """
     logs: dict[RowKey, _Log] = {}
     taken: set[str] = {INDEX}
@@ -108,8 +110,8 @@ def _flush(folder: Path, logs: dict[RowKey, _Log]) -> None:
 
 
 def _add(window: Window, begin: float, logs: dict[RowKey, _Log], taken: set[str]) -> int:
-    """Add an interval to the log of each row of ``window``. ``begin`` is the beginning of all logs (Unix
-    seconds). Returns the number of characters added."""
+    """Add an interval for ``window`` to the log of each of its rows. ``begin`` is the beginning of all logs
+    (Unix seconds). Returns the number of characters that were added."""
     rows = window.rows
     empty = (np.diff(rows.histograms.start) == 0).tolist()
     counts = zip(
@@ -165,7 +167,7 @@ def _safe(name: str) -> str:
 
 def _head(log: _Log, key: RowKey, begin: float) -> str:
     when = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(begin))
-    names = [key.host, log.container, f"{key.process} {key.pid}", key.layer, key.operation]
+    names = [key.host, log.container, with_pid(key.process, key.pid), key.layer, key.operation]
     names += [f"GPU {key.device}"] * bool(key.device)
     return (
         f"#[stalltop: {printable(' / '.join(names))}; values in nanoseconds]\n"

@@ -1,6 +1,8 @@
-"""The table of all formats. The key ``w``, the command ``export`` and the documents about them use it.
+"""The table of all formats. The key ``w`` and the command ``export`` use this table, and docs/saving.md and
+docs/export.md are written from it.
 
-Each format has one entry here and one module that writes it, which is imported when it is used.
+Each format has one entry here and one module that writes it. The module is imported only when the format is
+used.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
 
 Windows = Iterable[Window]
 Span = tuple[float, float]
-"""The earliest beginning and the latest end of windows, Unix seconds."""
+"""The earliest beginning and the latest end of some windows, Unix seconds."""
 
 
 class ScreenToSave(Protocol):
-    """The screen at one moment, as ``w`` saves it."""
+    """The screen at one moment, which the key ``w`` saves."""
 
     @property
     def window(self) -> Window:
@@ -60,7 +62,7 @@ class ScreenToSave(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. It can save a screen, export any number of windows, or both."""
+    """One format. It can be used to save a screen, to export any number of windows, or for both."""
 
     name: str
     """The value of ``export --to``."""
@@ -69,23 +71,25 @@ class Format:
     label: str = ""
     """The name in the dialogue of ``w``."""
     saved: str = ""
-    """What ``w`` saves, in a few words."""
+    """A few words that say what ``w`` saves in this format."""
     saved_in_full: str = ""
-    """What ``w`` saves, in full, for docs/saving.md."""
+    """A full description, for docs/saving.md, of what ``w`` saves in this format."""
     save: Callable[[ScreenToSave], bytes] | None = None
-    """Returns the content of the file of a screen. Raises StalltopError."""
+    """Returns the content of the file that ``w`` saves. May raise StalltopError. None if ``w`` does not have
+    this format."""
     exported: str = ""
-    """What ``export`` writes, in a few words."""
+    """A few words that say what ``export`` writes in this format."""
     use: str = ""
-    """Programs that read the exported file."""
+    """Programs that can read the exported file."""
     write: Callable[[Windows, Span, BinaryIO], None] | None = None
-    """Exports windows to one file. Raises StalltopError and OSError."""
+    """Writes windows to one file, for ``export``. May raise StalltopError and OSError."""
     fill: Callable[[Windows, Span, Path], None] | None = None
-    """Exports windows to several files in an empty folder. Raises StalltopError and OSError."""
+    """Writes windows to several files in an empty folder, for ``export``. May raise StalltopError and
+    OSError."""
     replaces: Callable[[Path], bool] | None = None
-    """Returns whether a folder is an earlier export, which a new one may replace."""
+    """Returns whether a folder is an earlier export in this format, which a new export may replace."""
     binary: bool = False
-    """Whether the format is binary, so that it is never written to a terminal."""
+    """Whether the format is binary. Binary data is never written to a terminal."""
     problem: Callable[[], str] = str
     """Returns why ``save`` is not possible on this host, and what to install; '' if it is possible."""
 
@@ -199,8 +203,8 @@ FORMATS: Final = (
         saved="everything; stalltop open shows it on this screen again",
         saved_in_full=(
             "everything, as one SQLite file: every row with its histogram, CUDA kernels, captured calls, "
-            "chains, devices and evidence ([its tables](file-format.md)); `stalltop open FILE` "
-            "shows it on the same screen, `stalltop explain FILE` says what is wrong in it, "
+            "problems, devices and evidence ([its tables](file-format.md)); `stalltop open FILE` "
+            "shows it on the same screen, `stalltop explain FILE` lists the problems in it, "
             "`stalltop query FILE` asks it in SQL"
         ),
         save=_save_window,
@@ -209,7 +213,7 @@ FORMATS: Final = (
         "text",
         ".txt",
         label="text",
-        saved="a report: what is wrong, what helps, this table",
+        saved="a report: problems, fixes, this table",
         saved_in_full=(
             "a report to read and to send: problems with their fixes, the table with the keyboard focus "
             "with all its rows, and other tables"
@@ -308,7 +312,7 @@ FORMATS: Final = (
         write=_write_markdown,
     ),
 )
-"""All formats, in the order of documents and dialogues."""
+"""All formats, in the order in which documents and dialogues list them."""
 SAVED: Final = tuple(one for one in FORMATS if one.save is not None)
 """Formats of ``w``; the first one is the default."""
 EXPORTED: Final = {one.name: one for one in FORMATS if one.write is not None or one.fill is not None}
@@ -330,8 +334,8 @@ def exported_markdown() -> str:
 
 
 def narrowed(window: Window, by: Filter) -> Window:
-    """Return ``window`` with only the rows that pass ``by``, and with only their open calls, CUDA kernels,
-    captured calls and chains. Chains of the whole host stay."""
+    """Return ``window`` with only the rows that pass the filter ``by``. Open calls, CUDA kernels, captured
+    calls and chains stay only if they belong to such rows. Chains of the whole host stay, too."""
     if not by:
         return window
     passes = by.of(window)
@@ -350,5 +354,5 @@ def narrowed(window: Window, by: Filter) -> Window:
 
 
 def _row_of(chain: Chain, host: str) -> RowKey:
-    """Return a row key made from the fields of a chain that names no rows."""
+    """Return a row key for a chain that names no rows, made from the other fields of the chain."""
     return RowKey(host, chain.tenant, chain.pid, chain.process, chain.layer, chain.operation)

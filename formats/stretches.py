@@ -1,4 +1,5 @@
-"""Merges windows to longer ones as they come, such as to minutes, or to the points of a chart."""
+"""Merges windows into longer ones while they are read, for example into minutes, or into the points of a
+chart."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ from stalltop.model.merge.merging import merge
 from stalltop.model.window import Window
 
 _AT_ONCE: Final = 32
-"""Number of windows that are collected before they are merged, so that memory stays bounded."""
+"""Maximum number of windows that are collected before they are merged. This limits the memory."""
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """A stretch of time of one host, whose windows are being collected."""
+    """One stretch of time of one host, with the windows that were collected for it."""
 
     number: int
-    """The number of the stretch, counted from Unix time 0."""
+    """Number of the stretch. The stretch with number 0 begins at Unix time 0."""
     windows: list[Window] = field(default_factory=list)
 
     def add(self, window: Window) -> None:
@@ -29,10 +30,12 @@ class _Stretch:
 
 
 def stretches(windows: Iterable[Window], seconds: float) -> Iterator[Window]:
-    """Yield ``windows`` merged by stretches of ``seconds``, which begin at multiples of ``seconds``.
+    """Merge ``windows`` into stretches of ``seconds``, and yield a window for each stretch.
 
-    ``windows`` must be in order of time; the middle of a window decides which stretch it belongs to. Every
-    host has its own stretches. Percentiles are exact, not averages: see ``model.merge.merging.merge``.
+    Stretches begin at multiples of ``seconds``, and every host has its own. ``windows`` must be in order of
+    time. The middle of a window decides to which stretch it belongs.
+
+    Percentiles of the merged windows are exact: they are computed from added histograms, not averaged.
     """
     open_ones: dict[str, _Stretch] = {}
     for window in windows:

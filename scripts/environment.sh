@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Creates the Python virtual environment of this checkout. ./stalltop and ./run-tests source this file and set `root`.
 #
-# BCC need not be visible in the environment: the distribution's Python runs it (probes/programs/bcc_interpreter.py).
+# The environment does not need BCC: the distribution's Python runs BCC (probes/programs/bcc_interpreter.py).
 # The environment is ready if its stamp file has the expected text. The stamp is written last: the next start repeats a
 # set-up that was interrupted.
 

@@ -31,8 +31,8 @@ def _empty(column: SqlColumn) -> Sql:
 
 
 def _place(row: tuple[Sql, ...]) -> tuple[Sql, ...]:
-    """Returns the first two columns of a row, the id of its window and its place in that window: the checksum
-    is computed over rows in this order."""
+    """Returns the first two columns of a row: the id of its window, and its place in that window. The
+    checksum is computed over the rows in this order."""
     return row[:2]
 
 

@@ -217,7 +217,7 @@ def used_names() -> set[str]:
 
 
 def _with_parts(structs: dict[str, str], used: set[str]) -> list[str]:
-    """Returns the source texts of the structs in ``used``, and of those that are fields of them."""
+    """Returns the source texts of the structs in ``used``, and of the structs that are fields of these."""
     kept: list[str] = []
     for name, text in reversed(structs.items()):
         if name in used or any(f'", {name}' in other for other in kept):
@@ -236,7 +236,7 @@ def written(names: tuple[str, ...]) -> str:
         for die in types
         if die.tag == "DW_TAG_enumeration_type" and _class_name(die) in used
     ]
-    # Structs that are left out are examined, too: maps have them as keys.
+    # Structs that Python does not use are examined, too: they may be keys of maps, and must have no padding.
     structs = {
         _name(die).upper(): _struct(die, headers) for die in types if die.tag == "DW_TAG_structure_type"
     }

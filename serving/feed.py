@@ -23,7 +23,8 @@ Take = Callable[[bytes], None]
 
 @dataclass(slots=True, eq=False)
 class _BacklogWindow:
-    """A window of the backlog, with the frame that encodes the window (made at the first use)."""
+    """A window of the backlog, and the frame into which the window is encoded when a screen first needs
+    it."""
 
     window: Window
     frame: bytes | None = None
@@ -33,7 +34,7 @@ class _BacklogWindow:
             try:
                 self.frame = frame(self.window)
             except (StalltopError, ValueError):
-                # Too large, or contains NaN: screens get no frame and show that no data came.
+                # The window is too large, or contains NaN: screens get no frame, and show that no data came.
                 self.frame = b""
         return self.frame
 

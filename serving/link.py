@@ -17,8 +17,8 @@ from stalltop.serving.wire import MOST_BYTES, decode, encode
 
 _LENGTH = struct.Struct(">I")
 _AT_ONCE = 32
-"""Maximum number of windows that one read merges, so that the read returns even if windows arrive faster than
-they are merged."""
+"""Maximum number of windows that one read merges. Without a maximum, a read would not return while windows
+arrive faster than they are merged."""
 
 
 def frame(window: Window) -> bytes:

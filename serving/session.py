@@ -72,8 +72,8 @@ def environment(size: TerminalSize, inherited: Mapping[str, str]) -> dict[str, s
 class Session:
     """A screen's process and the browser that shows it.
 
-    ``command`` starts a screen; its last argument will be the file descriptor of the socket for windows.
-    ``deliver`` keeps a file for this browser and returns the key for its download.
+    ``command`` starts a screen; the session adds the file descriptor of the socket for windows as its last
+    argument. ``deliver`` keeps a file for this browser and returns the key for its download.
     """
 
     def __init__(
@@ -119,8 +119,8 @@ class Session:
         return reason
 
     async def _carry(self, process: asyncio.subprocess.Process, link: socket.socket) -> str:
-        """Passes windows and input to the screen, and its output to the browser, until the screen or the
-        browser ends. Returns the error if the screen failed, else ''."""
+        """Passes windows and input to the screen, and the screen's output to the browser, until the screen or
+        the browser ends. Returns the error if the screen failed, else ''."""
         errors = asyncio.create_task(self._errors(process))
         tasks = {
             asyncio.create_task(work)
@@ -192,8 +192,8 @@ class Session:
             if packet is None:
                 await _answer(self._browser, message.data)
             else:
-                # No drain(): while it waited, this loop would not read the browser's messages, among them its
-                # pongs, and aiohttp would close the connection as dead.
+                # No drain(): while it waits, this loop reads nothing from the browser, not even pongs, and
+                # aiohttp would close the connection as dead.
                 process.stdin.write(packet)
                 if process.stdin.transport.get_write_buffer_size() > KEYS_BYTES:
                     raise ValueError("the screen hangs: it reads no more keys; reload the page")

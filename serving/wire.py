@@ -44,8 +44,8 @@ _TYPES: Final[dict[str, Any]] = {
     "kernels": tuple[KernelCount, ...],
     "allocations": tuple[Allocation, ...],
 }
-"""Fields of a window that are encoded generically, according to their types. `encode` and `_window` convert
-each of the other fields with code of its own."""
+"""Fields of a window that are encoded according to their types. `encode` and `_window` have code of their own
+for each of the other fields."""
 _COUNTS: Final = ("calls", "errors", "bytes", "total_ns", "max_ns")
 _HISTOGRAMS: Final = {"start": np.int64, "index": np.uint16, "count": np.uint64}
 
@@ -70,7 +70,8 @@ def encode(window: Window) -> bytes:
 
 
 def decode(content: bytes) -> Window:
-    """Reverses ``encode``. Raises ValueError if ``content`` is not an encoded window."""
+    """Decodes a window that ``encode`` has encoded. Raises ValueError if ``content`` is not an encoded
+    window."""
     try:
         return _window(json.loads(gzip.decompress(content)))
     except (OSError, EOFError, zlib.error, LookupError, TypeError, AttributeError, OverflowError) as error:

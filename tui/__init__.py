@@ -1,4 +1,4 @@
-"""The full-screen program. Its rooms, from the lowest to the highest; each imports only rooms below it:
+"""The full-screen program. Its packages; each imports only packages that come before it in this list:
 
 * ``keys``, ``reading``, ``terminal``: keys, data and the terminal, for any screen;
 * ``views``, ``columns``, ``settings``: what tables show, and what the user chose;
@@ -8,5 +8,5 @@
 * ``pages``: the base classes of the pages that cover the main screen, and the help;
 * ``chain``, ``device``, ``pair``, ``row``: these pages.
 
-The modules directly in this folder put the rooms together.
+The modules directly in this folder connect the packages.
 """

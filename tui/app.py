@@ -76,7 +76,7 @@ class StalltopApp(ScreenApp):
         self.began = time.monotonic()
         self.collector.start()
 
-    # ---- from other threads
+    # ---- messages from other threads
 
     @on(Tick)
     def _tick(self, message: Tick) -> None:
@@ -109,7 +109,7 @@ class StalltopApp(ScreenApp):
         self.push_screen(HelpScreen(type(self.screen).__name__))
 
     async def on_event(self, event: events.Event) -> None:
-        """Remove the line for newcomers at any key, then handle the key."""
+        """At any key remove the line that shows the most important keys (``Tour``). Then handle the event."""
         if isinstance(event, events.Key):
             self.main.updates.tour.end()
         await super().on_event(event)
@@ -124,8 +124,8 @@ class StalltopApp(ScreenApp):
 def finish(
     app: StalltopApp, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS
 ) -> None:
-    """Wait up to ``close_seconds`` until the source of ``app`` is closed. Files that are being saved have
-    ``save_seconds``, counted from the call."""
+    """Wait up to ``close_seconds`` until the source of ``app`` is closed. Also wait for files that are being
+    saved, until ``save_seconds`` after the call of this function."""
     until = time.monotonic() + save_seconds
     app.collector.stop(close_seconds)
     app.saving.join(until)

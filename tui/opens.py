@@ -43,7 +43,8 @@ class PagesOf:
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """Open the dialogue for the columns of tables grouped ``by``; ``tell`` is called with each choice."""
+        """Open the dialogue that chooses the columns of tables grouped ``by``. After each change, ``tell`` is
+        called with the ids of the chosen columns."""
         from stalltop.tui.tables.column_screen import ColumnScreen
 
         self._app.push_screen(ColumnScreen(by, chosen, usual, tell))

@@ -68,7 +68,7 @@ WITHOUT_KEYS = (
 
 def doable(screen: Screen[Any]) -> list[Doable]:
     """Return the actions that are possible on ``screen``: those of ``tui.keys.actions`` in the order of the
-    help, then the screen's own."""
+    help, then other actions of ``screen``."""
     found: dict[tuple[str, str], Doable] = {}
     for key, active in screen.active_bindings.items():
         binding = active.binding
@@ -94,8 +94,8 @@ def doable(screen: Screen[Any]) -> list[Doable]:
 
 
 def found(among: list[Doable], typed: str) -> list[Doable]:
-    """Return the actions of ``among`` that contain every word of ``typed``; those with the words in their
-    name come first."""
+    """Return those of ``among`` whose text contains every word of ``typed``. Actions whose name contains all
+    the words come first."""
     words = typed.casefold().split()
     matching = [one for one in among if all(word in one.text.casefold() for word in words)]
     return sorted(matching, key=lambda one: not all(word in one.name.casefold() for word in words))
@@ -106,8 +106,8 @@ def _runs(app: App[Any], one: Doable) -> Callable[[], Awaitable[None]]:
         main: object = app.screen_stack[0]
         said = main.speech.count if isinstance(main, MainView) else 0
         await app.run_action(one.action, one.by)
-        # The palette hid what changed, so a message tells that the action ran, unless the action shows one
-        # itself.
+        # The palette covered what the action changed. So a message tells that the action ran, unless the
+        # action showed a message itself.
         if isinstance(main, MainView) and app.screen is app.screen_stack[0] and main.speech.count == said:
             main.speech.say(f"done: {one.name}", "label")
 
@@ -128,8 +128,8 @@ class Actions(Provider):
             yield DiscoveryHit(one.text, _runs(self.app, one))
 
     async def search(self, query: str) -> Hits:
-        """Yield the actions that contain every word of ``query``; those with the words in their name come
-        first."""
+        """Yield the actions whose text contains every word of ``query``. Actions whose name contains all the
+        words come first."""
         for at, one in enumerate(found(self._all, query)):
             yield Hit(1.0 - at / 1000, one.text, _runs(self.app, one))
 
@@ -144,15 +144,15 @@ class ActionPalette(CommandPalette, TopScreen[None]):
 
     def on_mount(self) -> None:
         """Stop the cursor's blinking, and remove the emoji before the line."""
-        for line in self.query(Input):  # there is none if the palette is closed already
+        for line in self.query(Input):  # no input exists if the palette is closed already
             line.cursor_blink, line.max_length = False, LONGEST
         for sign in self.query(SearchIcon):
             sign.icon = ">"
 
     @on(Input.Submitted)
     def _typed(self, event: Input.Submitted) -> None:
-        """Run the best match of the typed text on Enter; the list may still show matches of a shorter
-        text."""
+        """On Enter run the best match of the typed text. The list may be behind: it may still show matches of
+        a shorter text."""
         listed = self.query_one(CommandList).options
         matching = found(self.doable, event.value)
         texts = {str(option.hit.text) for option in listed if isinstance(option, Command)}

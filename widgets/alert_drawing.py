@@ -14,14 +14,14 @@ from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Part, printable
 
 LEAST_NAME = 16
-"""A line that is too long is shortened in ``AlertRow.name``, which keeps at least this many cells."""
+"""If a line is too long, ``AlertRow.name`` is cut, but it keeps at least this many cells."""
 _LEAST = 8
 """A column that is cut to fewer cells is left blank, because so few letters tell nothing."""
 _CULPRIT = 36
-"""Cells of the culprit column in a list that is wide enough to show the fix after it."""
+"""Cells of the column with the culprit, in a list that is wide enough to show the fix after it."""
 _TIGHT, _NARROW, _WIDE = 70, 100, 150
 """Widths in cells. Below ``_TIGHT`` the list leaves out the tenant that loses time; below ``_NARROW`` it
-leaves out when a problem that is still open began; from ``_WIDE`` on it also shows the operation."""
+leaves out when open problems began; from ``_WIDE`` on it also shows the operation."""
 _TIME = 14
 """Cells of ``since 12:03:44``."""
 
@@ -37,13 +37,14 @@ class AlertRow:
     """Name of the palette's style that shows the severity."""
     text: str = ""
     name: str = ""
-    """A part of ``text``, such as a path. It is cut in its middle before anything else of ``text`` is cut."""
+    """A part of ``text``, such as a path. If the line is too long, this part is cut first, in its middle."""
     title: str = ""
     who: str = ""
     lost: str = ""
     """The time lost, with its unit, such as ``412ms/s``."""
     lost_role: str = "text"
-    """Name of the palette's style for ``lost`` (``brightness``). A line that is dim is dim here too."""
+    """Name of the palette's style for ``lost`` (``brightness``). The dim line of a problem that ended does
+    not use it."""
     where: str = ""
     """The operation that is slow."""
     culprit: str = ""
@@ -55,7 +56,7 @@ class AlertRow:
 
 
 class AlertDrawing:
-    """Draws lines in the styles of ``paint``."""
+    """Draws lines of the list in the styles of ``paint``."""
 
     def __init__(self, glyphs: Glyphs, paint: Palette) -> None:
         self._glyphs = glyphs
@@ -107,11 +108,10 @@ def _columns(
 def _narrow(
     row: AlertRow, width: int, plain: Style, dim: Style, loud: Style, lost: Style
 ) -> list[tuple[str, int, Style]]:
-    """Return (text, cells, style) for each column of a list narrower than ``_NARROW`` cells, left to
-    right.
+    """Return (text, cells, style) for each column of a list narrower than ``_NARROW`` cells, left to right.
 
-    In a narrower list the tenant is left out first, then the culprit. From ``_TIGHT`` cells on, the line
-    of a problem that ended shows the time of its end in place of the time lost.
+    From ``_TIGHT`` cells on, the line of a problem that ended shows when it ended, in place of the time lost.
+    Below ``_TIGHT`` the tenant is left out; in still fewer cells the culprit is left out too.
     """
     rest = width - 30 - 1 - 8 - 1
     if rest < 8:

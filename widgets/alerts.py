@@ -45,9 +45,10 @@ class AlertList(Lines, can_focus=True):
     # ---- what is shown
 
     def show(self, rows: Sequence[AlertRow], more: Sequence[AlertRow] = (), tail: str = "") -> None:
-        """Show ``rows``, and with the focus ``more`` below them. The cursor stays on its row.
+        """Show ``rows``. While the list has the focus, also show ``more`` below them. The cursor stays on its
+        row.
 
-        The last line ends with the number of hidden rows and ``tail``.
+        The last line ends with the number of hidden rows, if any, and ``tail``.
         """
         self._rows, self._more, self._tail = tuple(rows), tuple(more), tail
         keys = [row.key for row in self._all]
@@ -164,8 +165,8 @@ class AlertList(Lines, can_focus=True):
             last = at == len(shown) - 1
             room = width - cell_len(tail) - 3 if last and tail else width
             over = paint.cursor if self.has_focus and self._top + at == self._cursor else None
-            # ``tail`` covers the end of the last line. The columns are not made narrower for it, so they stay
-            # below those of the lines above.
+            # ``tail`` covers the end of the last line. The columns of that line keep their width,
+            # so that they stay aligned with those of the lines above.
             parts = drawing.line(row, room if row.text else width, over)
             if last and tail:
                 parts = [
@@ -177,8 +178,8 @@ class AlertList(Lines, can_focus=True):
 
 
 def _hidden(first: int, shown: int, rows: int, *, focused: bool) -> str:
-    """Return how many of ``rows`` lines are hidden if ``shown`` lines from number ``first`` on are in view;
-    empty if none are hidden. With the focus, return which lines are in view."""
+    """Return how many of ``rows`` lines are hidden if ``shown`` lines from number ``first`` on are in view.
+    With the focus, return which lines are in view instead. Return '' if none are hidden."""
     if shown == rows:
         return ""
     return f"{first + 1}-{first + shown} of {rows}" if focused else f"+{rows - shown} more"

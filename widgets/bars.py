@@ -40,8 +40,8 @@ class SystemBars(Lines):
         self._rdma: Throughput | None = None
 
     def show(self, system: System | None, ports: Sequence[NetworkPort] = (), seconds: float = 0.0) -> None:
-        """Show ``system``; None if nothing is known of the host yet. ``ports`` are the network ports of a
-        window of ``seconds``."""
+        """Show ``system``; None if nothing is known of the host yet. ``ports`` are the network ports, with
+        what they moved in ``seconds`` seconds."""
         self._system = system
         self._network, self._rdma = throughput(ports, seconds), throughput(of_rdma(ports), seconds)
         self.redraw()
@@ -59,8 +59,8 @@ class SystemBars(Lines):
         return [strip_of(self._fitting(system, width, wide, paint), width)]
 
     def _fitting(self, system: System, width: int, wide: int, paint: Palette) -> list[Part]:
-        """Return the parts of the line. The network is left out if there is no room for it beside short bars
-        and one load average; its widths do not depend on its figures, so that nothing moves."""
+        """Return the parts of the line. The network is left out if it does not fit beside short bars and one
+        load average. Its fields have fixed widths, so that nothing moves when its figures change."""
         roomy = width >= _ROOMY_FROM
         network = _moved("NET", self._network, self.glyphs, paint)
         rdma = _moved("RDMA", self._rdma, self.glyphs, paint) if network else []

@@ -18,7 +18,7 @@ from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Part, printable, strip_of
 
 LEAST_LINES, MOST_LINES = 3, 18
-"""The least and the largest number of lines of one chart, with its title."""
+"""The least and the largest number of lines of one chart, its title included."""
 _GAP = 2
 """Cells between two charts."""
 
@@ -59,7 +59,7 @@ class Chart:
     now: str
     """The current value, as text."""
     values: Sequence[float | None]
-    """One value for each column that ``Charts.cells`` returns, the newest last."""
+    """The values, one for each column, the newest last. ``Charts.cells`` returns the number of columns."""
     high: float
     """The value at the top of the scale."""
     top: str = ""

@@ -96,9 +96,9 @@ def distribution(
 ) -> list[Line]:
     """Draw ``histogram`` (a single one) as ``lines_of(width, height)`` lines of at most ``width`` cells.
 
-    The height of a column tells the number of calls between its edges, by the scale at the left; a single
-    call is visible. ``width`` is at least 24. ``max_ns`` is the longest call, which may be longer than the
-    last bucket of the histogram. ``axis`` is a range that the axis covers at least.
+    The height of a column shows how many calls took a time between the edges of the column. The scale is at
+    the left; even a single call is visible. ``width`` is at least 24. ``max_ns`` is the longest call, which
+    may be longer than the last bucket of the histogram. ``axis`` is a range that the axis covers at least.
     """
     width = max(width, 24)
     cells = width - _GUTTER
@@ -195,8 +195,8 @@ def _ticks(axis: DurationAxis, cells: int, glyphs: Glyphs) -> list[Line]:
 
 
 def _ticked(axis: DurationAxis, cells: int) -> list[int]:
-    """Return the durations (ns) that get a tick: steps of 1, 2 and 5, powers of ten, or every third power of
-    ten, whichever is the finest that has room."""
+    """Return the durations (ns) that get a tick. They are as dense as there is room: at 1, 2 and 5 times each
+    power of ten, at each power of ten, or at every third power of ten."""
     steps = [axis.low_ns]
     while steps[-1] < axis.high_ns:
         steps.append(_round_up(steps[-1]))
@@ -216,8 +216,8 @@ def _marks(histogram: Histograms, max_ns: int) -> list[int]:
 
 
 def _marked(axis: DurationAxis, marks: Sequence[int], calls: int, width: int, glyphs: Glyphs) -> list[Line]:
-    """Return a line of pointers at ``marks``, and their labels on one line or, if that is too narrow, on
-    two."""
+    """Return a line of pointers at ``marks``, and below it their labels: on one line, or on two if one is too
+    narrow."""
     places = [_GUTTER + axis.cell(ns, width - _GUTTER) for ns in marks]
     pointers = [" "] * width
     for place in places:
@@ -233,7 +233,7 @@ def _marked(axis: DurationAxis, marks: Sequence[int], calls: int, width: int, gl
 
 
 def _labels(places: Sequence[int], labels: Sequence[tuple[str, str]], width: int) -> Line:
-    """Return a line with each label as near to its place as the labels before and after it allow."""
+    """Return a line with the labels. Each is as near to its place as the other labels allow."""
     starts: list[int] = []
     free = 0
     for place, (text, _) in zip(places, labels, strict=True):

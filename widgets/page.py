@@ -44,11 +44,8 @@ class Page(Lines, can_focus=True):
         self._most = 0
 
     def show(self, text: Sequence[PageLine], *, title: str = "", hint: str = "", said: str = "") -> None:
-        """Show ``text`` and keep the scroll position. ``title`` and ``hint`` replace the ones shown, unless
-        empty.
-
-        ``said`` is a message that replaces the hint.
-        """
+        """Show ``text`` and keep the scroll position. If ``title`` or ``hint`` is not empty, it replaces the
+        current one. ``said`` is a message that is shown in place of the hint."""
         self._said = said
         self._text = tuple(text)
         self._title, self._hint = title or self._title, hint or self._hint

@@ -31,7 +31,7 @@ class Table(Lines, can_focus=True):
 
     @dataclass
     class RowChosen(Message):
-        """Tells that Enter, or a click on the row that has the cursor, chose a row."""
+        """Tells that the user chose a row: with Enter, or with a click on the row under the cursor."""
 
         table: Table
         key: Hashable
@@ -59,7 +59,8 @@ class Table(Lines, can_focus=True):
         self._reveal = False
         """Set when the sort column changed: the next drawing scrolls sideways until that column is
         visible."""
-        self._heads: list[tuple[int, int, str]] = []  # (first cell, end, column id) as drawn
+        self._heads: list[tuple[int, int, str]] = []
+        """The column heads as last drawn: (first cell, end, column id) of each."""
         self.badge = ""
         """The text right before the title on the frame, such as the key of the panel."""
         self.hints: tuple[tuple[str, Role], ...] = ()
@@ -76,7 +77,8 @@ class Table(Lines, can_focus=True):
         if at is None:
             at = min(self._cursor, max(len(data.rows) - 1, 0))
         if at != self._cursor:
-            # Without scrolling the first rows stay in view. Otherwise the view follows the row of the cursor.
+            # If the table was not scrolled, the first rows stay in view. Otherwise the view follows the
+            # cursor's row.
             self._cursor = at
             if self._top > 0:
                 self._top = at - old_line

@@ -93,8 +93,8 @@ class TableDrawing:
         return Edge(title, keys, legend, [(position, paint.dim)] if position else ())
 
     def title(self, top: int, page: int) -> Strip:
-        """Return the title. If the table has more than ``page`` rows, it tells that those from number ``top``
-        on are in view."""
+        """Return the title. If the table has more than ``page`` rows, the title tells which rows are in view:
+        those from number ``top`` on."""
         width, paint, rows = self._width, self._paint, len(self._data.rows)
         position = ""
         if rows > page:
@@ -171,7 +171,7 @@ class TableDrawing:
         return strip_of(parts, width, over)
 
     def _add(self, parts: list[Part], cell: Cell, column: Column, wide: int, over: Style | None) -> None:
-        """Add to ``parts`` a cell without parts of its own, ``wide`` cells, and the blank after it."""
+        """Add to ``parts`` a cell whose ``parts`` are empty, ``wide`` cells, and the blank after it."""
         text, style = printable(cell.text), self._under(cell.role, over)
         if cell.unsure:
             text = text.lstrip()
@@ -184,15 +184,16 @@ class TableDrawing:
         else:
             blanks = wide - cell_len(text) if column.right else 0
             text = " " * blanks + text if blanks > 0 else fit(text, wide, self._glyphs)
-        # With the style of its cell the blank joins neighbours of one brightness to one segment. Backgrounds
-        # and lines would show on it.
+        # The blank has the style of its cell, so that both become one segment. If that style shows on blanks
+        # (a background or a line), the blank does not have it.
         seen = style is None or style.bgcolor or style.reverse or style.underline
         parts += [(text, style), (" ", over if seen else style)]
 
     def _under(self, role: Role, over: Style | None) -> Style | None:
         """Return the style of ``role``, combined with ``over``, the style of the cursor; ``over`` is None in
         a row without the cursor."""
-        style = None if role in ("", "text") else self._style(role)  # None joins the blanks around the text
+        # Text without a style becomes one segment with the blanks around it.
+        style = None if role in ("", "text") else self._style(role)
         if over is None:
             return style
         if style is None or over.reverse:

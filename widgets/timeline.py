@@ -19,12 +19,12 @@ from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Part, strip_of
 
 _HEIGHTS = len(UNICODE.timeline_levels)
-"""Number of heights, one for each half decade of lost time: below 1 ms/s, up to 3.2 ms/s, up to 10 ms/s, and
-so on to above 1 s/s."""
+"""Number of heights of a bar. The lowest one is for lost time below 1 ms/s. Each further one is half a decade
+higher: up to 3.2 ms/s, up to 10 ms/s, and so on to above 1 s/s."""
 _TOLD = 16
 """Cells of the text about the moment that is shown."""
 _LETTERS_EACH = 4
-"""At most one of this many cells shows a letter in place of its bar."""
+"""At most one in this many cells shows a letter in place of its bar."""
 _LABEL = 5
 """Cells of the label at each end."""
 
@@ -81,8 +81,9 @@ class Scale:
         return (self._first + cell + 0.5) * self.seconds
 
     def fill(self, past: WindowTimes, none: int) -> Cells:
-        """Return what each cell shows: of the windows of ``past`` in the cell, the largest loss, the worst
-        severity, and the worst severity of a problem that began. ``none`` is the code for no severity."""
+        """Return what each cell shows. For the windows of ``past`` in a cell, these are the largest loss, the
+        worst severity, and the worst severity of a problem that began. ``none`` is the code for no
+        severity."""
         height = np.full(self.cells, -1, np.int64)
         worst, began = np.full(self.cells, none, np.int64), np.full(self.cells, none, np.int64)
         first = np.floor(past.start / self.seconds + 1e-9).astype(np.int64) - self._first
@@ -106,8 +107,8 @@ def heights(lost_ms_per_s: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _lettered(began: NDArray[np.int64], none: int) -> int:
-    """Return how many severities, counted from the worst, show a letter where a problem begins. Letters take
-    at most one in ``_LETTERS_EACH`` cells: more letters would hide too many bars."""
+    """Return for how many severities, counted from the worst, a letter shows where a problem begins. At most
+    one in ``_LETTERS_EACH`` cells gets a letter: more letters would hide too many bars."""
     upto = np.cumsum(np.bincount(began, minlength=none + 1)[:none])
     return int(np.searchsorted(upto, len(began) // _LETTERS_EACH, "right"))
 

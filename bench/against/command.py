@@ -27,8 +27,9 @@ take turns run by run, with runs as short as those of --quick."""
 _RUNS: Final = 5
 """Number of times that each revision runs a benchmark without rounds."""
 _QUICK_RUNS: Final = 2
-"""Number of times that each revision runs a benchmark in a quick comparison. Also the maximum for a benchmark
-with rounds, which runs again if the first run has given fewer than `LEAST_PAIRS` pairs."""
+"""Number of times that each revision runs a benchmark in a quick comparison. It is also the maximum for a
+benchmark with rounds: such a benchmark runs again if the first run has given fewer than `LEAST_PAIRS`
+pairs."""
 _LIST_SECONDS: Final = 120.0
 _MOST_ALONE: Final = 12
 """Maximum number of lines that list rows and figures that only one revision has."""

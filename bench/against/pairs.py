@@ -162,16 +162,17 @@ def _numbered(names: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def _labels(table: Mapping[str, Any]) -> set[str]:
-    """Returns the headings of the columns that name rows, which are those without a unit. In a revision that
-    gives no units, these are all columns."""
+    """Returns the headings of the columns that name rows: those without a unit. If the revision gives no
+    units at all, returns the headings of all columns."""
     return {one["text"] for one in table["head"] if "unit" not in one}
 
 
 def _figures(
     table: Mapping[str, Any], own: Mapping[str, Any], labels: set[str]
 ) -> Iterator[tuple[Key, Figure]]:
-    """Yields the figures of ``table`` in columns that this revision's table ``own`` marks as figures, each
-    with its key. ``labels`` are the headings of the columns that name rows in both revisions."""
+    """Yields the figures of ``table``, each with its key. ``own`` is this revision's version of the table; a
+    column has figures if ``own`` marks it so. ``labels`` are the headings of the columns that name rows in
+    both revisions."""
     kinds = {
         key: FigureColumn(one["text"], one["unit"], one["better"], told_only=one["told_only"])
         for key, one in zip(_numbered(one["text"] for one in own["head"]), own["head"], strict=True)

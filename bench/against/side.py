@@ -48,7 +48,7 @@ class _Link:
 
 
 class _Progress(io.TextIOBase):
-    """Replaces stderr. When the benchmark writes that a round begins, the benchmark is held until it is this
+    """Replaces stderr. When the benchmark writes that a round begins, the write blocks until it is this
     side's turn. Other text goes to the real stderr."""
 
     def __init__(self, link: _Link, behind: Any) -> None:
@@ -92,8 +92,8 @@ def _build() -> Any:
 
 
 def _module(name: str, older: str) -> Any:
-    """Imports and returns the module ``name``; if the revision does not have it, the module ``older``, as it
-    was called in older revisions."""
+    """Imports and returns the module ``name``. Older revisions do not have it; there, imports the module
+    ``older``."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
@@ -169,8 +169,8 @@ def _ours_alone(screen: Any) -> None:
 
 
 def _plain(table: Any) -> dict[str, Any]:
-    """Returns ``table`` as a dict for JSON: the text of its columns and cells, and those attributes that
-    comparing needs."""
+    """Returns ``table`` as a dict for JSON: the text of its columns and cells, and the attributes that the
+    comparison needs."""
     return {
         "title": table.title,
         "head": [_attributes(name, "unit", "better", "told_only") for name in table.head],

@@ -71,7 +71,7 @@ class SideProcess:
         """Ends this side's process and all processes that it has started."""
         process = self._process
         assert process.stdin is not None
-        # stdin is closed last: if it ended earlier, the process would exit before it has cleaned up.
+        # Close stdin last: when stdin ends, the process exits, even if it has not cleaned up yet.
         if process.poll() is None:
             process.terminate()
         try:

@@ -24,5 +24,5 @@ GROUPS: Final = {
         ),
     }.items()
 }
-"""Names of the faults in each group. A group is where the faults are: in the host, in programs' use of CUDA,
-in devices, or in real programs."""
+"""Names of the faults in each group. A group contains the faults of one place: the host, programs' use of
+CUDA, devices, or real programs."""

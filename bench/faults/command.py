@@ -266,10 +266,10 @@ def run(
     """Runs all trials one after the other, then ``minutes`` of healthy tenants, and adds the outcomes to
     ``results``.
 
-    ``patience`` is that of `run_trial`. ``within`` limits the minutes of the whole run, including the healthy
-    ones; trials that would end later are left out. ``normals`` are baselines from earlier runs, which also
-    learn from this run; if None, every trial begins without baselines. ``watch`` runs and watches the healthy
-    tenants.
+    ``patience`` is passed to `run_trial`, s. ``within`` limits the minutes of the whole run, including the
+    healthy ones; trials that would end later are left out. ``normals`` are baselines from earlier runs, which
+    also learn from this run; if None, every trial begins without baselines. ``watch`` is the function that
+    runs and watches the healthy tenants.
     """
     chance = random.Random(results.seed)
     last = None if within is None else time.monotonic() + max(within - minutes, 0.0) * 60

@@ -43,14 +43,14 @@ _LEAST: Final = 0.003
 _MOST: Final = 0.97
 """Least and greatest share of the victim's time that a rehearsal may ask a fault to take."""
 _LEAST_OF_LOADING: Final = -0.5
-"""Least share that a rehearsal may ask of faults that delay batches. It is negative because a batch takes
-longer than the time asked for: handing it over takes time too."""
+"""Least share that a rehearsal may ask of faults that delay batches. The share may be negative: a batch takes
+longer than the time asked for, because handing over the batch takes time too."""
 _COMPUTE_MS: Final = 6.0
 _SYNC_MS: Final = 5.0
 _ROUND_US: Final = 200_000
-"""Length of a round of those faults that are active for a part of each round only."""
+"""Length of a round. Some faults are active only for a part of each round."""
 _HELD_US: Final = 12_000
-"""Minimum time for which the other tenant holds the lock each time."""
+"""Minimum time for which the other tenant holds the lock each time it takes the lock."""
 _READ_BYTES: Final = 131_072
 _HIGHEST_PRIORITY: Final = -20
 
@@ -170,8 +170,8 @@ def slow_disk(stage: Stage) -> Harm:
 
 @graded("lock_contention")
 def lock_contention(stage: Stage) -> Harm:
-    """A process of another tenant again and again holds, for 12 ms or more, a lock that the victim takes in
-    every step."""
+    """A process of another tenant takes a lock again and again and holds it for 12 ms or more each time. The
+    victim takes this lock in every step."""
     victim, holder = stage.tenant("victim"), stage.tenant("holder")
     caller = trainer(stage, victim, before="@lock:shared:100", sync_ms=_SYNC_MS)
     other = stage.process(holder, "checkpointer")

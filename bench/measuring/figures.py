@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 Better = Literal["lower", "higher", ""]
-"""Which values of a figure are better; '' if neither are."""
+"""Which values of a figure are better; '' if neither low nor high values are."""
 _NUMBER: Final = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 
@@ -23,7 +23,7 @@ class FigureColumn(str):
     unit: str
     better: Better
     told_only: bool
-    """Whether the column's values are given instead of measured, such as targets."""
+    """Whether the column's values were not measured but given, such as targets."""
 
     def __new__(
         cls, name: str, unit: str = "", better: Better = "lower", *, told_only: bool = False
@@ -102,8 +102,8 @@ def figures(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> I
 
 
 def values_of(cell: str) -> tuple[float, ...]:
-    """Returns the values of a cell. If the cell is plain text, returns the number with which it begins, 100
-    if it is ``all``, and nothing if it has no number."""
+    """Returns the values of a cell. If the cell is plain text, returns one value: the number with which the
+    text begins, or 100 if the text is ``all``. Returns no value if the text has no number."""
     if isinstance(cell, FigureText):
         return cell.values
     if cell == "all":

@@ -15,7 +15,8 @@ _GIT_SECONDS: Final = 120.0
 def git(root: Path, *arguments: str) -> str:
     """Runs git in the checkout at ``root`` and returns its output. Raises StalltopError with git's message if
     it fails."""
-    # Measuring needs root, and git reads another user's checkout only with this option.
+    # Measuring needs root, and without this option git refuses to read a checkout that belongs to another
+    # user.
     command = ["git", "-c", f"safe.directory={root}", "-C", str(root), *arguments]
     try:
         done = subprocess.run(

@@ -33,7 +33,7 @@ RATES_HZ: Final = (1.0, 2.0)
 SLOW_BYTES_PER_S: Final = 16_000
 """Rate of a slow line, such as a mobile phone's at the edge of its cell."""
 _SETTLE_SECONDS: Final = 12.0
-"""Time until the sliding window of ten seconds is full."""
+"""Time to wait before measuring, until the sliding window of ten seconds is full."""
 _KEY_SECONDS: Final = (0.15, 0.3)
 """Range of the random pause between two keys, s. It is random so that keys fall anywhere between two
 refreshes."""
@@ -218,7 +218,7 @@ def _alive(program: ScreenProgram) -> Iterator[None]:
 def _keys_ms(
     terminal: OnTerminal, program: ScreenProgram, seconds: float, between: tuple[float, float]
 ) -> Sequence[float]:
-    """Presses Down and Up in turns; returns how long each key took to be shown, ms."""
+    """Presses Down and Up in turns; returns for each key the time until its effect was shown, ms."""
     chunks = terminal.record()
     pause = random.Random(1)
     # The first two keys are not measured: `Marks` learns the backgrounds of the two rows from them.
@@ -237,11 +237,11 @@ def _keys_ms(
 def latencies_ms(
     chunks: Sequence[tuple[float, bytes]], pressed: Sequence[float], column: int
 ) -> Sequence[float]:
-    """Returns, for each time in ``pressed`` except the last, the ms until the key's effect was painted.
+    """Returns, for each time in ``pressed`` except the last, how many ms later the key's effect was painted.
 
-    ``chunks`` are pieces of output with their times. The effect is painted with the first chunk that changes
-    the background of a cell in ``column``. If no chunk before the next time in ``pressed`` does, the ms until
-    that time are returned.
+    ``chunks`` are pieces of output with their times. The first chunk that changes the background of a cell in
+    ``column`` paints the effect. If no chunk before the next key press does so, returns the ms until that key
+    press.
     """
     marks = Marks(column)
     following = iter(chunks)

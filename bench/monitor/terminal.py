@@ -134,7 +134,8 @@ class OnTerminal:
 
     @property
     def _at_once(self) -> int:
-        """Returns the maximum number of bytes of one read; on a slow line, as many as it carries in 20 ms."""
+        """Returns the maximum number of bytes of one read: on a slow line, the number that the line carries
+        in 20 ms."""
         return 1 << 16 if self._bytes_per_s is None else max(self._bytes_per_s // 50, 1)
 
     def _read(self) -> None:

@@ -26,7 +26,7 @@ SUMMARY: Final = "CPU, memory and terminal bytes of the monitor, with and withou
 RATES: Final = (0, 1_000, 50_000, 500_000)
 """Target rates of traced calls per second; 0: there are no calls to watch."""
 _SETTLE_SECONDS: Final = 12.0
-"""Time until the sliding window of ten seconds is full."""
+"""Time to wait before measuring, until the sliding window of ten seconds is full."""
 _FULL_RATE: Final = 50_000
 _FULL_SECONDS: Final = 240.0
 """Time until the past windows that the screen keeps have reached their memory limit, at ``_FULL_RATE``

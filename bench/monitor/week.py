@@ -31,7 +31,8 @@ from stalltop.recordings.write.writing import Writer, create
 HOST: Final = "gpu7"
 _PROCESSES: Final = 10
 _WIDTH: Final = 320
-"""Number of histogram counters over which the calls of a row spread: two and a half octaves of durations."""
+"""Number of adjacent histogram counters among which the calls of a row are spread. They cover two and a half
+octaves of durations."""
 _KERNELS: Final = 20
 _LAUNCH: Final = "cudaLaunchKernel"
 """Operation of the first row of each process: the launches of the process's CUDA kernels."""

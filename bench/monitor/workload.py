@@ -12,8 +12,9 @@ TENANTS: Final = 10
 OPERATIONS: Final = 40
 """Number of different operations of each tenant, each of which is a row."""
 
-# Twelve runtime functions with the twelve driver functions that they call, six collectives (whose launches
-# are one of those twelve), and ten driver functions that are called directly: 40 operations.
+# Forty operations: twelve runtime functions and the twelve driver functions that they call, ten driver
+# functions that the program calls directly, and six collectives. A collective launches by one of those driver
+# functions.
 _RUNTIME: Final = (
     "cudaLaunchKernel",
     "cudaLaunchKernelExC",

@@ -30,10 +30,11 @@ READY_SECONDS: Final = 60.0
 
 
 class Contender(Protocol):
-    """A tool that times the calls of one function."""
+    """A tool that measures the durations of the calls of one function."""
 
     def settle(self) -> None:
-        """Waits until the tool has processed all calls so far, so that it does not disturb the next tool."""
+        """Waits until the tool has processed all calls made so far. Otherwise it would still work while the
+        next tool is measured."""
         ...
 
     def finish(self) -> int | None:

@@ -126,7 +126,8 @@ def _take_turns(entries: list[ContestEntry], threads: int, rounds: int) -> None:
         print(f"cost: {threads} thread(s), round {number + 1} of {rounds}", file=sys.stderr)
         for entry in order.sample(entries, len(entries)):
             entry.ns.setdefault(threads, []).append(entry.burst(threads, calls[id(entry)]))
-        # Entries run in random order, but each appends one value per round, so equal indexes are one round.
+        # Entries run in random order, but each appends one value per round: values at the same index are from
+        # the same round.
 
 
 class _Field:

@@ -1,9 +1,8 @@
-"""A complete tracer with a ring buffer: loads ``native/ring.c``, probes one function, reads an event for
-every call.
+"""A complete tracer with a ring buffer: loads ``native/ring.c``, probes one function, and reads an event for
+every call. Runs as a process of its own: ``python ring_reader.py PATH OFFSET``.
 
-Runs as a process of its own: ``python ring_reader.py PATH OFFSET``. Prints ``ready`` on stdout when the
-function is probed. For each line on stdin, it empties the ring buffer and prints ``READ DROPPED``, the
-numbers of events read and dropped since its start. Ends when stdin ends.
+Prints ``ready`` on stdout when the function is probed. For each line on stdin, it empties the ring buffer and
+prints ``READ DROPPED``, the numbers of events read and dropped since its start. Ends when stdin ends.
 """
 
 from __future__ import annotations

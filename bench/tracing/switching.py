@@ -1,7 +1,6 @@
-"""Measures what tracing costs programs that are not traced, by two processes that wake each other all the
-time.
+"""Measures what tracing costs programs that are not traced. Two processes send each other a byte and wait for
+the answer, so that threads switch as often as possible.
 
-The two processes send each other a byte and wait for the answer, so that threads switch as often as possible.
 They run without the monitor, with a monitor on a host where nothing calls CUDA, and with a monitor that
 traces another process.
 """

@@ -20,7 +20,7 @@ NO_PNG = "cannot save PNG: a screen in a browser may not start the program that 
 
 
 class Delivered(Message):
-    """Message: a file is ready for the browser."""
+    """Tells that a file is ready for the browser."""
 
     def __init__(self, name: str, made: bytes) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class BrowserApp(StalltopApp):
 
     @property
     def line_is_behind(self) -> bool:
-        """True if the browser reads output more slowly than the screen writes it."""
+        """Returns True if the browser reads output more slowly than the screen writes it."""
         return isinstance(self.driver, BrowserDriver) and self.driver.is_behind
 
     def on_delivered(self, message: Delivered) -> None:

@@ -27,11 +27,8 @@ class BrowserDriver(PipeDriver):
 
     @property
     def is_behind(self) -> bool:
-        """True if the browser reads output more slowly than the screen writes it.
-
-        The screen then skips updates: a write to a full pipe would block the screen, which could then handle
-        no keys.
-        """
+        """Returns True if the browser reads output more slowly than the screen writes it. The screen then
+        skips updates: a write to a full pipe would block the screen, which could then handle no keys."""
         waiting = array.array("i", [0])
         fcntl.ioctl(self.fileno, termios.FIONREAD, waiting)
         return waiting[0] > BEHIND_BYTES

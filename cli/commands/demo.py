@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         metavar="SCENARIO",
         help=f"which tenants to run, see --list (default: {DEFAULT}; with --simulated: ten tenants with "
-        "several faults)",
+        "several problems)",
     )
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     parser.add_argument("--once", action="store_true", help="print one window instead of the live screen")
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
         if options.simulated:
             return diagnosed(simulated_source(scenario) if options.scenario else SimulatedSource())
-        # BPF programs are loaded while the tenants start.
+        # The BPF programs are loaded while the tenants start.
         return diagnosed(demo_source(scenario, begun(options, progress)))
 
     if options.once or options.json or not sys.stdout.isatty():

@@ -29,8 +29,8 @@ from stalltop.model.window import Window
 from stalltop.widgets.drawing.strips import printable
 
 _DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
-"""Dimensions by which rows can be compared. Host and device are left out, because they differ between
-runs."""
+"""Dimensions by which rows can be compared. Hosts and devices differ between two runs, so they are left
+out."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unsure",
         action="store_true",
-        help="let --fail-if fail also for changes that are not significant, because a row has few calls",
+        help="with --fail-if, exit with 1 also if few calls leave open whether a row meets the condition",
     )
     parser.add_argument("--all", action="store_true", help="also print rows that have not changed")
     parser.add_argument("--json", action="store_true", help="print one JSON object (docs/diff.md)")
@@ -117,8 +117,8 @@ def compared(
 
 
 def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Chain]:
-    """Returns those of ``chains`` that are about rows or tenants of ``part``, which is ``whole`` after a
-    filter."""
+    """Returns those of ``chains`` that are about rows or tenants of ``part``: what a filter left of
+    ``whole``."""
     if len(part.rows) == len(whole.rows):
         return chains
     rows, tenants = set(part.rows.keys), {key.tenant for key in part.rows.keys}

@@ -50,11 +50,8 @@ def run(options: argparse.Namespace) -> int:
 
 def traced(monitor: Monitor, options: argparse.Namespace, show: Callable[[Window], None]) -> int:
     """Passes one diagnosed window of ``options.seconds`` from ``monitor`` to ``show``, and closes the
-    monitor.
-
-    Returns 0, or 3 if tracing is impossible: then ``show`` gets a window without calls (tenants, devices,
-    host), and stderr says why.
-    """
+    monitor. Returns 0. If tracing is impossible, passes a window without calls (tenants, devices, host), says
+    why on stderr, and returns 3."""
     source: Source = monitor
     try:
         if monitor.cannot_trace is None:

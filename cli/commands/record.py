@@ -39,7 +39,7 @@ _AGES = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 def size(text: str) -> int:
-    """An argparse type: a size in bytes, such as ``500M`` or ``1.5GiB``."""
+    """An argparse type: a size such as ``500M`` or ``1.5GiB``, converted to bytes."""
     from stalltop.recordings.write.bounds import LEAST_BYTES
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
@@ -52,7 +52,7 @@ def size(text: str) -> int:
 
 
 def age(text: str) -> float:
-    """An argparse type: a length of time in seconds, such as ``36h`` or ``14d``."""
+    """An argparse type: a length of time such as ``36h`` or ``14d``, converted to seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip(), re.ASCII)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not an age; examples: 36h, 14d")
@@ -63,7 +63,7 @@ def age(text: str) -> float:
 
 
 def duration(text: str) -> float:
-    """An argparse type: a length of time in seconds, such as ``90`` or ``1h``."""
+    """An argparse type: a length of time such as ``90`` or ``1h``, converted to seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", text.strip(), re.ASCII)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration; examples: 90, 5m, 1h")
@@ -259,7 +259,7 @@ def requests() -> Iterator[threading.Event]:
         ended.set()
 
     for signum in REQUESTS:
-        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # ignored under nohup: stays so
             before[signum] = signal.signal(signum, end)
     try:
         yield ended

@@ -130,7 +130,7 @@ async def _serve(options: argparse.Namespace, interval: float, access: Access, w
         loop.call_soon_threadsafe(ended.set)
 
     for request in REQUESTS:
-        if signal.getsignal(request) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+        if signal.getsignal(request) is not signal.SIG_IGN:  # ignored under nohup: stays so
             loop.add_signal_handler(request, ended.set)
     feed = Feed(source_of(options), interval, failed)
     server = BrowserServer(feed, access, screen_command(screen_flags(options, interval)), where)

@@ -1,9 +1,9 @@
-"""Simulates what slows the tenants of the simulated host: how the time of calls and of the gaps between them
-splits into causes, and which tenant is charged.
+"""Simulates what slows the tenants of the simulated host: into which causes the time of calls, and of the
+gaps between them, is split, and which tenant is charged.
 
-Most of the time nothing is wrong. In one part of every period, a tenant takes an inference server's CPUs; in
+Most of the time nothing is wrong. In one part of every period, a tenant takes an inference server's CPUs. In
 another part, a trainer's data worker waits for a disk that a third tenant loads. A `Plot` says which of these
-problems occur; it may also let one of the trainer's ranks come late all the time.
+problems occur. In some plots, one of the trainer's ranks also comes late all the time.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from stalltop.model.window import SPLITS, U64
 
 PERIOD_SECONDS: Final = 90.0
 CPU_TAKEN: Final = (20.0, 40.0)
-"""Beginning and end of the part of each period in which the inference server lacks CPU time, seconds from the
-start of the period."""
+"""Part of each period in which the inference server lacks CPU time: its beginning and end, in seconds from
+the start of the period."""
 DISK_LOADED: Final = (60.0, 80.0)
-"""Beginning and end of the part of each period in which the trainer lacks data, seconds from the start of the
-period."""
+"""Part of each period in which the trainer lacks data: its beginning and end, in seconds from the start of
+the period."""
 CPUS: Final = 32
 DISK: Final = "nvme0n1"
 _CHARGED: Final = 0.95
-"""Share of each wait that is charged to a culprit; the rest is unattributed."""
+"""Share of each wait that is charged to a culprit. The rest is unattributed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What happens on the simulated host, and to how many tenants."""
+    """Defines what happens on the simulated host, and how many tenants it has."""
 
     tenants: int
     gpus: int
@@ -55,9 +55,9 @@ class Plot:
     disk: bool = False
     """Whether a tenant sometimes loads a disk."""
     late_rank: bool = False
-    """Whether the trainer's second rank comes late."""
+    """Whether the second rank of the trainer comes late."""
     people: tuple[Person, ...] = PEOPLE
-    """Candidates for the tenants, of which the first ``tenants`` are used; the first one is the trainer."""
+    """Candidates for the tenants. The first ``tenants`` of them are used; the first one is the trainer."""
     mps: bool = False
     """Whether the tenants share the devices through MPS, like pods that were given replicas of a device."""
 
@@ -70,9 +70,9 @@ PLOTS: Final = {
     "straggler": Plot(tenants=1, gpus=2, late_rank=True),
     "mps": Plot(tenants=4, gpus=1, people=PODS, mps=True),
 }
-"""By name of a scenario of `demo.scenario`: what happens when that scenario is simulated."""
+"""By name of a scenario of `demo.scenario`: the plot of its simulation."""
 LATE_NS: Final = 18_000_000
-"""Time by which the late rank enters each collective after the first rank to enter it, ns."""
+"""How long after the first rank the late rank enters each collective, ns."""
 
 
 class Someone(NamedTuple):
@@ -85,8 +85,9 @@ class Someone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Tenants and processes by their roles in the simulation. ``server``, ``hog`` and ``copier`` are None if
-    the host has too few tenants; ``hog`` and ``copier`` also while they disturb nobody."""
+    """The tenants and processes that have a role in the simulation. ``server``, ``hog`` and ``copier`` are
+    None if the host has too few tenants. ``hog`` and ``copier`` are also None while they disturb no
+    tenant."""
 
     trainer: str
     """Tenant id of the trainer."""
@@ -99,7 +100,7 @@ class Cast:
     copier: Someone | None
     """The process that loads the disk."""
     late_rank: bool = False
-    """Whether the trainer's second rank comes late."""
+    """Whether the second rank of the trainer comes late."""
 
     def at(self, age: float) -> Cast:
         """Returns the cast ``age`` seconds after the start: ``hog`` and ``copier`` are None outside
@@ -111,8 +112,8 @@ class Cast:
 
 
 def _shares(**shares: float) -> NDArray[np.float64]:
-    """Returns a vector of the shares of a time's parts, in the order of ``SPLITS``. The parts that ``shares``
-    does not name are 0, except running, which is the remainder."""
+    """Returns a vector of the shares of the parts of a time, in the order of ``SPLITS``. Parts that
+    ``shares`` does not name are 0. The part ``running`` is the remainder."""
     vector = np.array([shares.get(part, 0.0) for part in SPLITS])
     vector[SPLITS.index("running")] = 1.0 - vector.sum()
     return vector
@@ -128,20 +129,20 @@ _CALLS: Final = (
     ("Load", _shares(disk=0.05, memory=0.02)),
     ("", _shares(runqueue=0.002)),
 )
-"""How the time of calls splits: a piece of an operation's name, and the shares. The first entry whose piece
-occurs in the name counts."""
+"""How the time of calls is split. Each entry has a piece of an operation's name, and the shares. The first
+entry whose piece is in the name counts."""
 _GAPS: Final = {
     "trainer": _shares(runqueue=0.004, process=0.01),
     "server": _shares(runqueue=0.004, network=0.8),
     "other": _shares(runqueue=0.005, network=0.9),
 }
 _CALL_WITHOUT_CPU: Final = 0.12
-"""Share of the server's calls spent in the run queue while the hog takes the CPUs."""
+"""Share of the time of the server's calls that is spent in the run queue while the hog takes the CPUs."""
 _GAP_WITHOUT_CPU: Final = _shares(runqueue=0.55, network=0.15)
 _GAP_WITHOUT_DATA: Final = _shares(runqueue=0.01, process=0.85)
 _WORK: Final = _shares(disk=0.06, process=0.5, runqueue=0.01)
-"""How the time of a data worker splits while it keeps up with the trainer: most of the time, it waits until
-the trainer takes a batch."""
+"""How the time of a data worker is split while the worker keeps up with the trainer. Most of the time, it
+waits until the trainer takes a batch."""
 _WORK_WITHOUT_DISK: Final = _shares(disk=0.9, process=0.01, runqueue=0.005)
 
 RATE_WITHOUT_CPU: Final = 0.6
@@ -149,7 +150,7 @@ RATE_WITHOUT_DATA: Final = 0.45
 
 
 def shares(key: RowKey, cast: Cast) -> NDArray[np.float64]:
-    """Returns how the time of the row ``key`` splits: a vector of shares in the order of ``SPLITS``."""
+    """Returns how the time of row ``key`` is split: a vector of shares in the order of ``SPLITS``."""
     if key.operation == HOST_WORK:
         return _WORK_WITHOUT_DISK if cast.copier else _WORK
     if key.operation == HOST_GAP:
@@ -166,8 +167,8 @@ def shares(key: RowKey, cast: Cast) -> NDArray[np.float64]:
 
 
 def rate(tenant: str, cast: Cast) -> float:
-    """Returns the rate at which ``tenant`` works now, as a share of its usual rate: less than 1 while it
-    lacks CPU time or data."""
+    """Returns the present rate at which ``tenant`` works, as a share of its usual rate. It is less than 1
+    while the tenant lacks CPU time or data."""
     if cast.hog and tenant == cast.server:
         return RATE_WITHOUT_CPU
     return RATE_WITHOUT_DATA if cast.copier and tenant == cast.trainer else 1.0
@@ -175,7 +176,7 @@ def rate(tenant: str, cast: Cast) -> float:
 
 def divided(total_ns: U64, shares: NDArray[np.float64]) -> U64:
     """Returns ``total_ns`` of each row, split into parts in proportion to ``shares``, shape (n, len(SPLITS)).
-    The part ``running`` takes the rounding errors, so that the parts of a row add up to its total."""
+    The part ``running`` takes the rounding errors. So the parts of a row add up to its total."""
     parts = np.floor(total_ns[:, None].astype(np.float64) * shares).astype(np.uint64)
     running = SPLITS.index("running")
     parts[:, running] = 0
@@ -184,19 +185,19 @@ def divided(total_ns: U64, shares: NDArray[np.float64]) -> U64:
 
 
 def gap_key(like: RowKey) -> RowKey:
-    """Returns the key of the row that holds the time between the calls of the process of ``like``."""
+    """Returns the key of the row that counts the time between calls, for the process of row ``like``."""
     return like._replace(layer=HOST_LAYER, operation=HOST_GAP, nested=False)
 
 
 def work_key(host: str, worker: Someone) -> RowKey:
-    """Returns the key of the row that holds the host work of ``worker``, the data worker that wakes the
+    """Returns the key of the row that counts the host work of ``worker``, the data worker that wakes the
     trainer."""
     return RowKey(host, worker.tenant, worker.pid, worker.process, HOST_LAYER, HOST_WORK)
 
 
 def evidence(keys: Sequence[RowKey], calls: U64, split_ns: U64, seconds: float, cast: Cast) -> Evidence:
-    """Returns what is measured besides the calls (charges, I/O, CPU use, ranks), derived from the rows
-    ``keys`` with their ``calls`` and ``split_ns``."""
+    """Returns what is measured in addition to calls (charges, I/O, CPU use, ranks). It is derived from the
+    rows ``keys``, their ``calls`` and their ``split_ns``."""
     processes = _processes(keys, split_ns, seconds, cast)
     cpu_ns: Counter[str] = Counter()
     for process in processes:
@@ -232,8 +233,8 @@ def _charges(keys: Sequence[RowKey], split_ns: U64, cast: Cast) -> Iterator[Char
 
 
 def _block_io(keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast) -> Iterator[BlockIo]:
-    """Yields block I/O. The requests of the data worker take together as long as its row waits for the disk;
-    the requests of the copier, if it is active, keep the disk busy."""
+    """Yields block I/O. The requests of the data worker take as long, together, as its row waits for the
+    disk. The requests of the copier, while it is active, keep the disk busy."""
 
     def requests(who: Someone, per_s: float, size: int, each_ns: int, *, write: bool = False) -> BlockIo:
         count = max(int(per_s * seconds), 1)
@@ -276,8 +277,8 @@ def _processes(keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast
 
 
 def _ranks(keys: Sequence[RowKey], calls: U64, cast: Cast) -> Iterator[Rank]:
-    """Yields the trainer's processes as the ranks of one communicator. All ranks have joined equally many
-    collectives."""
+    """Yields the trainer's processes as the ranks of one communicator. All ranks have joined the same number
+    of collectives."""
     entered = [
         (key, int(count))
         for key, count in zip(keys, calls, strict=True)

@@ -1,14 +1,14 @@
 """Attributes each ns that a process lost on the host to one root cause.
 
-Each part of the split of each row of a process is attributed by itself. What a thread lost without waiting
-for another one, such as waits for a CPU, goes to `roots`. A wait that another thread ended is followed to
+Each part of the split of each row of a process is attributed separately. What a thread lost without waiting
+for another thread, such as waits for a CPU, goes to `roots`. A wait that another thread ended is followed to
 that thread (`following`).
 
-A caller that sleeps briefly again and again, while a child process computes, polls for the result of that
-child.
+A caller that sleeps briefly again and again while a child process computes counts as polling: it waits for
+the result of that child.
 
-A wait that no known thread ends is reported only for a program whose baseline shows that it is always at
-work, because a program that waits for new work looks the same.
+If no known thread ended a wait, the wait is reported only for a program whose baseline shows that it is
+always at work. For any other program the wait may be harmless: a program without work waits in the same way.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.thread_evidence import ENDED, HAND_OVER, HELD_BACK, TIMEOUT, Stop
 
 SELDOM_WAITS: Final = 0.2
-"""A program that usually waits for unknown reasons for less than this part of the time between its calls
-counts as always at work. A server with capacity to spare waits for work for longer."""
+"""A program counts as always at work if, in its baseline, waits for unknown reasons take less than this part
+of the time between its calls. A server with capacity to spare waits for requests for longer."""
 _WAITS: Final = ("disk", "memory", *WAKEABLE, "other")
 
 
@@ -49,8 +49,8 @@ class Attribution:
         self._rank_waits = RankWaits(self._losses)
 
     def losses(self) -> list[Loss]:
-        """Returns what each process that makes calls lost, by root cause. A second call would count
-        everything twice."""
+        """Returns what each process that makes calls lost, by root cause. Call it only once: a second call
+        would add the same time again."""
         for pid in self._facts.callers:
             self._walk(pid)
         for stop in self._graph.stops:
@@ -67,7 +67,7 @@ class Attribution:
         follower = WaitFollower(self._facts, self._graph, self._losses, self._roots, self._rank_waits, victim)
         for row in rows:
             self._roots.waits_for_cpu(row, victim)
-            # Calls that wait for the device lose nothing by interrupts, because their threads only poll.
+            # If a call waits for the device, interrupts cost it no time, because its thread only polls.
             if not _waits_for_device(row):
                 self._roots.interrupted(row)
             for part in _WAITS:
@@ -77,7 +77,8 @@ class Attribution:
                 self._polls(row)
 
     def _polls(self, row: Row) -> None:
-        """Attributes short sleeps of a caller between its calls to its children that compute meanwhile."""
+        """Attributes the short sleeps of a caller, which lie between its calls, to those of its child
+        processes that compute meanwhile."""
         key = row.key
         busy = polling.children(
             self._facts, key.pid, self._graph.of_row(key.pid, key.layer, key.operation, "sleep")
@@ -96,8 +97,8 @@ class Attribution:
         )
 
     def _still_stopped(self, stop: Stop) -> None:
-        """Adds the time of a process that is still stopped. No row has this time yet, because a wait is
-        counted when it ends."""
+        """If a process is still stopped, adds the time for which it has been stopped. No row has this time
+        yet, because a wait is counted only when it ends."""
         stopped = self._facts.process(stop.pid)
         if stopped is None or not stop.still_ns:
             return
@@ -106,7 +107,7 @@ class Attribution:
         if stopped.link:
             parent = self._facts.process(stopped.parent_pid)
             if parent is None or parent.link or self._facts.rows_of(parent.pid):
-                return  # The parent is no caller, or made calls meanwhile: it does not wait for this worker.
+                return  # The parent makes no calls, or made some meanwhile: it does not wait for this worker.
             caller, path = parent, (who_of(stopped),)
         calls = (call.row for call in self._facts.window.open_calls if call.pid == caller.pid)
         row = next(calls, (caller.tenant, caller.pid, caller.process, HOST_LAYER, HOST_GAP))
@@ -139,8 +140,8 @@ class Attribution:
             self._unexplained(row, wait, left)
 
     def _unexplained(self, row: Row, wait: Wait, ns: float) -> None:
-        """Attributes ``ns`` of a wait without a known culprit to ``unexplained_wait`` if the program is known
-        to be always at work; otherwise does nothing."""
+        """Attributes ``ns`` of a wait without a known culprit to ``unexplained_wait``, if the program is
+        known to be always at work. Does nothing otherwise."""
         usual = row.usual_ns
         if row.key.operation != HOST_GAP or usual is None or row.normal_p99_ns is None:
             return
@@ -149,8 +150,8 @@ class Attribution:
             self._losses.add("unexplained_wait", wait, wait.part, ns, {})
 
     def _explained(self, follower: WaitFollower, row: Row, wait: Wait, edge: Edge) -> bool:
-        """Attributes the waits of a caller in ``edge``, which one thread ended. Returns whether that explains
-        these waits."""
+        """Attributes ``edge``, the part of a caller's ``wait`` that one thread ended. Returns False if no
+        reason was found for this part."""
         victim, waker = follower.victim, who_of(edge.waker)
         if edge.kind in HELD_BACK:
             self._roots.stopped(wait, victim.pid, edge.kind, edge.ns, waker)
@@ -165,20 +166,23 @@ class Attribution:
         if edge.kind == "lock":
             return follower.locked(wait, victim, edge)
         if edge.kind == HAND_OVER:
-            # Threads of a driver, of an autograd engine and of NCCL hand results over inside calls that wait
-            # for the device or for ranks. That is no loss.
+            # Threads of a driver, of an autograd engine and of NCCL hand over results inside calls that wait
+            # for the device or for ranks. The time until such a hand-over is no loss.
             if not _waits_for_device(row):
                 followed = follower.work(wait, edge.waker, edge.ns)
                 if not followed and row.key.layer == HOST_LAYER and row.usual_ns is not None:
                     self._losses.add("lock_contention", wait, "lock", edge.ns, {waker: edge.ns})
-            return True  # It is known for whom the caller waited, even if that thread was not late.
+            return True  # It is known for which thread the caller waited, even if that thread was not late.
         return follower.answered(wait, victim, edge)
 
     def _without_startup(self, victim: Who, wait: Wait, edge: Edge) -> Edge:
-        """Attributes the part of a wait of ``victim`` that restarts of worker processes caused; none if no
-        process of the victim's tenant ended in the window. This part is the time in which the waker's process
-        started. A wait for the end of a process counts as a whole if other processes started in the window.
-        Returns the rest of the wait."""
+        """Finds the part of ``edge``, a wait of ``victim``, that restarts of worker processes caused, and
+        attributes it to them. Returns ``edge`` without this part.
+
+        If another thread ended the wait, this part is the start-up time of that thread's process. If the wait
+        was for the end of a process, it is the whole wait, provided that other processes started in the
+        window. If no process of the victim's tenant ended in the window, nothing was restarted.
+        """
         use = self._facts.use(victim.tenant)
         if edge.waker.pid == victim.pid or use is None or not use.exits:
             return edge

@@ -1,4 +1,4 @@
-"""Divides the charges of a window among its rows: which processes took how much of the time of a row."""
+"""Divides the charges of a window among its rows: how much of the time of a row each culprit took."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stalltop.model.devices.labels import UNKNOWN
 
 
 class RowCharges:
-    """Tells which processes took the time of a row, by the charges of one window."""
+    """Tells which processes took the time of a row, according to the charges of one window."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -37,20 +37,20 @@ class RowCharges:
 
 
 def share(facts: Facts, row: Row, part: str) -> float:
-    """Returns which part of the time that an operation waited in ``part`` belongs to ``row``, 0 to 1: an
-    operation has one row for each device."""
+    """Returns the part of an operation's waits that belongs to ``row``, 0 to 1. An operation has one row for
+    each device; only waits that count as ``part`` of the split are compared."""
     key = row.key
     alike = [
         other.split_ns.get(part, 0)
         for other in facts.rows_of(key.pid)
         if other.key._replace(device=key.device) == key
     ]
-    # A call that is still open has charges, but no row has its time yet: then all rows get equal parts.
+    # A call that is still open has charges, but its time is in no row yet. Then all rows get equal parts.
     return row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
 
 
 def scaled(by: Mapping[Who, float], most: float) -> Mapping[Who, float]:
-    """Returns ``by``, the ns of each culprit, scaled down to a sum of at most ``most``."""
+    """Returns ``by``, which has the ns of each culprit, scaled down so that their sum is at most ``most``."""
     total = sum(by.values())
     if total <= most or total <= 0:
         return by

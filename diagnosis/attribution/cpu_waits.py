@@ -15,8 +15,8 @@ from stalltop.diagnosis.links import Who
 from stalltop.model.evidence import HOST_LAYER
 
 MOSTLY_CHARGED: Final = 0.5
-"""If more than this part of a wait for a CPU has no known culprit, this unattributed time is reported too,
-unless the victim loses more in other ways."""
+"""Time in which it is not known who had the CPU is unattributed. It is reported if it is more than this part
+of a wait for a CPU, and if the victim does not lose more time in other ways."""
 
 
 class Late(NamedTuple):
@@ -26,7 +26,7 @@ class Late(NamedTuple):
     who: Who
     ns: float
     by: Mapping[Who, float]
-    """Processes that had the CPU, as far as they are known, and for how many ns."""
+    """For each known process that had the CPU meanwhile: for how many ns."""
 
     @property
     def charged_ns(self) -> float:
@@ -36,7 +36,7 @@ class Late(NamedTuple):
 
 class CpuWaits:
     """Waits for CPUs of one window. They are attributed together, because the time that a quota took is known
-    only for a tenant as a whole."""
+    only for a whole tenant."""
 
     def __init__(self, facts: Facts, losses: Losses) -> None:
         self._facts = facts
@@ -74,17 +74,18 @@ class CpuWaits:
                     self._losses.add(cause, late.wait, "runqueue", ns, {})
 
     def _stopped_share(self, tenant: str, waits: list[Late], stopped_ns: float) -> float:
-        """Returns the part of the charged time, 0 to 1, in which a quota would have stopped the threads of
-        ``waits`` anyway.
+        """Returns which part of the charged time of ``waits``, 0 to 1, is the fault of the tenant's quota. In
+        this part, the quota would have stopped the threads even if no other process had had the CPU.
 
-        The time that the quota took, ``stopped_ns``, covers first the time in which no known process had the
-        CPU. What is left of it is spread over the charged time.
+        ``stopped_ns`` is the time for which the quota stopped the tenant. It first accounts for the uncharged
+        time of ``waits``, in which no known process had the CPU. What remains of it is spread over the
+        charged time.
         """
         charged = sum(late.charged_ns for late in waits)
         if not charged:
             return 0.0
-        # The Linux kernel counts the time stopped by a quota per CPU: if two threads wait for the same CPU,
-        # it counts the time once.
+        # The Linux kernel counts the time stopped by a quota once per CPU, even if two threads waited for
+        # that CPU.
         pids = {late.who.pid for late in waits}
         threads = sum(self._facts.wall_ns(pid) for pid in pids) / (self._facts.seconds * 1e9)
         cpus = processors.cpus_for(self._facts, tenant)
@@ -93,12 +94,12 @@ class CpuWaits:
         return min(max(left, 0.0) / charged, 1.0)
 
     def _crowded_by(self, tenant: str, waits: list[Late]) -> Mapping[Who, float]:
-        """Returns the processes of other tenants that make threads of ``tenant`` wait for each other, each
-        with its part of these waits, 0 to 1.
+        """Returns the processes of other tenants that make threads of ``tenant`` compete for CPUs with each
+        other. Each has its part, 0 to 1, of the waits in which one of the tenant's own threads had the CPU.
 
-        Threads that want no more CPUs than the tenant may use would not wait for each other if they were
-        alone. Those that want more wait for each other anyway; only the rest of their waits is charged to
-        others, and no more than the CPU time that these others used.
+        If the threads want no more CPUs than the tenant may use, they would not compete if the tenant were
+        alone. If they want more, some of these waits would occur anyway. Only the rest is charged to other
+        tenants, and at most the CPU time that they used beyond what is charged to them already.
         """
         use, cpus = self._facts.use(tenant), processors.cpus_for(self._facts, tenant)
         among_own, taken = 0.0, defaultdict[Who, float](float)
@@ -106,7 +107,7 @@ class CpuWaits:
             for other, ns in late.by.items():
                 if other.tenant == tenant and not late.wait.path:
                     among_own += ns
-                elif other.tenant not in (tenant, "") and other.pid != self._facts.own_pid:
+                elif ns > 0 and other.tenant not in (tenant, "") and other.pid != self._facts.own_pid:
                     taken[other] += ns
         if use is None or not use.cpu_ns or not cpus or not among_own or not taken:
             return {}
@@ -123,8 +124,9 @@ class CpuWaits:
         return {who: ns / total * moved / among_own for who, ns in taken.items()} if moved > 0 else {}
 
     def _charge(self, late: Late, part: float, crowded_by: Mapping[Who, float]) -> None:
-        """Charges ``part`` of a wait for a CPU to the processes that had it, or that made own threads wait
-        for each other (see `_crowded_by`)."""
+        """Charges ``part`` (0 to 1) of a wait for a CPU to the processes that had the CPU. If one of the
+        tenant's own threads had it, a part is charged to the processes ``crowded_by`` instead (see
+        `_crowded_by`)."""
         who = late.who
         for other, lost in late.by.items():
             if other.tenant == who.tenant and crowded_by and not late.wait.path:
@@ -145,7 +147,7 @@ class CpuWaits:
             self._losses.add(cause, late.wait, "runqueue", lost * part, {other: lost * part})
 
     def _is_pinned(self, pid: int) -> bool:
-        """Returns whether the process waits for its CPUs while CPUs that it may not use are idle."""
+        """Returns whether the process waits for the CPUs that it may use, while other CPUs are idle."""
         pinned = self._pinned.get(pid)
         if pinned is None:
             pinned = self._pinned[pid] = bool(processors.idle_elsewhere(self._facts, pid))

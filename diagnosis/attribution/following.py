@@ -1,12 +1,12 @@
 """Follows the waits of one process from thread to thread, to what made them long.
 
-What the thread that ended a wait did during the wait is why it came late: it worked, or waited itself. The
-waits of that thread are followed in turn for a few steps, through pipes, sockets, conditions and locks, also
-into other processes. A thread that itself waits for the caller, or whose waits have no known end, is not the
-cause of the delay.
+A thread ends a wait late because of what it did during the wait: it worked, or it waited itself. Its own
+waits are followed in turn for a few steps, through pipes, sockets, conditions and locks, also into other
+processes. A thread is not the cause of the delay if it waits for the caller, or if nobody knows what ends its
+waits.
 
 A process that runs the same command as the caller, and makes calls too, is another rank of the caller's job.
-To the caller, the cause is that this rank is late; why the rank is late is found for the rank itself.
+For the caller, the cause is that this rank is late. Why the rank is late is a problem of the rank itself.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from stalltop.diagnosis.links import Who, who_of
 from stalltop.model.thread_evidence import HAND_OVER, HELD_BACK, TIMEOUT, ThreadId
 
 CHANGED_WORKER: Final = 0.2
-"""If at least this part of a worker's busy time is beyond the usual, the worker is late because of what is
-beyond the usual; otherwise all of its busy time makes it late."""
+"""If at least this part of a worker's busy time is beyond its usual time, only the time beyond makes the
+worker late. Otherwise all of its busy time does."""
 MOST_LINKS: Final = 6
-"""Maximum number of threads on one path: as many as the eBPF programs follow."""
+"""Maximum number of threads on one path: the eBPF programs follow no more."""
 LEAST_FOLLOWED: Final = 0.001
-"""A wait is followed only if it takes at least this part of the window: threads of a pool wake each other in
-so many ways that following all of them would take hours."""
+"""A wait is followed only if it takes at least this part of the window. Threads of a pool wake each other on
+so many paths that following all of them would take hours."""
 BUSY_WORKER: Final = 0.5
-"""A worker that spends less than this part of its time on work, or on waits with a known reason, itself waits
-for work."""
+"""A worker that spends less than this part of its time on work, or in waits with a known reason, is itself
+waiting for work."""
 PASSES_ON: Final = 0.5
-"""A process that waits for locks for at least this part of its time only passed the lock on, and did not hold
-it for long."""
+"""A process that spends at least this part of its time in waits for locks did not hold a lock for long: it
+got the lock late and passed it on."""
 WAKEABLE: Final = ("lock", "network", "process")
-"""Parts of the split with waits that another thread ends."""
+"""Parts of the split in which a thread waits until another thread ends the wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class WaitFollower:
     victim: Who
 
     def answered(self, wait: Wait, who: Who, edge: Edge) -> bool:
-        """Attributes a wait of ``who`` for data from the waker of ``edge``, which may belong to another
-        tenant. Returns whether that explains the wait."""
+        """Attributes ``edge``, a wait of ``who`` for data that the waker of ``edge`` sent. The waker may
+        belong to another tenant. Returns whether the reason of the wait was found."""
         waker = who_of(edge.waker)
         if self.graph.are_ranks(who.pid, waker.pid):
             return self.work(wait, edge.waker, edge.ns)
         asks = self.graph.asks(who.pid, waker.pid)
         if not asks and not self._works_for(waker):
-            return False  # The waker may as well be a client that gives ``who`` its work.
+            return False  # The waker may as well be a client that sends requests to ``who``.
         if self.graph.asks(waker.pid, who.pid):
             return False
         if self.work(wait, edge.waker, edge.ns):
@@ -72,9 +72,9 @@ class WaitFollower:
         return False
 
     def locked(self, wait: Wait, who: Who, edge: Edge) -> bool:
-        """Attributes a wait of ``who``, the caller or a worker, for a lock that the waker of ``edge`` held. A
-        waker that itself waits for locks for most of its time only passed the lock on; then its waits are
-        followed. Returns whether that explains the wait."""
+        """Attributes ``edge``, a wait of ``who`` (the caller or a worker) for a lock that the waker of
+        ``edge`` held. If the waker spends most of its time in waits for locks, it only passed the lock on,
+        and its own waits are followed. Returns whether the reason of the wait was found."""
         work = self.graph.work_of(edge.waker)
         if work is not None and work.split_ns["lock"] >= PASSES_ON * work.total_ns:
             return self.work(wait, edge.waker, edge.ns)
@@ -86,8 +86,8 @@ class WaitFollower:
         return True
 
     def work(self, wait: Wait, thread: ThreadId, ns: float) -> bool:
-        """Attributes ``ns`` that were spent waiting for ``thread`` to the reasons why ``thread`` was late.
-        Returns False if the time of ``thread`` does not show why."""
+        """Attributes ``ns`` of ``wait``, spent waiting for ``thread``, to the reasons why ``thread`` was
+        late. Returns False if the time of ``thread`` does not show why."""
         work = self.graph.work_of(thread)
         if work is None or thread in wait.threads or len(wait.threads) >= MOST_LINKS:
             return False
@@ -129,7 +129,8 @@ class WaitFollower:
         if active <= 0 or active < BUSY_WORKER * (work.total_ns - turns):
             return False
         late = min(ns, active)
-        # A stop delays all that the thread would have done, so the stop is attributed before other reasons.
+        # While the thread was stopped it could do nothing else, so the stop is attributed before other
+        # reasons.
         stopped = min(busy.pop("other", 0.0), late)
         self._work_part(wait, worker, "other", stopped, edges["other"])
         weights = _late_by(self.facts.work_of(worker.pid), busy)
@@ -140,7 +141,8 @@ class WaitFollower:
         return True
 
     def _work_part(self, wait: Wait, worker: Who, part: str, ns: float, edges: Iterable[Edge]) -> None:
-        """Attributes ``ns`` that the last thread of ``wait``, one of ``worker``, spent in ``part``."""
+        """Attributes ``ns`` that the last thread of ``wait.threads`` spent in ``part``. The thread belongs to
+        ``worker``."""
         if part == "other":
             for edge in scaled_edges(edges, ns):
                 self.roots.stopped(wait, worker.pid, edge.kind, edge.ns, who_of(edge.waker))
@@ -158,8 +160,8 @@ class WaitFollower:
             self.roots.own_time(wait, worker, part, ns)
 
     def _waits_too(self, wait: Wait, worker: Who, edge: Edge) -> bool:
-        """Attributes ``edge``, a wait of the last thread of ``wait``, which belongs to ``worker``. Returns
-        whether that explains the wait."""
+        """Attributes ``edge``, a wait of the last thread of ``wait.threads``. The thread belongs to
+        ``worker``. Returns whether the reason of ``edge`` was found."""
         if edge.kind == TIMEOUT:
             self.losses.add("gil", wait, "lock", edge.ns, {worker: edge.ns})
             return True
@@ -173,16 +175,16 @@ class WaitFollower:
         return self.answered(wait, worker, edge)
 
     def _is_turn(self, wait: Wait, edge: Edge) -> bool:
-        """Returns whether ``edge``, a wait of the last thread of ``wait``, was ended by a thread that itself
-        waits for this last thread: such threads take turns."""
+        """Returns whether ``edge``, a wait of the last thread of ``wait.threads``, was ended by a thread that
+        in turn waits for this last thread. Such threads take turns, and neither delays the other."""
         waker = edge.waker
         if waker in wait.threads or (waker.pid == self.victim.pid and self.graph.is_caller(waker)):
             return True
         return waker.pid == self.victim.pid != wait.threads[-1].pid
 
     def _leads_on(self, wait: Wait, edge: Edge) -> bool:
-        """Returns whether ``edge``, a wait of the last thread of ``wait``, may have a known reason that made
-        this thread late."""
+        """Returns whether ``edge``, a wait of the last thread of ``wait.threads``, may have a reason that can
+        be found and that made this thread late."""
         pid = wait.threads[-1].pid
         if edge.kind == TIMEOUT:
             return self.graph.is_gil(pid, edge)
@@ -200,9 +202,12 @@ class WaitFollower:
 
 
 def _late_by(work: Row | None, busy: Mapping[str, float]) -> Mapping[str, float]:
-    """Returns the parts of a worker's ``busy`` time that make it late: the time beyond the usual, as far as
-    ``work``, the row of its process, tells. Returns all of ``busy`` if the usual is not known, or if less
-    than ``CHANGED_WORKER`` of ``busy`` is beyond it: then the worker behaves as always."""
+    """Returns the parts of a worker's ``busy`` time that make it late: in each part, the time beyond the
+    usual. ``work`` is the row with the host work of its process, and has the usual times.
+
+    Returns all of ``busy`` if the usual times are not known, or if less than ``CHANGED_WORKER`` of ``busy``
+    is beyond them: then the worker behaves as always.
+    """
     if work is None or work.usual_ns is None:
         return busy
     beyond = {}

@@ -1,4 +1,4 @@
-"""Defines what a process lost through one cause, and adds such losses up."""
+"""Defines the time that a process lost through one cause, and adds up such losses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stalltop.model.row_key import RowKey
 from stalltop.model.thread_evidence import ThreadId
 
 INTERRUPTED: Final = "interrupted"
-"""A part of ``running``: time in which interrupts had the CPU of a thread."""
+"""A part of the split that is cut out of ``running``: time in which an interrupt had the CPU of a thread."""
 
 
 @dataclass(slots=True)
@@ -27,20 +27,19 @@ class Loss:
     parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """The lost ns by part of the rows' split."""
     paths: dict[tuple[Who, ...], float] = field(default_factory=lambda: defaultdict(float))
-    """The lost ns by path: the workers for which the process waited, the nearest one first. The path is empty
-    if the process itself lost the time."""
+    """The lost ns by path. A path has the workers for which the process waited, the nearest one first. It is
+    empty if the process lost the time without waiting for a worker."""
     last_parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """The lost ns by part of the split of the last worker on the path or, if the path is empty, of the
-    victim. If that thread was stopped, the key is the way in which it was stopped, one of
-    ``model.thread_evidence.HELD_BACK``."""
+    """The lost ns by what the last worker of the path did meanwhile (the victim, if the path is empty). The
+    key is a part of the split or, if the thread was stopped, one of ``model.thread_evidence.HELD_BACK``."""
     culprits: dict[Who, float] = field(default_factory=lambda: defaultdict(float))
-    """The lost ns by culprit, as far as culprits are known. The rule ``waits`` divides the loss anew, by what
-    the culprits took over time (`diagnosis.blame`)."""
+    """The lost ns by culprit, for the known culprits. The rule ``waits`` replaces these figures: it divides
+    the loss by what each culprit took over time (`diagnosis.blame`)."""
     first: Who | None = None
-    """The culprit that the chain named first until now."""
+    """The culprit that the chain of this loss has named first so far."""
     sure_ns: float = 0.0
-    """The lost ns that are measured directly. The rest is inferred: a caller waits for one result of a
-    worker, but how a worker spends its time is known only as a sum over all its results."""
+    """The lost ns that are measured directly. The rest is inferred: the caller waited for one result of a
+    worker, but how the worker spent its time is known only for all its results together."""
 
     @property
     def sure(self) -> float:
@@ -54,26 +53,27 @@ class Loss:
 
     @property
     def last_part(self) -> str:
-        """Returns the key of ``last_parts`` with most time."""
+        """Returns the key of ``last_parts`` that has most of the time."""
         return max(self.last_parts, key=lambda part: self.last_parts[part])
 
     @property
     def last(self) -> Who:
-        """Returns the process at the root: the last worker, or the victim."""
+        """Returns the process at the root: the last worker of the path, or the victim if the path is
+        empty."""
         return self.path[-1] if self.path else self.victim
 
 
 class Wait(NamedTuple):
-    """A wait in which time was lost: the row, the part of its split, and the workers for which the caller
-    waited."""
+    """A wait in which a caller lost time: in which row, in which part of the split, and for which workers."""
 
     effect: RowKey
     part: str
     path: tuple[Who, ...] = ()
     sure: float = 1.0
-    """Part of the workers' time that was spent in the way to which the wait is attributed, 0 to 1."""
+    """How certain the attribution is, 0 to 1: the part of the workers' time that they spent in the way to
+    which the wait is attributed."""
     threads: tuple[ThreadId, ...] = ()
-    """The threads through which the wait was followed so far, the nearest one first."""
+    """The threads through which the wait was followed so far. The caller waited for the first of them."""
 
     @property
     def victim(self) -> Who:
@@ -88,8 +88,8 @@ class Losses:
         self._losses: dict[tuple[int, str], Loss] = {}
 
     def add(self, cause: str, wait: Wait, last_part: str, ns: float, by: Mapping[Who, float]) -> None:
-        """Adds ``ns`` that were lost through ``cause``; ``last_part`` is the part of the split of the
-        thread at the root, ``by`` has the culprits with their ns."""
+        """Adds ``ns`` that were lost through ``cause``. ``last_part`` is what the thread at the root did
+        meanwhile (see ``Loss.last_parts``); ``by`` has the ns of each culprit."""
         if ns <= 0:
             return
         victim = wait.victim
@@ -104,7 +104,8 @@ class Losses:
             loss.culprits[who] += lost
 
     def of(self, pid: int, cause: str = "") -> float:
-        """Returns what a process lost by ``cause``, or by all causes, ns."""
+        """Returns how many ns a process lost through ``cause``; through all causes together if ``cause`` is
+        ''."""
         return sum(
             loss.ns for (victim, of), loss in self._losses.items() if victim == pid and cause in ("", of)
         )

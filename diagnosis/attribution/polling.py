@@ -1,4 +1,4 @@
-"""Finds the children that a caller polls: the caller sleeps briefly, looks whether they are done, and sleeps
+"""Finds the children that a caller polls: it sleeps briefly, checks whether they are done, and sleeps
 again."""
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.links import Who
 
 LONGEST_NAP_NS: Final = 20_000_000
-"""Mean length of sleeps up to which a caller polls: joblib's interval is 10 ms, others are shorter."""
+"""Largest mean length of a caller's sleeps that counts as polling, ns: joblib polls every 10 ms, others more
+often."""
 BUSY_CHILD: Final = 0.5
-"""Part of the time that a child has to have a CPU to count as computing: on a busy host it has to share
-CPUs."""
+"""A child counts as computing if it has a CPU for at least this part of the time. The part is below 1 because
+processes of a busy host share CPUs."""
 SURE: Final = 0.8
-"""The value of ``Wait.sure`` for sleeps beside a child that computes all the time: nothing shows directly
+"""The value of ``Wait.sure`` if the child computes all the time. It is below 1 because nothing shows directly
 that the caller waits for this child."""
 
 
 def children(facts: Facts, pid: int, sleeps: Iterable[Edge]) -> dict[Who, float]:
-    """Returns the children that a process polls, with the part of their time that they compute, 0 to 1;
-    ``sleeps`` are those of its calling threads. Returns an empty dict if the sleeps are long."""
+    """Returns the children that a process polls, each with the part of the time in which it computes, 0 to 1.
+    ``sleeps`` are the sleeps of the threads that make calls. Returns an empty dict if these are too long."""
     slept = [(sleep.ns, sleep.times) for sleep in sleeps]
     times = sum(times for _, times in slept)
     if not times or sum(ns for ns, _ in slept) > LONGEST_NAP_NS * times:

@@ -1,4 +1,4 @@
-"""Attributes time that one thread lost without waiting for another one: to a CPU, a disk, memory, interrupts
+"""Attributes time that a thread lost without waiting for another thread: to a CPU, a disk, memory, interrupts
 or sleep, or to the process that stopped the thread."""
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ class Roots:
         self._cpu_waits = CpuWaits(facts, losses)
 
     def waits_for_cpu(self, row: Row, who: Who) -> None:
-        """Adds the time that threads of ``who`` waited for a CPU in ``row``. Charges are counted during a
-        wait, but the row has the time only when its call or gap ends. The larger of both is taken, so that
-        waits within long calls are not missed."""
+        """Adds the time that threads of ``who`` waited for a CPU in ``row``.
+
+        Charges are counted while a call lasts, but the row gets its time only when the call (or host gap)
+        ends. The larger of the two figures is taken, so that waits within long calls are not missed.
+        """
         by = self._charges.of(row, "runqueue")
         ns = max(row.split_ns.get("runqueue", 0) * self._facts.within(row), sum(by.values()))
         ns = min(ns, self._facts.wall_ns(row.key.pid))
@@ -39,22 +41,22 @@ class Roots:
             self._cpu_waits.add(Late(Wait(row.key, "runqueue"), who, ns, scaled(by, ns)))
 
     def interrupted(self, row: Row) -> None:
-        """Adds the running time of ``row`` that interrupts took."""
+        """Adds the part of the running time of ``row`` that interrupts took."""
         if share := self._interrupts.share(row.key.pid):
             ns = min(row.beyond_usual("running"), share * row.split_ns.get("running", 0))
             wait = Wait(row.key, INTERRUPTED)
             self._losses.add("interrupts", wait, INTERRUPTED, ns * self._facts.within(row), {})
 
     def stopped(self, wait: Wait, pid: int, kind: str, ns: float, waker: Who | None = None) -> None:
-        """Attributes ``ns`` for which a process was stopped in the way ``kind`` to the process that stopped
-        it or, if that is not known, to ``waker``, which ended the stop."""
+        """Attributes ``ns`` in which process ``pid`` was stopped. ``kind``, one of ``HELD_BACK``, says in
+        which way. The culprit is the process that stopped it or, if that is not known, ``waker``, which let
+        it continue."""
         stop = self._graph.stop_of(pid, kind)
         who = who_of(stop.by) if stop is not None and stop.by.pid else waker
         self._losses.add("stopped", wait, kind, ns, {who: ns} if who is not None and who.pid else {})
 
     def own_time(self, wait: Wait, worker: Who, part: str, ns: float) -> None:
-        """Attributes ``ns`` that a worker of the caller spent in ``part`` of its split while the caller
-        waited for it."""
+        """Attributes ``ns`` that a worker spent in ``part`` of its split while the caller waited for it."""
         if part == "running":
             interrupted = ns * self._interrupts.share(worker.pid)
             self._losses.add("interrupts", wait, INTERRUPTED, interrupted, {})
@@ -67,8 +69,8 @@ class Roots:
             self.held_up(wait, worker, part, ns, by)
 
     def held_up(self, wait: Wait, who: Who, part: str, ns: float, by: Mapping[Who, float]) -> bool:
-        """Attributes a wait of ``who``, the caller or a worker, for a CPU, a disk or memory; ``by`` has the
-        culprits as far as they are known. Returns whether the reason is known."""
+        """Attributes ``ns`` that ``who``, the caller or a worker, waited for a CPU, a disk or memory. ``by``
+        has the ns of the known culprits. Returns False if no cause was found."""
         if part == "runqueue":
             self._cpu_waits.add(Late(wait, who, ns, by))
             return True
@@ -89,7 +91,8 @@ class Roots:
         return bool(cause)
 
     def _in_fsync(self, wait: Wait) -> float:
-        """Returns the part of the waits for a disk at the root of ``wait`` that were in fsync, 0 to 1."""
+        """Returns which part of the time that the last thread of ``wait`` waited for disks was spent in
+        fsync, 0 to 1. Without other threads, the caller itself waited."""
         if wait.threads:
             thread = wait.threads[-1]
             waits, work = self._graph.waits_of(thread, "disk"), self._graph.work_of(thread)
@@ -106,10 +109,11 @@ class Roots:
         return min(fsync_ns / disk_ns, 1.0) if disk_ns else 0.0
 
     def loses_segments(self, pid: int) -> bool:
-        """Returns whether connections of a process to other hosts keep losing segments. On a busy host TCP
-        also sends segments again that stay on the host, although none was lost."""
+        """Returns whether connections of a process to other hosts lose segments again and again. Connections
+        within the host do not count: on a busy host, TCP retransmits segments there although none was
+        lost."""
         return not self._graph.is_local(pid) and loses_segments(self._facts, pid)
 
     def settle(self) -> None:
-        """Attributes the waits for CPUs, once all are known."""
+        """Attributes the waits for CPUs. Called after all of them were added."""
         self._cpu_waits.settle()

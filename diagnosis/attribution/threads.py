@@ -1,6 +1,6 @@
-"""Presents the waits and the work of threads as a graph, in which `following` follows waits to their cause.
+"""Presents the waits and the work of threads as a graph. `following` follows waits through it to their cause.
 
-If a window has no evidence by thread, such as one from a recording, each process stands for one thread.
+If a window has no evidence about threads, as in a recording, each process is treated as one thread.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from stalltop.model.thread_evidence import (
 from stalltop.model.window import SPLITS
 
 _FOLLOWED: Final = ("lock", "network", "process", "other")
-"""Parts of the split that another thread may end."""
+"""Parts of the split in which another thread may have ended the wait."""
 GIL_INTERVAL_NS: Final = (4_900_000, 8_000_000)
-"""Mean length of the timed waits of a thread that waits for Python's global interpreter lock: its switch
-interval is 5 ms (sys.getswitchinterval), and timers are late by up to some ms on a busy host."""
+"""Bounds of the mean length of a timed wait, ns, if a thread waits for Python's global interpreter lock. The
+switch interval is 5 ms (sys.getswitchinterval), and on a busy host timers are late by up to some ms."""
 
 
 class Edge(NamedTuple):
-    """Waits of one thread that are of one kind and were ended by one other thread, the waker."""
+    """Waits of one thread, all of one kind and all ended by the same other thread, the waker."""
 
     kind: str
-    """What the thread waited for, as in ``ThreadWait``."""
+    """Kind of the waits: a value of ``ThreadWait.kind``."""
     waker: ThreadId
     ns: float
     times: float
@@ -50,7 +50,7 @@ class Work:
 
 
 class ThreadGraph:
-    """Threads of one window: what they did, and for which others they waited."""
+    """Threads of one window: what each of them did, and which thread ended its waits."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -77,7 +77,8 @@ class ThreadGraph:
         self._works = {(work.thread.pid, work.thread.tid): work for work in evidence.works}
 
     def startups(self) -> dict[int, int]:
-        """Returns how long each process that started in the window took until it first ended a wait, ns."""
+        """Returns, for each process that started in the window, how many ns it took until it first ended a
+        wait of another thread."""
         found: dict[int, int] = {}
         for work in self._works.values():
             if work.startup_ns:
@@ -89,7 +90,7 @@ class ThreadGraph:
         return (thread.pid, thread.tid) in self._callers
 
     def asks(self, client: int, server: int) -> bool:
-        """Returns whether process ``client`` has a connection to process ``server`` as a client."""
+        """Returns whether process ``client`` is connected to process ``server`` as its client."""
         return (client, server) in self._asks
 
     def asks_elsewhere(self, pid: int) -> bool:
@@ -97,12 +98,14 @@ class ThreadGraph:
         return bool(self._servers.get(pid))
 
     def stop_of(self, pid: int, kind: str) -> Stop | None:
-        """Returns what is known of a process that was stopped in the way ``kind``; None if nothing is."""
+        """Returns what is known of a stop of process ``pid``, of this ``kind`` (one of ``HELD_BACK``); None
+        if nothing is."""
         return next((stop for stop in self.stops if (stop.pid, stop.kind) == (pid, kind)), None)
 
     def are_ranks(self, one: int, other: int) -> bool:
-        """Returns whether two processes are ranks of one job: they run the same command and make calls, and
-        neither is the parent of the other. A child may be a worker that was forked from its parent."""
+        """Returns whether two processes are ranks of one job: they run the same command, both make calls, and
+        neither is the parent of the other. A child that runs the same command may be a forked worker
+        instead."""
         line = self._commands.get(one)
         if line is None or line != self._commands.get(other):
             return False
@@ -118,9 +121,12 @@ class ThreadGraph:
     def of_row(
         self, pid: int, layer: str, operation: str, part: str, most_ns: float = math.inf
     ) -> list[Edge]:
-        """Returns the waits of the threads of ``pid`` in one operation and one part of its split. ``most_ns``
-        is the time that the row has for all threads. A thread that waited for longer is left out, unless all
-        did: its gap is still open, and not in the row yet."""
+        """Returns the waits of the threads of ``pid`` in one operation and one ``part`` of the split.
+
+        ``most_ns`` is the time that the row has for this part, over all threads. A thread that waited for
+        longer is left out, because its gap is still open and not in the row yet. If every thread waited for
+        longer, none is left out.
+        """
         threads = self._edges(self._of_row.get((pid, layer, operation), ()), part)
         fit = [edges for edges in threads if sum(edge.ns for edge in edges) <= most_ns]
         return [edge for edges in fit or threads for edge in edges]
@@ -131,7 +137,8 @@ class ThreadGraph:
         return [edge for edges in threads for edge in edges]
 
     def is_gil(self, pid: int, edge: Edge) -> bool:
-        """Returns whether timed waits of a process are those for Python's interpreter lock."""
+        """Returns whether ``edge``, timed waits of a process, are waits for Python's global interpreter
+        lock."""
         return (
             edge.kind == TIMEOUT
             and pid in self.evidence.python
@@ -140,8 +147,8 @@ class ThreadGraph:
         )
 
     def _edges(self, waits: Iterable[ThreadWait], part: str) -> list[list[Edge]]:
-        """Returns for each thread its waits in one part of the split, summed by kind and by the thread that
-        ended them."""
+        """Returns, for each thread, its waits in one part of the split. They are summed by kind and by
+        waker."""
         sums: defaultdict[ThreadId, dict[tuple[str, ThreadId], tuple[int, int]]] = defaultdict(dict)
         for wait in waits:
             if wait.part == part:
@@ -154,10 +161,14 @@ class ThreadGraph:
         ]
 
     def _without_limits(self, pid: int, edges: list[Edge]) -> list[Edge]:
-        """Returns the waits of one thread, without those that a time limit ended. After a time limit the
-        thread waited again, until another thread ended the wait; so the time is added to the waits that other
-        threads ended, in proportion. A wait for data that no thread ended counts like one that a time limit
-        ended, if the process receives no data from other hosts. Returns all waits if no thread ended any."""
+        """Returns the waits of one thread, without waits that ended by a timeout.
+
+        After a timeout the thread waited again, until another thread ended the wait. The time of the timeouts
+        is therefore added to the waits that threads ended, in proportion to their lengths.
+
+        If the process receives no data from other hosts, a wait for data that no thread ended also counts as
+        a timeout. If no thread ended any wait, all waits are returned as they are.
+        """
         limits: list[Edge] = []
         others: list[Edge] = []
         for edge in edges:
@@ -171,8 +182,8 @@ class ThreadGraph:
         return [edge._replace(ns=edge.ns * factor) if edge.waker.pid else edge for edge in others]
 
     def work_of(self, thread: ThreadId) -> Work | None:
-        """Returns how a thread spent its time, ns. A time that is longer than the window is scaled down to
-        the length of the window. Returns None if the thread is not followed."""
+        """Returns how many ns a thread spent in each part of its split; None if the thread is not followed.
+        If the sum is longer than the window, it is scaled down to the length of the window."""
         work = self._works.get((thread.pid, thread.tid))
         total_ns = sum(work.split_ns) if work is not None else 0
         if work is None or not total_ns:
@@ -183,7 +194,8 @@ class ThreadGraph:
 
 
 def scaled_edges(edges: Iterable[Edge], most: float, share: float = 1.0) -> Sequence[Edge]:
-    """Returns ``share`` of the waits of ``edges``, scaled down to a sum of at most ``most`` ns."""
+    """Returns ``edges`` with their times multiplied by ``share``, and scaled down if their sum exceeds
+    ``most`` ns."""
     edges = list(edges)
     total = share * sum(edge.ns for edge in edges)
     factor = share * (most / total if total > most else 1.0)
@@ -197,8 +209,8 @@ def _by_process(facts: Facts) -> ThreadEvidence:
             charge.layer,
             charge.operation,
             charge.kind,
-            # A thread of the same process may have held a lock or handed something over; without evidence by
-            # thread, the latter is assumed.
+            # A thread of the same process may have held a lock, or handed something over. Without evidence
+            # about threads, a hand-over is assumed.
             HAND_OVER if charge.kind == "lock" and charge.culprit_pid == charge.pid else charge.kind,
             ThreadId(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process, 0),
             charge.ns,

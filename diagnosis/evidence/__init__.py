@@ -1,2 +1,5 @@
-"""Judges one kind of evidence each: whether CPUs are idle, interrupts take time, disks are loaded, memory is
-short, or connections lose segments. The rooms that find and describe causes share these judgements."""
+"""Judges the evidence of a window, one kind in each module: whether CPUs are idle, interrupts take time,
+disks are loaded, memory is short, or connections lose segments.
+
+The packages that find and describe causes (`attribution`, `host`, `gpu`, `nccl`) share these judgements.
+"""

@@ -1,4 +1,4 @@
-"""Reads block I/O by device: for which device a process waits, and which processes keep a device busy."""
+"""Reads block I/O by device: for which device a process waits, and which processes keep the device busy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.model.evidence import BlockIo
 
 OTHERS_LOAD: Final = 0.3
-"""Least part of a device's busy time that other tenants take if they are to blame for waits for this
-device."""
+"""Other tenants are to blame for waits for a device only if they take at least this part of its busy time."""
 OTHERS_BUSY: Final = 0.3
-"""Least part of the window for which other tenants keep a device busy if they are to blame for waits for it:
-a device with little to do delays nobody."""
+"""Other tenants are to blame for waits for a device only if they keep it busy for at least this part of the
+window. A device that is mostly idle delays nobody."""
 
 User = tuple[str, int, str]
-"""Tenant, process id (0: writeback of the tenant's pages) and process name."""
+"""(tenant id, process id, process name); the process id is 0 for writeback of the tenant's pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,8 @@ class BlockDevice:
 
     name: str
     own: bool
-    """Whether the process itself has requests at the device; False if only others of its tenant have."""
+    """Whether the process itself has requests at the device. False if only other processes of its tenant
+    have."""
     requests: int
     queued_ns: int
     service_ns: int
@@ -39,7 +39,7 @@ class BlockDevice:
 
 def device_of(facts: Facts, tenant: str, pid: int) -> BlockDevice | None:
     """Returns the device at which the requests of a process spent most time. If the process has no requests,
-    considers those of its tenant; returns None if the tenant has none either."""
+    looks at the requests of its whole tenant. Returns None if there are none either."""
     own = _by_device(facts.io_of(pid))
     found = own or _by_device(io for io in facts.window.evidence.block_io if io.tenant == tenant)
     if not found:
@@ -55,7 +55,8 @@ def device_of(facts: Facts, tenant: str, pid: int) -> BlockDevice | None:
 
 
 def users(facts: Facts, device: str) -> dict[User, float]:
-    """Returns for how many ns of the window requests of each user were in a device."""
+    """Returns for each user of a device: for how many ns of the window the device worked on the user's
+    requests."""
     found: dict[User, float] = {}
     for io in facts.window.evidence.block_io:
         if io.device == device:
@@ -65,8 +66,8 @@ def users(facts: Facts, device: str) -> dict[User, float]:
 
 
 def others(facts: Facts, device: str, tenant: str) -> dict[User, float]:
-    """Returns the ``users`` of a device that belong to other tenants than ``tenant``, if together they load
-    it enough to delay others; otherwise an empty dict."""
+    """Returns those ``users`` of a device that do not belong to ``tenant``. Returns an empty dict if together
+    they load the device too little to delay ``tenant``."""
     using = users(facts, device)
     found = {user: ns for user, ns in using.items() if user[0] != tenant}
     least = max(OTHERS_LOAD * sum(using.values()), OTHERS_BUSY * facts.seconds * 1e9)
@@ -74,14 +75,14 @@ def others(facts: Facts, device: str, tenant: str) -> dict[User, float]:
 
 
 def loaded_by_others(facts: Facts, tenant: str, pid: int) -> bool:
-    """Returns whether other tenants load the device for which a process waits."""
+    """Returns whether other tenants than ``tenant`` load the device for which its process ``pid`` waits."""
     device = device_of(facts, tenant, pid)
     return device is not None and bool(others(facts, device.name, tenant))
 
 
 def bytes_per_second(facts: Facts, device: str, tenant: str) -> tuple[float, bool]:
-    """Returns the bytes per second that a tenant reads from or writes to a device, whichever is more, and
-    whether that is writing."""
+    """Returns the larger of a tenant's two rates at a device, reading or writing, in bytes per second; and
+    True if it is the rate of writing."""
     moved = {False: 0, True: 0}
     for io in facts.window.evidence.block_io:
         if io.device == device and io.tenant == tenant:

@@ -1,9 +1,9 @@
 """Finds CPU time that interrupts took from processes.
 
-The Linux kernel says how long interrupts had each CPU, but not from which thread they took this time. A
-process is said to have lost only a lower bound: the time of interrupts on its CPU less the time of all other
-threads there, as if those had been interrupted first. They may have been, because packets that a program
-sends to its own host are mostly handled in the time of that program.
+The Linux kernel says how long interrupts had each CPU, but not from which thread they took this time. So only
+a lower bound is computed for a process: the time of interrupts on the CPU, minus the time of all other
+threads on that CPU. The bound assumes that interrupts took their time from the other threads first. This may
+be so, because packets that a program sends to its own host are mostly handled in the time of that program.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from stalltop.model.thread_evidence import CpuInterrupts
 KTHREADD: Final = 2
 """PID of the parent of all threads of the Linux kernel."""
 _THREADS: Final = ("ksoftirqd/", "irq/")
-"""Beginnings of the names of kernel threads that handle interrupts."""
+"""Beginnings of the names of Linux kernel threads that handle interrupts."""
 QUIET: Final = 0.05
-"""Share of a CPU's time spent in interrupts below which the CPU is a good target for processes that
-interrupts delay elsewhere."""
+"""A CPU that spends less than this share of its time in interrupts is suitable for processes that interrupts
+delay on other CPUs."""
 
 
 class Interrupts:
@@ -33,15 +33,15 @@ class Interrupts:
         self._facts = facts
         evidence = facts.window.evidence.threads
         self.cpus: Final = {one.cpu: one for one in evidence.interrupts}
-        """How long each CPU handled interrupts and was idle; empty if no CPU had many interrupts."""
+        """By CPU number: records of the CPUs, which say how long each CPU handled interrupts and was idle.
+        Empty if no CPU had many interrupts."""
         self._placed: dict[int, Counter[int]] = {}
         for placed in evidence.placed:
             self._placed.setdefault(placed.pid, Counter())[placed.cpu] += placed.times
         self._taken: dict[int, Mapping[int, float]] = {}
 
     def taken(self, pid: int) -> Mapping[int, float]:
-        """Returns, for each CPU, the least time that interrupts took there from the running time of a
-        process, ns."""
+        """Returns a lower bound, in ns by CPU, of the running time that interrupts took from a process."""
         if not self.cpus:
             return {}
         if pid not in self._taken:
@@ -56,7 +56,7 @@ class Interrupts:
         return self._taken[pid]
 
     def share(self, pid: int) -> float:
-        """Returns the part of the running time of a process that interrupts took, 0 to 1."""
+        """Returns which part of the running time of a process interrupts took at least, 0 to 1."""
         taken = sum(self.taken(pid).values())
         return taken / self._running_ns(pid) if taken else 0.0
 
@@ -70,9 +70,10 @@ class Interrupts:
         return sum(row.split_ns.get("running", 0) * self._facts.within(row) for row in rows)
 
     def _taken_on(self, cpu: CpuInterrupts, running_ns: float) -> float:
-        """Returns how much interrupts took of ``running_ns``, the running time of a process on one CPU in the
-        whole window, ns; not above 0 if nothing is proven."""
-        # The times of the CPU may cover only a part of the window.
+        """Returns a lower bound of the ns that interrupts took from a process on one CPU. ``running_ns`` is
+        the running time of the process on this CPU in the whole window. The result is 0 or negative if
+        interrupts need not have taken anything."""
+        # The record of the CPU may cover only a part of the window.
         own_ns = running_ns * min(cpu.wall_ns / (self._facts.seconds * 1e9), 1.0)
         others_ns = max(cpu.wall_ns - cpu.idle_ns - own_ns, 0.0)
         return min(cpu.ns - others_ns, own_ns)

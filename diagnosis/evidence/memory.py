@@ -1,4 +1,4 @@
-"""Judges memory: limits that are reached, pages that are read back."""
+"""Judges memory: whether a limit is reached, and whether pages that were dropped are read again."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Final
 from stalltop.diagnosis.facts import Facts
 
 PAGE_BYTES: Final = 4096
-"""Assumed page size, bytes. A Linux kernel with larger pages counts refaults of larger pages, so what is read
-back is then underestimated."""
+"""Assumed page size, bytes. If the Linux kernel has larger pages, the number of bytes that are read back is
+underestimated."""
 READ_BACK: Final = 0.5
 """If at least this part of what a tenant reads from disks had been dropped from its memory shortly before,
-its memory is too small."""
+the tenant has too little memory."""
 RECLAIM_OF_WAIT: Final = 0.25
-"""If direct reclaim takes at least this part of the waits of a process, it is their cause."""
+"""If direct reclaim takes at least this part of a process's waits, it is the cause of these waits."""
 AT_LIMIT: Final = 0.95
-"""Used part of a cgroup's memory limit from which on the Linux kernel has to free memory of the cgroup before
-it can read more: page cache counts into the limit."""
+"""A cgroup is at its memory limit if it uses at least this part of it. Page cache counts as used, so from
+about here on the Linux kernel has to free memory of the cgroup before the cgroup can read more."""
 MOST_USERS: Final = 3
 """Maximum number of users of the host's memory that are named."""
 FAULTS_A_SECOND: Final = 20.0
-"""Least number of major faults per second that matter: each waits for the disk, and a program that starts has
-a few."""
+"""Least number of major faults per second that matters. Each fault waits for the disk, but every program has
+a few when it starts."""
 
 
 def at_limit(facts: Facts, tenant: str) -> bool:
@@ -33,12 +33,12 @@ def at_limit(facts: Facts, tenant: str) -> bool:
 
 
 def thrashes(facts: Facts, tenant: str, pid: int) -> bool:
-    """Returns whether the memory limit of a tenant is why ``pid`` waits for disks or memory. It is if the
-    tenant is at the limit and reclaims, and either pages that were dropped are read back, or reclaim takes a
-    large part of the waits.
+    """Returns whether process ``pid`` waits for disks or memory because of its tenant's memory limit.
 
-    A full limit and some reclaim alone are no evidence: page cache fills every limit, and a program that
-    reads more files than the limit holds reclaims all the time at no cost.
+    That is so if the tenant is at the limit and reclaims memory and, in addition, either reads back pages
+    that were dropped or spends a large part of the waits in reclaim. A full limit with some reclaim is no
+    evidence: page cache fills every limit, and a program that reads more files than fit reclaims all the time
+    at no cost.
     """
     use = facts.use(tenant)
     if use is None or use.reclaims <= 0 or not at_limit(facts, tenant):
@@ -54,7 +54,7 @@ def thrashes(facts: Facts, tenant: str, pid: int) -> bool:
 
 
 def cause_of_wait(facts: Facts, tenant: str, pid: int) -> str:
-    """Returns the cause of a wait for memory; '' if nothing shows it."""
+    """Returns the id of the cause of a wait for memory; '' if the evidence shows none."""
     if thrashes(facts, tenant, pid):
         return "reclaim"
     process, use = facts.process(pid), facts.use(tenant)
@@ -64,14 +64,14 @@ def cause_of_wait(facts: Facts, tenant: str, pid: int) -> str:
 
 
 def largest_users(facts: Facts) -> list[tuple[str, int]]:
-    """Returns the tenants that use most memory of the host, as far as it is known: (id, bytes), the largest
-    first."""
+    """Returns (id, bytes) of the tenants that use most of the host's memory, the largest first. Tenants whose
+    use is not known are left out."""
     resident: dict[str, int] = {}
     for process in facts.window.evidence.processes:
         if process.tenant:
             resident[process.tenant] = resident.get(process.tenant, 0) + process.rss_bytes
     for use in facts.window.evidence.tenants:
-        # The figure of a cgroup is exact, page cache included.
+        # The figure of the cgroup is exact, and includes page cache.
         if use.memory_used_bytes is not None:
             resident[use.tenant] = use.memory_used_bytes
     found = sorted(resident.items(), key=lambda item: (-item[1], item[0]))

@@ -1,4 +1,5 @@
-"""Reads CPUs: which ones a process may use, which are idle, and what a quota takes away."""
+"""Reads the evidence about CPUs: which CPUs a process may use, which are idle, and what a quota takes
+away."""
 
 from __future__ import annotations
 
@@ -8,20 +9,23 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.model.cpu_list import cpus_of
 
 THROTTLED_PERIODS: Final = 0.1
-"""Least part of its periods in which a quota has to run out to count as a cause."""
+"""A quota is a cause only if it runs out in at least this part of its periods."""
 BUSY_PERCENT: Final = 50.0
-"""Mean load of the CPUs that a process may use below which it waits for them only in short bursts, so that
-more CPUs would hardly help, percent. The limit is low because the waits themselves are measured, and because
-two threads that wait for a device between steps leave their CPU idle for a third of the time."""
+"""The CPUs that a process may use are busy if their mean load is at least this, percent. If the load is
+lower, the process waits for them only in short bursts, and more CPUs would hardly help.
+
+The limit is low because the waits themselves are measured, and because two threads that wait for a device
+between steps leave their CPU idle for a third of the time.
+"""
 IDLE_PERCENT: Final = 70.0
-"""Load of a CPU below which it has room for one more thread, percent."""
+"""A CPU has room for one more thread if its load is below this, percent."""
 LESS_BUSY_PERCENT: Final = 25.0
-"""A CPU has room only if its load is lower by at least this than the mean load of the CPUs that the process
-may use, in percent points: noise makes smaller differences."""
+"""A CPU has room for a process only if its load is by at least this much below the mean load of the CPUs that
+the process may use, in percentage points. Smaller differences are noise."""
 
 
 def cpuset_of(facts: Facts, tenant: str) -> frozenset[int]:
-    """Returns the CPUs that the tenant's cgroup may use; none if that is not known."""
+    """Returns the CPUs that the tenant's cgroup may use; an empty set if they are not known."""
     use = facts.use(tenant)
     return cpus_of(use.cpuset) if use is not None else frozenset()
 
@@ -33,8 +37,8 @@ def cpus_for(facts: Facts, tenant: str) -> int:
 
 
 def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
-    """Returns the CPUs with room that ``pid`` may not use, if the CPUs that it may use are busy; otherwise an
-    empty set."""
+    """Returns the CPUs that have room but that ``pid`` may not use. Returns an empty set if the CPUs that it
+    may use are not busy."""
     process, system = facts.process(pid), facts.window.system
     if process is None or system is None or not system.cpu_each_percent:
         return frozenset()
@@ -48,8 +52,8 @@ def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
 
 
 def throttled_ns(facts: Facts, tenant: str) -> float:
-    """Returns for how many ns of the window the tenant's CPU quota stopped it; 0 if it did so in few of its
-    periods."""
+    """Returns for how many ns of the window its CPU quota stopped the tenant; 0 if the quota ran out in few
+    of its periods."""
     use = facts.use(tenant)
     if use is None or use.throttled_ns <= 0 or not use.throttled_periods:
         return 0.0

@@ -1,4 +1,4 @@
-"""Tells whether TCP connections lose segments."""
+"""Tells whether the TCP connections of a process lose segments."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 from stalltop.diagnosis.facts import Facts
 
 RETRANSMITS_A_SECOND: Final = 2.0
-"""Least rate of retransmits that is noticeable, per second: a lost segment that no others follow is sent
-again only after a timer of 200 ms or more, so that two of them cost a connection much of a second."""
+"""Least number of retransmits per second that matters. A lost segment that no other segment follows is sent
+again only after a timer of 200 ms or more. So two of them a second cost a connection much of its time."""
 
 
 def loses_segments(facts: Facts, pid: int) -> bool:
-    """Returns whether a process's connections keep retransmitting segments."""
+    """Returns whether the connections of a process retransmit segments again and again."""
     process = facts.process(pid)
     if process is None:
         return False

@@ -1,5 +1,5 @@
-"""Recognizes the healthy case, a loop that is GPU-bound, and says what can be known of its waits if the
-device is shared."""
+"""Recognizes the healthy case, a loop that is GPU-bound. If the device is shared, also says what can be known
+about its waits."""
 
 from __future__ import annotations
 
@@ -19,22 +19,26 @@ from stalltop.model.families import Family
 from stalltop.model.sharing.sharing import Sharer, Sharing, sharings
 
 CAUSES: Final = (
-    Cause("gpu_bound", "bound by the device", "calls wait for the device's own work", fault=False),
+    Cause("gpu_bound", "GPU-bound (normal)", "calls wait for the device's own work", fault=False),
 )
 
 BOUND_SHARE: Final = 0.5
-"""Least part of the calling threads' time in waits for the device if a process is GPU-bound."""
+"""A process is GPU-bound only if waits for the device take at least this part of the time of its calling
+threads."""
 WITHOUT_CAUSE: Final = 0.9
-"""Least part of the time of calls that wait for the device in which their threads wait for nothing else, such
-as a CPU, a disk or memory, if a process is GPU-bound."""
+"""A process is GPU-bound only if at least this part of its synchronizing calls' time is spent waiting for the
+device, and not for a CPU, a disk or memory."""
 MOST_OTHERS: Final = 3
 """Maximum number of tenants of a shared device that are named."""
 
 
 def gpu_bound(facts: Facts, usages: Sequence[Usage], faults: Sequence[Suspicion]) -> Iterator[Suspicion]:
-    """Yields processes whose threads wait for the device most of the time, which is healthy if nobody else
-    uses it. ``faults`` are the faults of the device and of its use that were found: time that they add to the
-    waits does not count."""
+    """Yields processes whose threads wait for the device most of the time. This is healthy if nobody else
+    uses the device.
+
+    ``faults`` are the faults that rules found in the device and in its use. Time that faults add to the waits
+    does not count.
+    """
     lost = {usage.pid: _lost_ns(usage, faults) for usage in usages}
     bound = [usage for usage in usages if _is_bound(usage, lost[usage.pid])]
     shared = [place for place in _places(facts) if place.shared] if bound else []
@@ -45,7 +49,7 @@ def gpu_bound(facts: Facts, usages: Sequence[Usage], faults: Sequence[Suspicion]
 
 
 def _lost_ns(usage: Usage, faults: Sequence[Suspicion]) -> float:
-    """Returns by how much faults make the waits of a process for its device longer, ns."""
+    """Returns by how many ns ``faults`` make the waits of a process for its device longer."""
     waits = {row.key for row in usage.of(Family.SYNC).rows}
     lost = sum(fault.lost_ns_per_s for fault in faults if waits & {fault.effect, *fault.rows})
     return lost * usage.facts.seconds
@@ -57,7 +61,7 @@ def _is_bound(usage: Usage, lost_ns: float) -> bool:
         return False
     if waits.waited_ns < WITHOUT_CAUSE * waits.total_ns:
         return False
-    # A collective that waits for TCP may look like work of the device.
+    # A collective that waits for a TCP connection may look as if the device were working.
     return not loses_segments(usage.facts, usage.pid)
 
 
@@ -70,7 +74,7 @@ def _alone(usage: Usage) -> Suspicion:
         waits.waited_ns,
         confidence=share,
         links=(usage.step(f"waits of {duration(waits.mean_ns)}", waits, waits.total_ns),),
-        fixes=(Fix(f"no fault of the host: {_FASTER}"),),
+        fixes=(Fix(f"the host causes no delay: {_FASTER}"),),
         hit=waits,
         unknown=(_NOT_TIMED,),
         verb="spends",
@@ -78,8 +82,8 @@ def _alone(usage: Usage) -> Suspicion:
 
 
 def _among_others(usage: Usage, place: Sharing) -> Suspicion:
-    """Returns the suspicion of a process that waits for its own work and that of others, which cannot be told
-    apart."""
+    """Returns the suspicion for a process on a shared device. Its waits for its own work and for the work of
+    other tenants cannot be told apart."""
     waits = added(usage.facts, usage.of(Family.SYNC).rows)
     own, gpu = _own(place, usage), f"GPU {place.label}"
     assert own is not None
@@ -103,16 +107,16 @@ def _among_others(usage: Usage, place: Sharing) -> Suspicion:
             Fix(f"if it waits as long alone: {_FASTER}"),
         ),
         hit=waits,
-        unknown=("how much of this wait is for the work of others on that device", _NOT_TIMED),
+        unknown=("how much of this wait is for the work of other tenants on that device", _NOT_TIMED),
         verb="spends",
     )
 
 
 _FASTER: Final = (
-    "faster kernels, lower precision or a faster device help; Nsight Compute and the PyTorch profiler show "
-    "which kernels take the time"
+    "faster CUDA kernels, lower precision or a faster device help; Nsight Compute and the PyTorch profiler "
+    "show which CUDA kernels take the time"
 )
-_NOT_TIMED: Final = "what the device does meanwhile: no kernel is timed"
+_NOT_TIMED: Final = "what the device does meanwhile: CUDA kernels are not timed"
 
 
 def _places(facts: Facts) -> Iterator[Sharing]:
@@ -125,8 +129,8 @@ def _own(place: Sharing, usage: Usage) -> Sharer | None:
 
 
 def _together(facts: Facts, own: Sharer) -> str:
-    """Names the tenants that were active in the same milliseconds as ``own``, and in how much of the
-    window."""
+    """Returns which tenants were active in the same milliseconds as ``own``, each with the share of the
+    window in which it was: ``serve 62%, batch 10%``."""
     parts = [
         f"{facts.name(tenant)} {100 * ns / (facts.seconds * SECOND_NS):.0f}%"
         for tenant, ns in own.overlaps[:MOST_OTHERS]

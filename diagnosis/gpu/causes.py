@@ -1,5 +1,5 @@
-"""Lists the causes of the GPU and of NCCL, and runs most of their rules together, so that what several of
-them need is computed once."""
+"""Lists the causes of the GPU and of NCCL, and runs most of their rules. They run together, so that figures
+that several rules need are computed only once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PROCESS_RULES: Final = (
 
 
 def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
-    """Yields causes that lie in the use of the GPU, in the devices, and between ranks."""
+    """Yields causes in the use of the GPU, in the devices themselves, and between ranks."""
     callers = usages(facts)
     found = [suspicion for caller in callers for rule in PROCESS_RULES for suspicion in rule(caller)]
     for device in facts.window.devices.devices:
@@ -68,7 +68,7 @@ def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
             suspicion for rule in device_faults.DEVICE_RULES for suspicion in rule(facts, device, users)
         ]
         found += memory.gpu_memory_full(facts, device, users)
-        if not slower:  # A slower device explains longer waits better than other tenants on it do.
+        if not slower:  # Throttled clocks explain longer waits better than other tenants on the device do.
             found += sharing.gpu_neighbours(facts, device, users)
     found += [suspicion for caller in callers for suspicion in network.retransmits(facts, caller)]
     found += given.gpu_not_given(facts, callers)

@@ -16,48 +16,50 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 
 CAUSES: Final = (
+    Cause("gpu_power", "GPU throttled by its power cap", "the device reached its power limit", least="low"),
     Cause(
-        "gpu_power", "clocks held down by the power cap", "the device reached its power limit", least="low"
-    ),
-    Cause(
-        "gpu_thermal", "clocks held down by heat", "the device reached its temperature limit", least="medium"
+        "gpu_thermal", "GPU thermally throttled", "the device reached its temperature limit", least="medium"
     ),
     Cause(
         "gpu_hardware_slowdown",
-        "clocks held down by the hardware",
+        "GPU throttled by hardware",
         "power brake or hardware protection",
         least="medium",
     ),
-    Cause("gpu_clocks", "clocks lowered", "the device runs below its highest clocks although it has work"),
+    Cause(
+        "gpu_clocks", "GPU clocks lowered", "the device runs below its highest clocks although it has work"
+    ),
 )
 
 HELD: Final = 0.1
-"""Least part of the window in which clocks have to be throttled to be reported: a device often reaches a
-limit for a shorter time."""
+"""Throttling is reported only if it lasts for at least this part of the window. Many devices reach a limit
+now and then for a shorter time."""
 SLOWER: Final = 0.05
-"""Least part of the highest clock that has to be missing on average: boost clocks vary by less than this
-anyway."""
+"""Throttling is reported only if, on average, at least this part of the highest clock is missing. Boost
+clocks vary by less than this anyway."""
 USUAL_AT_CAP: Final = 0.3
-"""Part of the highest clock that may be missing at a power cap while the device counts as healthy: large
-matrix products hold an A100 or H100 at its power cap by design, at 70 to 90 % of its highest clock. That is
-reported, but raises no alarm."""
+"""At a power cap, up to this part of the highest clock may be missing in a healthy device. By design, large
+matrix products hold an A100 or H100 at its power cap, at 70 to 90 % of its highest clock. This is reported,
+but with low severity."""
 UNEXPLAINED: Final = 0.3
-"""Least part of the highest clock that has to be missing if the driver gives no reason: clocks that somebody
-chose on purpose are mostly nearer to the highest."""
+"""If the driver gives no reason, low clocks are reported only if at least this part of the highest clock is
+missing. Clocks that somebody set on purpose are mostly nearer to the highest."""
 BUSY_PERCENT: Final = 50.0
-"""Least utilization at which a device by itself runs near its highest clocks, percent."""
+"""From this utilization on, percent, a device runs near its highest clocks unless something holds them
+down."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """One way in which clocks are throttled."""
+    """One reason for which clocks are throttled."""
 
     cause: str
     reasons: frozenset[str]
-    """Names of ``Device.throttle_reasons``."""
+    """Values of ``Device.throttle_reasons`` that belong to this reason."""
     text: str
     counted: tuple[str, ...]
-    """Fields of ``Device`` in which the driver counts the throttled time."""
+    """Fields of ``Device`` with the time for which this reason throttled the clocks, as the driver counts
+    it."""
 
 
 _LIMITS: Final = (
@@ -72,13 +74,13 @@ _LIMITS: Final = (
         "gpu_hardware_slowdown",
         frozenset({"hardware slowdown", "power brake", "board limit", "reliability"}),
         "its hardware protection",
-        # The time at the voltage limit is left out: boards that run as fast as they can are always at this
+        # The time at the voltage limit is left out: a board that runs as fast as it can is always at this
         # limit.
         ("power_brake_held_ns", "board_limit_held_ns"),
     ),
 )
-"""Only the first limit that applies is reported, because heat and power also set the general reason
-``hardware slowdown``."""
+"""Only the first of these reasons that applies is reported. Heat and power also set the general reason
+``hardware slowdown``, so they come first."""
 
 
 def clocks(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
@@ -94,7 +96,7 @@ def clocks(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Sus
         if missing is not None and missing * held < SLOWER:
             continue
         if missing is None and limit.cause == "gpu_power":
-            continue  # A device at its power cap may well run at its highest clocks.
+            continue  # A device at its power cap may run at its highest clocks.
         yield _limited(facts, device, users, limit, held, missing)
         return
     if (
@@ -113,16 +115,15 @@ def _works(device: Device, users: Sequence[Usage]) -> bool:
 
 
 def _missing(device: Device) -> float | None:
-    """Returns the part of the highest SM clock by which the present one is lower; None if clocks are not
-    known."""
+    """Returns which part of the highest SM clock is missing now, 0 to 1; None if the clocks are not known."""
     if device.sm_clock_mhz is None or not device.sm_clock_max_mhz:
         return None
     return max(0.0, 1 - device.sm_clock_mhz / device.sm_clock_max_mhz)
 
 
 def _held(facts: Facts, device: Device, limit: _Limit) -> float:
-    """Returns the part of the window in which ``limit`` throttled the clocks, by the driver's counter. If the
-    counter shows nothing, returns 1 if the limit throttles now, else 0."""
+    """Returns the part of the window in which ``limit`` throttled the clocks, as the driver counted it. If
+    nothing was counted, returns 1 if ``limit`` throttles the clocks now, else 0."""
     counted = max(getattr(device, field) or 0 for field in limit.counted)
     share = min(counted / (facts.seconds * SECOND_NS), 1.0)
     now = bool(limit.reasons.intersection(device.throttle_reasons))
@@ -139,7 +140,7 @@ def _limited(
 ) -> Suspicion:
     gpu = name_of(device)
     named = [reason for reason in device.throttle_reasons if reason in limit.reasons]
-    said = f"clocks held down by {limit.text}" + (f" ({', '.join(named)})" if named else "")
+    said = f"clocks throttled by {limit.text}" + (f" ({', '.join(named)})" if named else "")
     links = [
         Link("mechanism", f"{said} for {held:.0%} of the time", share=1.0, device=gpu),
         Link(
@@ -178,16 +179,16 @@ def _unexplained(facts: Facts, device: Device, users: Sequence[Usage], missing: 
                 share=1.0,
                 device=gpu,
             ),
-            Link("culprit", f"{gpu}: clocks chosen or locked", share=1.0, device=gpu, depth=2),
+            Link("culprit", f"{gpu}: somebody set or locked its clocks", share=1.0, device=gpu, depth=2),
         ),
         fixes=(
             Fix(
-                "see chosen and locked clocks",
+                "see which clocks were set or locked",
                 f"nvidia-smi -i {device.index} -q -d CLOCK,PERFORMANCE",
                 look=True,
             ),
             Fix(
-                "give the clocks back to the driver",
+                "let the driver choose the clocks again",
                 f"nvidia-smi -i {device.index} --reset-gpu-clocks; nvidia-smi -i {device.index} "
                 "--reset-applications-clocks",
             ),
@@ -212,9 +213,9 @@ def _figures(device: Device, cause: str) -> str:
 def _unknown(missing: float | None, users: Sequence[Usage]) -> tuple[str, ...]:
     said = []
     if missing is None:
-        said.append("how much slower it is: the driver does not tell its clocks")
+        said.append("how much slower the GPU is: the driver does not report its clocks")
     if not users:
-        said.append("who loses by it: no traced process is known to use this device")
+        said.append("who loses time by this: no traced process is known to use this device")
     return tuple(said)
 
 
@@ -226,7 +227,7 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
             f"cooling allow it{limit}"
         ),
         Fix(
-            "see how far it can be raised (Max Power Limit), and what it draws",
+            "see how far the power cap can be raised (Max Power Limit), and how much power the GPU draws",
             f"nvidia-smi -i {device.index} -q -d POWER,PERFORMANCE",
             look=True,
         ),
@@ -236,8 +237,8 @@ def _power_fixes(device: Device) -> tuple[Fix, ...]:
 def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
     return (
         Fix(
-            f"see to fans, air flow and inlet temperature of GPU {device.index}; until then a lower power "
-            f"cap (nvidia-smi -i {device.index} -pl) keeps clocks steady"
+            f"check fans, air flow and inlet temperature of GPU {device.index}; until the cause is found, a "
+            f"lower power cap (nvidia-smi -i {device.index} -pl) keeps the clocks steady"
         ),
         Fix(
             "see temperatures and limits",
@@ -250,13 +251,13 @@ def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
 def _hardware_fixes(device: Device) -> tuple[Fix, ...]:
     return (
         Fix(
-            "see which protection it is",
+            "see which protection holds the clocks down",
             f"nvidia-smi -i {device.index} -q -d PERFORMANCE,POWER,TEMPERATURE",
             look=True,
         ),
         Fix(
-            f"check power supply, power cables and the server's power brake for GPU {device.index}; the "
-            "BMC's log names it",
+            f"check power supply, power cables and the server's power brake for GPU {device.index}; the log "
+            "of the BMC says which of them it is",
             "ipmitool sel elist | tail",
             look=True,
         ),

@@ -1,4 +1,4 @@
-"""Finds copies that cost the host more than necessary: from pageable memory, or too small."""
+"""Finds copies that cost the host more than necessary: copies from pageable memory, and many small copies."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix
 
 CAUSES: Final = (
-    Cause("pageable_copies", "copies from pageable memory", "the driver copies by way of a staging buffer"),
-    Cause("small_copies", "many small copies", "the cost of starting copies exceeds that of moving bytes"),
+    Cause("pageable_copies", "Copies from pageable memory", "the driver copies by way of a staging buffer"),
+    Cause("small_copies", "Many small copies", "the cost of starting copies exceeds that of moving bytes"),
 )
 
 STAGED_BYTES: Final = 64 << 10
-"""Size up to which copies from pageable memory are sent with the command, without a staging buffer (CUDA's
-driver API, "API synchronization behavior")."""
+"""Copies from pageable memory up to this size, bytes, go to the device inside the command, without a staging
+buffer (CUDA's driver API, "API synchronization behavior")."""
 PAGEABLE_BYTES_PER_S: Final = (0.5e9, 10e9)
-"""Lowest and highest rate at which a core moves bytes into a staging buffer, bytes/s. A copy above the upper
-figure is as fast as one from pinned memory on many hosts; below the lower one, the thread waits for the
-device instead of copying."""
+"""Lowest and highest rate at which a CPU core moves bytes into a staging buffer, bytes/s. A slower copy
+mostly waits for the device. A faster copy is as fast as one from pinned memory on many hosts."""
 PINNED_BYTES_PER_S: Final = 12e9
-"""Least rate of a copy from pinned memory on PCIe 3.0 x16, the slowest link of data-centre cards still in
-use. A synchronous copy from pageable memory loses the time by which it is slower than this rate."""
+"""Least rate of a copy from pinned memory over PCIe 3.0 x16, bytes/s. This is the slowest link of data-centre
+cards still in use. A synchronous copy from pageable memory is compared with this rate: the time by which it
+takes longer is lost."""
 PINNED_OF_LINK: Final = 0.7
-"""Least part of a link's rate that a copy from pinned memory reaches. A copy from pageable memory that is as
-fast, because the link is slow, is not reported. Packets and their headers leave 80 to 90 % of the rate for
-data (PCIe 3.0, 4.12)."""
+"""A copy from pinned memory reaches at least this part of the link's rate. If a copy from pageable memory
+reaches it as well, because the link is slow, it is not reported. Packet headers leave 80 to 90 % of the rate
+for data (PCIe 3.0, 4.12)."""
 STARTED_NS: Final = 10_000
-"""Time to start a copy from pinned memory, ns. An asynchronous copy returns after this time."""
+"""Time to start a copy from pinned memory, ns. An asynchronous copy returns after about this time."""
 SHORTEST_COPY: Final = 0.5
-"""Least part of the copies' time that a thread is on the CPU if it moves the bytes itself."""
+"""A thread moves the bytes itself if it is on the CPU for at least this part of the copies' time."""
 
 
 def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
-    """Yields processes whose copies go through a staging buffer, for which a thread moves the bytes."""
+    """Yields processes whose copies go through a staging buffer, into which a thread moves the bytes."""
     rows = []
     lost = 0.0
     pinned_per_s = _pinned_bytes_per_s(usage)
@@ -92,8 +92,8 @@ def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
 
 
 def _pinned_bytes_per_s(usage: Usage) -> float:
-    """Returns the least rate of a copy from pinned memory on the links of the process's devices; infinite if
-    these are not known."""
+    """Returns the rate, bytes/s, that a copy from pinned memory reaches at least on the slowest link of the
+    process's devices. Returns infinity if the links are not known."""
     devices = (
         device
         for device in usage.facts.window.devices.devices
@@ -105,12 +105,13 @@ def _pinned_bytes_per_s(usage: Usage) -> float:
 
 
 SMALL_BYTES: Final = 64 << 10
-"""Largest small copy, bytes: at 12 GB/s it takes 5 us, which is the cost of starting it."""
+"""Largest size of a small copy, bytes. At 12 GB/s such a copy takes 5 us, about as long as starting it."""
 SMALL_PER_S: Final = 1_000
-"""Least number of small copies per second: a program that copies this often loops over pieces, and does not
-just copy the inputs of requests."""
+"""Least number of small copies per second that is reported. A program that copies this often loops over
+pieces, and does not just copy the inputs of requests."""
 SMALL_MEAN_NS: Final = 100_000
-"""Longest mean time of a small copy: one that takes longer waits for the device, which is another cause."""
+"""Largest mean time of a small copy, ns. A small copy that takes longer waits for the device, which is
+another cause."""
 
 
 def small_copies(usage: Usage) -> Iterator[Suspicion]:

@@ -1,4 +1,4 @@
-"""Finds what a device itself reports: errors, and its link to the host."""
+"""Finds faults that a device itself reports: errors, and a link to the host that is slow or loses packets."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from stalltop.diagnosis.usage import NO_CALLS, SECOND_NS, DeviceCalls, Usage
 from stalltop.diagnosis.wording.figures import figure
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
+from stalltop.model.text.words import numbered, program_of
 
 CAUSES: Final = (
-    Cause("gpu_lost", "device lost", "the device no longer answers", least="critical", at_once=True),
+    Cause("gpu_lost", "GPU lost", "the device no longer answers", least="critical", at_once=True),
     Cause(
         "gpu_xid",
         "XID error",
@@ -27,7 +28,7 @@ CAUSES: Final = (
     ),
     Cause(
         "gpu_ecc",
-        "memory errors",
+        "GPU memory errors",
         "the device reported errors of its memory",
         least="medium",
         at_once=True,
@@ -35,11 +36,11 @@ CAUSES: Final = (
     ),
     Cause(
         "pcie_link",
-        "PCIe link below its best",
+        "PCIe link degraded",
         "the link has fewer lanes or a lower generation than it could",
         least="medium",
     ),
-    # ``REPLAYS`` in one window are far above the replays of a sound link: one window is enough.
+    # One window is enough: a sound link has far fewer than ``REPLAYS`` replays in a window.
     Cause(
         "pcie_replays",
         "PCIe replays",
@@ -49,12 +50,13 @@ CAUSES: Final = (
 )
 
 WORKING_PERCENT: Final = 20.0
-"""Utilization from which on a device is not idle: idle devices lower clocks and link by themselves."""
+"""A device with at least this utilization has work. Without work, devices lower their clocks and link by
+themselves."""
 
 
 def users_of(facts: Facts, device: Device, usages: Iterable[Usage]) -> list[Usage]:
-    """Returns the processes that make calls and have a context on ``device``. If the driver lists none, and
-    this is the only device, returns all of them."""
+    """Returns those of ``usages`` whose processes have a context on ``device``. If the driver lists no
+    processes, and this is the only device, returns all of ``usages``."""
     pids = {process.pid for process in device.processes}
     if not pids and len(facts.window.devices.devices) == 1:
         return list(usages)
@@ -63,12 +65,12 @@ def users_of(facts: Facts, device: Device, usages: Iterable[Usage]) -> list[Usag
 
 @dataclass(frozen=True, slots=True)
 class Loser:
-    """The process that loses most by a fault of a device, and what it loses."""
+    """The process that loses most time by a fault of a device, and what it loses."""
 
     usage: Usage | None
     hit: DeviceCalls
     lost_ns: float
-    """Time lost in the window."""
+    """Time that the process loses in the window, ns."""
     share: float
 
 
@@ -85,8 +87,8 @@ def suspect(
     about: str = "",
     unknown: Iterable[str] = (),
 ) -> Suspicion:
-    """Returns a suspicion of ``cause`` against ``device``; ``about`` distinguishes several suspicions of the
-    same cause."""
+    """Returns a suspicion of ``cause`` against ``device``. ``about`` tells several suspicions of this cause
+    against the device apart."""
     gpu = name_of(device)
     usage, hit = loser.usage, loser.hit
     effect = hit.rows[0] if hit.rows else None
@@ -133,28 +135,29 @@ def name_of(device: Device) -> str:
 
 
 def _only_tenant(device: Device) -> str:
-    """Returns the only tenant on the device. Returns '' if there are several, because the tenant that loses
-    most changes every second while the fault stays the same."""
+    """Returns the id of the only tenant on the device; '' if there are several. Otherwise the chain would
+    change between tenants every second, while the fault stays the same."""
     tenants = {process.tenant for process in device.processes}
     return tenants.pop() if len(tenants) == 1 else ""
 
 
 def slower(users: Sequence[Usage], share: float) -> Loser:
-    """Returns the process that loses most if the device does everything slower by ``share``, 0 to 1."""
+    """Returns the process that loses most if the device takes longer for everything. ``share`` is the part of
+    each wait that is lost, 0 to 1."""
     usage = max(users, key=lambda user: user.synced.waited_ns, default=None)
     waits = usage.synced if usage else NO_CALLS
     return Loser(usage, waits, waits.waited_ns * share, share)
 
 
 def stopped(users: Sequence[Usage]) -> Loser:
-    """Returns the process with most time in calls, as the loser of an error whose cost cannot be measured as
-    time: its lost time is 0."""
+    """Returns the process with most time in calls as the one that loses most, with a lost time of 0. For
+    errors whose cost cannot be measured as time."""
     usage = max(users, key=lambda user: user.all.total_ns, default=None)
     return Loser(usage, NO_CALLS, 0.0, 0.0)
 
 
 def gpu_lost(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields a device that no longer answers."""
+    """Yields a suspicion if ``device`` no longer answers."""
     if not device.lost:
         return
     gpu = name_of(device)
@@ -186,7 +189,7 @@ def gpu_lost(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[S
 
 
 def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields the XIDs that the driver reported."""
+    """Yields a suspicion for each XID that the driver reported."""
     gpu = name_of(device)
     for code in sorted(set(device.xids)):
         xid = meaning_of(code)
@@ -194,7 +197,9 @@ def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
         program = xid.program and len(users) == 1
         culprit = Link(
             "culprit",
-            f"{users[0].process} (pid {users[0].pid}), the only process on {gpu}" if program else gpu,
+            f"{program_of(users[0].process, users[0].pid, '')}, the only process on {gpu}"
+            if program
+            else gpu,
             tenant=users[0].tenant if program else "",
             pid=users[0].pid if program else 0,
             process=users[0].process if program else "",
@@ -221,11 +226,12 @@ def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
 
 
 CORRECTED: Final = 10
-"""Least number of corrected errors between two samples: healthy memory has one now and then."""
+"""Least number of corrected errors between two samples that is reported: healthy memory has one now and
+then."""
 
 
 def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields a device with memory errors."""
+    """Yields a suspicion if the memory of ``device`` has errors."""
     gpu = name_of(device)
     bad, corrected = device.ecc_uncorrected or 0, device.ecc_corrected or 0
     said = []
@@ -279,11 +285,11 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
 
 
 LANE_GB_PER_S: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-"""Rate of one lane of each PCIe generation after encoding, GB/s."""
+"""Data rate of one lane by PCIe generation, without the bits that the encoding adds, GB/s."""
 
 
 def pcie_link(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields a device whose link is slower than card and slot allow while the device has work."""
+    """Yields a suspicion if ``device`` has work and its link is slower than card and slot allow."""
     now, best = (
         (device.pcie_generation, device.pcie_width),
         (device.pcie_generation_max, device.pcie_width_max),
@@ -336,16 +342,16 @@ def pcie_link(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[
 
 
 def link_rate(generation: int | None, width: int | None) -> float:
-    """Returns the rate of a PCIe link in each direction, GB/s; 0 if it is not known."""
+    """Returns the rate of a PCIe link in one direction, GB/s; 0 if it is not known."""
     return LANE_GB_PER_S.get(generation or 0, 0.0) * (width or 0)
 
 
 REPLAYS: Final = 20
-"""Least number of replays in one window: a sound link replays a packet a few times a day."""
+"""Least number of replays in one window that is reported: a sound link replays a packet a few times a day."""
 
 
 def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields a device whose link replays packets."""
+    """Yields a suspicion if the link of ``device`` replays packets."""
     replays = device.pcie_replays or 0
     if replays < REPLAYS:
         return
@@ -356,7 +362,7 @@ def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterat
         device,
         f"the PCIe link of {gpu} ({device.name}) sends packets again",
         links=(
-            Link("mechanism", f"{replays:,} replays since the previous sample", device=gpu),
+            Link("mechanism", f"{numbered(replays, 'replay')} since the previous sample", device=gpu),
             Link("culprit", f"the link of {gpu}, {device.uuid or device.name}", device=gpu, depth=2),
         ),
         fixes=(
@@ -381,4 +387,4 @@ def _works(device: Device) -> bool:
 
 
 DEVICE_RULES: Final = (gpu_lost, gpu_xid, gpu_ecc, pcie_link, pcie_replays)
-"""Rules that run for every device, with the processes that use it."""
+"""Rules that run for every device; they also get the processes that use the device."""

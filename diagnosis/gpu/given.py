@@ -1,4 +1,4 @@
-"""Compares the devices that tenants use with those that schedulers gave them."""
+"""Finds tenants that use other devices than the scheduler gave them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from stalltop.model.sharing.sharing import Sharer, Sharing, sharings
 CAUSES: Final = (
     Cause(
         "gpu_not_given",
-        "uses a GPU it was not given",
+        "Uses a GPU not assigned to it",
         "a tenant works on a device that Kubernetes gave to others, or to nobody",
     ),
 )
 
 
 def gpu_not_given(facts: Facts, callers: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields tenants that use a device which the scheduler gave to others, or to nobody."""
+    """Yields tenants that use a device that the scheduler gave to others, or to nobody."""
     if not facts.window.allocations:
         return
     by_pid = {usage.pid: usage for usage in callers}

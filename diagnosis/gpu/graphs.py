@@ -1,4 +1,4 @@
-"""Finds CUDA graphs that do not pay: captured again and again, or never launched."""
+"""Finds CUDA graphs that do not pay off: they are captured again and again, or never launched."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from stalltop.model.families import Family
 CAUSES: Final = (
     Cause(
         "graph_recapture",
-        "CUDA graphs captured again and again",
+        "CUDA graphs recaptured",
         "capturing costs what the graph should save",
     ),
     Cause("graph_unlaunched", "CUDA graphs never launched", "graphs are captured and never used"),
 )
 
 MADE_PER_S: Final = 0.5
-"""Least number of graphs made per second: a program that captures one for each shape does so only while it
-starts."""
+"""Least number of graphs made per second that is reported. Some programs capture one graph for each shape,
+but only while they start."""
 LAUNCHES_PER_GRAPH: Final = 5.0
-"""Number of launches from which on a graph pays: making one takes as long as launching its CUDA kernels
-several times."""
+"""A graph pays off if it is launched more often than this, because making it takes as long as launching its
+CUDA kernels several times."""
 
 
 def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
@@ -56,8 +56,8 @@ def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
         ),
         fixes=(
             Fix(
-                f"capture once in {usage.process} and launch that: keep shapes and addresses the same "
-                "(static input buffers, padding to a few sizes)"
+                f"capture once in {usage.process} and launch the same graph again: keep shapes and "
+                "addresses the same (static input buffers, padding to a few sizes)"
             ),
             Fix(
                 "if only parameters change: cudaGraphExecUpdate or cudaGraphExecKernelNodeSetParams; for "
@@ -65,20 +65,20 @@ def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
             ),
         ),
         hit=hit,
-        unknown=("the time between the begin and the end of a capture is not counted",),
+        unknown=("how long captures take: the time between their begin and their end is not counted",),
     )
 
 
 UNLAUNCHED_SECONDS: Final = 60.0
-"""Time after which graphs count as never launched: servers capture all their graphs at start before they
-launch the first, which takes some tens of seconds."""
+"""Graphs count as never launched after this many seconds. Servers capture all their graphs at start, for some
+tens of seconds, before they launch the first one."""
 WORKING_PER_S: Final = 2.0
-"""Least number of CUDA kernels that a program at work launches per second one by one, although it has
-graphs."""
+"""Least number of CUDA kernels that the program launches per second one by one. A program with fewer launches
+is hardly at work."""
 
 
 def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
-    """Yields processes that made graphs and launch CUDA kernels, but none of the graphs."""
+    """Yields processes that made graphs, but launch CUDA kernels one by one and none of the graphs."""
     facts = usage.facts
     made = facts.trend("graphs_made", usage.tenant, usage.pid)
     launched = facts.trend("graphs_launched", usage.tenant, usage.pid)
@@ -114,7 +114,7 @@ def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
             Fix("if graphs are not wanted, do not capture them: each graph holds device memory"),
         ),
         hit=hit if hit.calls else usage.launched,
-        unknown=("graphs made before tracing began",),
+        unknown=("whether graphs were made before tracing began",),
     )
 
 

@@ -12,25 +12,32 @@ from stalltop.diagnosis.nccl.hangs import waits_for_ranks
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
 from stalltop.model.row_key import RowKey
+from stalltop.model.text.words import program_of
 from stalltop.model.window import OpenCall
 
 CAUSES: Final = (
-    Cause("hung_call", "a call does not return", "a call has been open for long", least="high", at_once=True),
+    Cause(
+        "hung_call",
+        "Hung call",
+        "a call has been open for a long time",
+        least="high",
+        at_once=True,
+    ),
 )
 
 HUNG_NS: Final = 10_000_000_000
-"""Least age of an open call that is called hung, ns: nobody would investigate sooner."""
+"""Least age of an open call that counts as hung, ns. Nobody would investigate sooner."""
 HUNG_TIMES: Final = 10
-"""A hung call also has to be this many times as old as the longest earlier such call of the process: long
-steps and loads of models recur."""
+"""A call hangs only if it is open for this many times as long as the longest earlier call of its kind. Long
+steps recur, and so do loads of models."""
 UNKNOWN_HUNG_NS: Final = 60_000_000_000
-"""Least age of a hung call if no such call of the process has returned yet, ns: the first one may load and
-compile device code for tens of seconds."""
+"""Least age of a hung call if no call of its kind has returned yet, ns. The first call may load and compile
+device code for tens of seconds."""
 
 
 def hung_call(facts: Facts) -> Iterator[Suspicion]:
-    """Yields for each tenant the oldest call that does not return. Waits for other ranks and calls of stopped
-    processes are left out, because they have causes of their own."""
+    """Yields, for each tenant, its oldest call that does not return. Waits for other ranks and calls of
+    stopped processes are left out, because other rules report them."""
     oldest: dict[str, OpenCall] = {}
     stopped = {stop.pid for stop in facts.window.evidence.threads.stops if stop.still_ns}
     for call in facts.window.open_calls:
@@ -46,7 +53,7 @@ def hung_call(facts: Facts) -> Iterator[Suspicion]:
 
 
 def _hung_from_ns(facts: Facts, call: OpenCall) -> int:
-    """Returns the age from which on an open call hangs, ns."""
+    """Returns the age from which on an open call counts as hung, ns."""
     longest_ns = facts.longest_ns(call)
     return UNKNOWN_HUNG_NS if longest_ns is None else max(HUNG_NS, HUNG_TIMES * longest_ns)
 
@@ -59,7 +66,7 @@ def _hung(facts: Facts, call: OpenCall) -> Suspicion:
     return Suspicion(
         cause="hung_call",
         tenant=call.tenant,
-        summary=f"{call.process} (pid {call.pid}) of {name} does not return from {call.operation}",
+        summary=f"{program_of(call.process, call.pid, name)} does not return from {call.operation}",
         lost_ns_per_s=1e9,
         share=0.0,
         confidence=0.9,
@@ -90,5 +97,5 @@ def _hung(facts: Facts, call: OpenCall) -> Suspicion:
         rows=(key,),
         pid=call.pid,
         process=call.process,
-        unknown=("what it waits for",),
+        unknown=("what the call waits for",),
     )

@@ -1,5 +1,5 @@
-"""Finds loops in which launches keep the device from working all the time: waits after every launch,
-launch-bound loops, and modules that are loaded at their first use."""
+"""Finds loops whose launches do not keep the device at work: loops that wait after every launch, loops that
+are launch-bound, and first calls that load modules."""
 
 from __future__ import annotations
 
@@ -13,41 +13,43 @@ from stalltop.diagnosis.usage import SECOND_NS, Usage
 from stalltop.diagnosis.wording.figures import duration, figure
 from stalltop.model.chain import Fix
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
     Cause(
         "sync_storm",
-        "waits for the device after every step",
+        "Synchronizes after every step",
         "host and device take turns instead of overlapping",
     ),
     Cause(
         "launch_bound",
-        "bound by launching kernels",
+        "Launch-bound",
         "kernels are so short that launching them takes all the time",
     ),
-    Cause("cold_start", "modules are being loaded", "first calls load and compile device code"),
+    Cause("cold_start", "Loading GPU modules", "first calls load and compile device code"),
 )
 
 SYNCS_PER_S: Final = 100
-"""Least number of waits for the device per second: the round trips of fewer waits do not matter."""
+"""Least number of waits for the device per second that is reported. With fewer waits, their round trips do
+not matter."""
 SYNCS_PER_LAUNCH: Final = 0.5
-"""Waits per launch from which on waits are too frequent: healthy loops launch ten CUDA kernels and more for
-each wait, small requests four or five."""
+"""Waits for the device are too frequent from this number of waits per launch on. Healthy loops launch ten
+CUDA kernels or more between two waits, small requests four or five."""
 ROUND_TRIP_NS: Final = 10_000
-"""Time for which the device is idle around a wait after each launch: until the host is awake, and until the
-next launch has reached the device; about 5 us each on current cards."""
+"""Time for which the device is idle if the host waits after each launch, ns: until the host is awake, and
+until the next launch has reached the device. Each takes about 5 us on current cards."""
 
 
 def sync_storm(usage: Usage) -> Iterator[Suspicion]:
-    """Yields processes that wait for the device after each launch or two, so that the device idles while the
-    host works."""
+    """Yields processes that wait for the device after every launch or two, so that the device is idle while
+    the host works."""
     waits = usage.synced
     kernels = usage.kernels
     if not kernels or usage.per_second(waits.calls) < SYNCS_PER_S or waits.calls < SYNCS_PER_LAUNCH * kernels:
         return
     host_ns = usage.launched.total_ns + (usage.gap.running_ns if usage.gap else 0)
-    # If host and device overlapped, the shorter of the host's work and its waits would cost no time, and at
-    # least the round trips would not.
+    # Host and device take turns. If they overlapped, the shorter of the host's work and the waits would cost
+    # no time. At least the round trips would be saved.
     lost = max(min(host_ns, waits.total_ns), min(waits.calls * ROUND_TRIP_NS, waits.total_ns))
     if not usage.noticeable(lost):
         return
@@ -86,18 +88,20 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
 
 
 LAUNCHES_PER_S: Final = 2_000
-"""Least number of launches per second in a launch-bound loop: fewer launches do not limit it."""
+"""Least number of launches per second in a launch-bound loop. A loop with fewer launches is not limited by
+them."""
 SHORT_LAUNCH_NS: Final = 30_000
-"""Longest median of a launch that is not held up: launches take 2 to 10 us. If the device's queue is full,
-each launch waits for a CUDA kernel to end, and the loop is GPU-bound instead."""
+"""Largest median of launches in a launch-bound loop, ns. A launch takes 2 to 10 us. If the device's queue is
+full, each launch waits for a CUDA kernel to end, and the loop is GPU-bound instead."""
 BUSY_SHARE: Final = 0.7
-"""Part of the threads' time spent launching and preparing launches in a launch-bound loop."""
+"""Least part of the threads' time that a launch-bound loop spends in launches and in the work between
+launches."""
 LAUNCH_SHARE: Final = 0.1
-"""Least part of the threads' time spent in launches in a launch-bound loop: below it, the program's work
-between the launches is the limit."""
+"""Least part of the threads' time that a launch-bound loop spends in launches. If launches take less, the
+limit is the program's work between them."""
 WAITING_SHARE: Final = 0.15
-"""Largest part of the threads' time spent waiting for the device in a launch-bound loop: if they wait more,
-the device has enough work."""
+"""Largest part of the threads' time that a launch-bound loop waits for the device. If the threads wait
+longer, the device has enough work."""
 
 
 def launch_bound(usage: Usage) -> Iterator[Suspicion]:
@@ -150,14 +154,15 @@ def launch_bound(usage: Usage) -> Iterator[Suspicion]:
 
 
 LOADING_SHARE: Final = 0.1
-"""Least part of a thread's time spent loading modules: a person notices that the program is slow to start."""
+"""Least part of a thread's time spent loading modules that is reported. At this part, a person notices that
+the program starts slowly."""
 COMPILED_NS: Final = 1_000_000_000
-"""Time from which on a single load counts as compiling, ns: reading and relocating a module takes
-milliseconds."""
+"""If a single load takes at least this long, ns, the module is also compiled. Reading and relocating a module
+takes only milliseconds."""
 
 
 def cold_start(usage: Usage) -> Iterator[Suspicion]:
-    """Yields processes whose first calls wait until their code is loaded, or compiled for this device."""
+    """Yields processes whose first calls wait until device code is loaded, or compiled for this device."""
     loads = usage.everywhere(Family.LOAD)
     if usage.per_second(loads.total_ns) < LOADING_SHARE * SECOND_NS:
         return
@@ -166,7 +171,9 @@ def cold_start(usage: Usage) -> Iterator[Suspicion]:
     lazily = loads.rows[0].key.nested
     links = [
         usage.step(
-            f"{loads.calls:,} modules loaded, the longest took {duration(longest)}", loads, loads.total_ns
+            f"{numbered(loads.calls, 'module')} loaded, the longest took {duration(longest)}",
+            loads,
+            loads.total_ns,
         ),
         usage.own(
             f"{usage.process} {'compiles' if compiled else 'loads'} device code"

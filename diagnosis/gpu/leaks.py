@@ -16,43 +16,46 @@ from stalltop.diagnosis.usage import Usage
 from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered, program
 
 CAUSES: Final = (
     Cause(
         "memory_leak",
-        "device memory leaks",
+        "Device memory leak",
         "more device memory is allocated than freed, without end",
         least="medium",
     ),
 )
 
 LEAK_LOOKS: Final = ((20.0, 0.8), (120.0, 0.0), (600.0, 0.0))
-"""Lengths of the trends that are examined, s, each with the least part of its points that have to be higher
-than the point before. Caches grow in the first minutes, but in steps that become rare; memory that grows with
-nearly every point is reported early."""
+"""Trends that are examined: (length in s, least part of the points that are higher than the point before).
+Caches grow in the first minutes too, but in steps that become rare. Memory that grows from nearly every point
+to the next is therefore reported after the shortest length."""
 LEAK_SURE_SECONDS: Final = 300.0
-"""Length of growth from which on it is a leak whatever the program does, s: no program takes as long to
-start."""
+"""Growth over this many seconds is a leak whatever the program does: no program takes so long to start."""
 LEAK_POINTS: Final = 6
-"""Least number of points of a trend whose shape can be judged."""
+"""Least number of points of a trend that can be judged."""
 LEAK_PARTS: Final = 4
-"""Number of parts of equal length into which the trend is cut; it has to grow in each of them."""
+"""A trend is cut into this many parts of equal length. Memory has to grow from each part to the next."""
 LEAK_STEADY: Final = 0.5
-"""Least growth of the last part, relative to the mean growth of a part: caches that fill up slow down."""
+"""Least growth in the last step between parts, relative to the mean growth per step. A cache that fills up
+grows more and more slowly."""
 LEAK_BYTES: Final = 16 << 20
-"""Least growth that is reported, bytes: libraries allocate smaller amounts as they run."""
+"""Least growth that is reported, bytes. Libraries allocate smaller amounts while they run."""
 WORKING_PER_S: Final = 2.0
-"""Least number of launches (of CUDA kernels or graphs) per second of a program that is in its loop."""
+"""Least number of launches (of CUDA kernels or graphs) per second that shows that a program is in its
+loop."""
 LOADING: Final = 0.5
-"""If at least this part of what is allocated is filled by copies from the host, and hardly anything is freed,
-a model is being loaded."""
+"""A program is loading a model if copies from the host fill at least this part of the memory that it
+allocates, and if it frees hardly anything."""
 MOSTLY_KEPT: Final = 0.1
-"""A program with at most this many frees per allocation counts as one that only allocates."""
+"""A program that makes at most this many frees per allocation frees hardly anything."""
 
 
 def memory_leak(usage: Usage) -> Iterator[Suspicion]:
-    """Yields a suspicion if the device memory of a process grows steadily while it launches work regularly
-    (its training or serving loop), or for longer than ``LEAK_SURE_SECONDS``."""
+    """Yields a suspicion if the device memory of a process grows steadily, and if the process is in its
+    training or serving loop (it launches work and does not load a model) or the growth lasts for
+    ``LEAK_SURE_SECONDS``."""
     facts = usage.facts
     trend, grown, seconds = _grown(facts, usage)
     together = not grown
@@ -76,13 +79,13 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
             ("the processes of the tenant together: " if together else "")
             + f"held device memory grew by {size(grown)} in {figure(seconds)} s, to {size(held)}"
             + (
-                f" in {process.held:,} allocations"
+                f" in {numbered(process.held, 'allocation')}"
                 if process is not None and process.held and not together
                 else ""
             ),
         ),
         usage.own(
-            f"{usage.process} keeps most of {size(rate)} a second"
+            f"{usage.process} keeps most of the {size(rate)} a second"
             if together
             else f"{usage.process} keeps {size(rate)} a second of what it allocates",
             share=None if together else 1.0,
@@ -111,19 +114,21 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
                 "lists and caches"
             ),
             Fix("in CUDA code: compute-sanitizer --tool memcheck --leak-check full"),
-            Fix(f"until then start {usage.process} (pid {usage.pid}) again before the device is full"),
+            Fix(f"until then, restart {program(usage.process, usage.pid)} before the device is full"),
         ),
         hit=allocations,
-        unknown=(() if free is not None else ("how much memory the device has left: NVML does not tell",)),
+        unknown=(
+            () if free is not None else ("how much memory the device has left: NVML does not report it",)
+        ),
     )
 
 
 def _grown(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], float, float]:
-    """Returns (trend, bytes, seconds) of growth of the memory that the process holds; 0 bytes if there is
-    none.
+    """Returns (trend, bytes, seconds) of the growth of the memory that the process holds; 0 bytes if it does
+    not grow.
 
-    The allocations that stalltop counted come first. The driver's figure of the process is used if they do
-    not grow: it is coarser, but includes what was allocated before tracing began.
+    The memory is that of the allocations that stalltop counted. If it does not grow, the driver's figure for
+    the process is used instead. It is coarser, but includes memory that was allocated before tracing began.
     """
     for what in ("held_bytes", "device_memory_bytes"):
         trend = facts.trend(what, usage.tenant, usage.pid)
@@ -134,9 +139,12 @@ def _grown(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], f
 
 
 def _grown_together(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], float, float]:
-    """Returns (trend, bytes, seconds) of growth of the memory that all processes of the tenant hold together:
-    each may keep too little to be reported by itself. Returns 0 bytes if there is no growth, or if another
-    process of the tenant grew more, so that the growth is reported once."""
+    """Returns (trend, bytes, seconds) of the growth of the memory that all processes of the tenant hold
+    together. Each process alone may grow too little to be reported.
+
+    Returns 0 bytes if there is no growth. Also returns 0 bytes if another process of the tenant grew more, so
+    that the growth is reported only once.
+    """
     trend = facts.trend("held_bytes", usage.tenant)
     grown, seconds = _growth(trend)
     if not grown or usage.pid != max(_tenants_growth(facts, usage.tenant), key=itemgetter(1))[0]:
@@ -154,7 +162,7 @@ def _tenants_growth(facts: Facts, tenant: str) -> list[tuple[int, float]]:
 
 
 def _loads(usage: Usage) -> bool:
-    """Returns whether the process seems to be loading a model."""
+    """Returns whether the process seems to be loading a model (see ``LOADING``)."""
     process = usage.facts.process(usage.pid)
     if process is None or process.frees > MOSTLY_KEPT * process.allocations:
         return False
@@ -162,7 +170,8 @@ def _loads(usage: Usage) -> bool:
 
 
 def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Returns (bytes, seconds) of steady growth over the longest length that shows it; zeros if none does."""
+    """Returns (bytes, seconds) of steady growth over the longest of ``LEAK_LOOKS`` that shows it; zeros if
+    none does."""
     found = (0.0, 0.0)
     for seconds, rising in LEAK_LOOKS:
         if not trend or trend[-1][0] - trend[0][0] < seconds:
@@ -175,14 +184,14 @@ def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> tuple[float, float]:
-    """Returns (bytes, seconds) by which the trend ``look`` grew, if it grew in every part and hardly slower
-    in the last part; zeros otherwise."""
+    """Returns (bytes, seconds) by which the memory in ``look`` grew, if it grew from each part to the next
+    and hardly more slowly in the last step; zeros otherwise."""
     rises = sum(after[1] > before[1] for before, after in pairwise(look))
     if len(look) < LEAK_POINTS or rises < rising * (len(look) - 1):
         return 0.0, 0.0
     first, seconds = look[0][0], look[-1][0] - look[0][0]
-    # The lowest point of each part counts, since a loop that allocates and frees goes up and down above what
-    # it keeps.
+    # The lowest point of each part counts. A loop that allocates and frees goes up and down, but never below
+    # the memory that it keeps.
     lows: list[tuple[float, float]] = []
     for part in range(LEAK_PARTS):
         begin, end = (first + seconds * edge / LEAK_PARTS for edge in (part, part + 1))

@@ -1,4 +1,4 @@
-"""Finds problems of device memory: allocated in the loop, mapped over and over, or full."""
+"""Finds problems of device memory: it is allocated in the loop, mapped over and over, or nearly full."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from stalltop.diagnosis.wording.figures import duration, figure, size
 from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered
 
 CAUSES: Final = (
+    Cause("allocation_storm", "Allocates GPU memory in loop", "allocating and freeing stalls the device"),
     Cause(
-        "allocation_storm", "device memory allocated in the loop", "allocating and freeing stalls the device"
+        "memory_churn",
+        "Device memory mapping churn",
+        "an allocator maps and unmaps device memory",
     ),
-    Cause(
-        "memory_churn", "address ranges mapped over and over", "an allocator maps and unmaps device memory"
-    ),
-    Cause("gpu_memory_full", "device memory nearly full", "the next allocation may fail", least="medium"),
+    Cause("gpu_memory_full", "Device memory nearly full", "the next allocation may fail", least="medium"),
 )
 
 LEAST_PER_S: Final = 4
-"""Least number of allocations, and of frees, per second in a loop."""
+"""Least number of allocations per second in a loop, and least number of frees."""
 EVEN: Final = 0.5
-"""Least ratio of frees to allocations, or of allocations to frees if these are fewer: a program that starts
-up only allocates, one that ends only frees."""
+"""In a loop, allocations and frees are about as many: the smaller number is at least this part of the larger
+one. A program that starts only allocates, a program that ends only frees."""
 SLOW_POOL_NS: Final = 50_000
-"""Longest mean time of a stream-ordered allocation from memory that its pool holds, ns: it takes a few
-microseconds. If allocations take longer, the driver has to get memory from the device first."""
+"""A stream-ordered allocation takes a few microseconds if its pool holds enough memory. If allocations take
+at least this long on average, ns, the driver has to get memory from the device first."""
 
 _DIRECT: Final = (Family.ALLOC, Family.HOST_ALLOC, Family.FREE, Family.HOST_FREE)
 _POOLED: Final = (Family.POOL_ALLOC, Family.POOL_FREE, Family.POOL)
 
 
 def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
-    """Yields processes that allocate and free memory in their loop: every free waits for the device, every
-    allocation asks the driver."""
+    """Yields processes that allocate and free memory in their loop. Every free waits for the device, and
+    every allocation goes to the driver."""
     allocated = usage.of(Family.ALLOC, Family.HOST_ALLOC, Family.POOL_ALLOC)
     freed = usage.of(Family.FREE, Family.HOST_FREE, Family.POOL_FREE)
     if not _alternate(usage, allocated, freed):
@@ -62,7 +63,9 @@ def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
     if growing:
         links.append(
             Link(
-                "reason", "the pool gives its memory back at every synchronisation and gets it anew", depth=3
+                "reason",
+                "the pool returns its memory to the driver at every synchronisation, and gets it again",
+                depth=3,
             )
         )
         fixes = [
@@ -127,7 +130,7 @@ def memory_churn(usage: Usage) -> Iterator[Suspicion]:
                 "on the device, so that its allocator need not give segments back; no "
                 "torch.cuda.empty_cache() in the loop"
             ),
-            Fix("bound the sizes of batches or sequences, so that blocks fit those freed before"),
+            Fix("limit the sizes of batches or sequences, so that new blocks fit into freed ones"),
         ),
         hit=hit,
     )
@@ -139,14 +142,15 @@ def _alternate(usage: Usage, taken: DeviceCalls, given: DeviceCalls) -> bool:
 
 
 NEARLY_FULL: Final = 0.97
-"""Used part of a device's memory above which allocators have to free before they can allocate."""
+"""If more than this part of a device's memory is in use, allocators have to free memory before they can
+allocate."""
 SLOW_ALLOC_NS: Final = 10_000_000
-"""Longest allocation that is still usual: the driver takes 0.1 to 1 ms for one; longer ones wait for
-frees."""
+"""An allocation that takes at least this long, ns, had to wait for frees. Otherwise the driver takes 0.1 to 1
+ms."""
 
 
 def gpu_memory_full(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields processes on a full device whose allocations fail or take long."""
+    """Yields processes whose allocations fail or take long because the device is nearly full."""
     used, total = device.memory_used_bytes, device.memory_total_bytes
     if not used or not total or used < NEARLY_FULL * total:
         return
@@ -163,7 +167,11 @@ def _full(
 ) -> Suspicion:
     gpu = f"GPU {device.index}"
     lost = usage.of(Family.ALLOC, Family.POOL_ALLOC, Family.MAP, Family.FREE, Family.POOL_FREE, Family.UNMAP)
-    failed = f"{allocated.errors:,} of {allocated.calls:,} allocations failed" if allocated.errors else ""
+    failed = (
+        f"{allocated.errors:,} of {numbered(allocated.calls, 'allocation')} failed"
+        if allocated.errors
+        else ""
+    )
     links = [
         usage.step(failed or f"allocations, {duration(allocated.mean_ns)} each", lost, lost.total_ns),
         Link(
@@ -217,12 +225,13 @@ def _full(
         ),
         hit=allocated,
         about=gpu,
-        unknown=() if holders else ("which process holds how much: the driver does not tell",),
+        unknown=() if holders else ("which process holds how much memory: the driver does not report it",),
     )
 
 
 def device_of(facts: Facts, pid: int) -> Device | None:
-    """Returns the device on which ``pid`` has a context; None if there are several, or none is known."""
+    """Returns the device on which ``pid`` has a context; None if that is not known, or if there are
+    several."""
     found = [
         device
         for device in facts.window.devices.devices

@@ -1,4 +1,5 @@
-"""Finds programs that are limited by their own computing between calls: not a fault, but worth knowing."""
+"""Finds programs that are limited by what they compute between calls. This is not a fault, but worth
+knowing."""
 
 from __future__ import annotations
 
@@ -17,24 +18,25 @@ from stalltop.model.evidence import HOST_GAP
 CAUSES: Final = (
     Cause(
         "host_bound",
-        "bound by its own computing",
+        "CPU-bound between GPU calls",
         "the device waits while the program computes between its calls",
         fault=False,
     ),
 )
 
 BOUND_SHARE: Final = 0.5
-"""Least part of its time that a program computes between its calls if its own computing limits it."""
+"""A program is limited by its own computing if it computes between its calls for at least this part of its
+time."""
 BUSY_DEVICE_PERCENT: Final = 80.0
-"""Utilization from which on a device does not wait for the program."""
+"""A device with at least this utilization, percent, does not wait for the program."""
 
 
 def host_bound(facts: Facts) -> Iterator[Suspicion]:
-    """Yields processes whose calling threads compute between their calls for most of their time, and hardly
-    wait for the device."""
+    """Yields processes whose calling threads compute between calls for most of their time, and hardly wait
+    for the device."""
     for pid in facts.callers:
         computing_ns = sum(gap.split_ns.get("running", 0) for gap in facts.gaps_of(pid))
-        # Most programs end here, so the rest is computed only for those that compute much.
+        # Most programs end here. The rest is computed only for programs that compute much.
         if computing_ns < BOUND_SHARE * facts.seconds * SECOND_NS:
             continue
         if calls := facts.calls_of(pid):
@@ -48,9 +50,9 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
     if not usage.kernels or computing_ns < BOUND_SHARE * busy_ns:
         return
     if usage.synced.total_ns > WAITING_SHARE * busy_ns:
-        return  # It waits for the device, too.
+        return  # The program waits for the device, too.
     if launches.rows and launches.rows[0].p50_ns > SHORT_LAUNCH_NS:
-        return  # Launches wait until the device's queue has room.
+        return  # Its launches wait until the device's queue has room.
     percent = _utilization(facts, usage.pid)
     if percent is not None and percent >= BUSY_DEVICE_PERCENT:
         return
@@ -110,8 +112,8 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
 
 
 def _turns_ns(facts: Facts, pid: int) -> int:
-    """Returns the time in which threads of a process waited between their calls for other threads of the same
-    process, ns: such threads take turns."""
+    """Returns how many ns threads of a process waited, between their calls, for other threads of the same
+    process. Such threads take turns."""
     return sum(
         charge.ns
         for charge in facts.charges_of(pid)
@@ -120,7 +122,7 @@ def _turns_ns(facts: Facts, pid: int) -> int:
 
 
 def _utilization(facts: Facts, pid: int) -> float | None:
-    """Returns the utilization of the busiest device that a process uses, percent; None if it is not known."""
+    """Returns the utilization of the busiest device that a process uses, percent; None if none is known."""
     return max(
         (
             device.utilization_percent

@@ -1,4 +1,5 @@
-"""Finds tenants that slow each other down on one device, if nothing on the host explains the longer waits."""
+"""Finds tenants that slow each other down on a shared device, if no fault of the host or of the device
+explains their longer waits."""
 
 from __future__ import annotations
 
@@ -21,29 +22,32 @@ from stalltop.model.sharing.placing import processes_on
 from stalltop.model.sharing.ways import way_of
 
 CAUSES: Final = (
-    Cause("gpu_neighbours", "device shared with others", "other tenants launch on the same device"),
+    Cause("gpu_neighbours", "GPU shared with other tenants", "other tenants launch on the same device"),
 )
 
 LONGER: Final = 1.5
-"""Least ratio of present to earlier waits for the device, without time that the host adds to them: batches of
-usual sizes differ by less."""
+"""Waits for the device are reported only if they are longer than before by at least this factor. Time that
+the host adds to the waits does not count. Batches of usual sizes differ by less."""
 CALLS: Final = 30
-"""Least number of waits in the window, so that their mean is more than chance."""
+"""Least number of waits in the window. The mean of fewer waits is too much a matter of chance."""
 MORE: Final = 0.5
-"""Least increase of the work that others give the device, relative to all earlier work of the device: work
-that makes waits longer by half is at least half as much again."""
+"""Other tenants are to blame only if they give the device more work than before, and if the increase is at
+least this part of all earlier work of the device. To make waits half as long again, it takes at least half as
+much work again."""
 NEW_SECONDS: Final = 10.0
-"""Age from which on figures count as earlier, s; the waits that are compared with them are those of the last
-few seconds."""
+"""Figures older than this count as earlier, s. They are compared with the waits of the last few seconds."""
 WATCHED_SECONDS: Final = 20.0
-"""Time for which a process has to be watched before its earlier waits can be compared, s."""
+"""The earlier waits of a process are used only if the process was watched for at least this many seconds."""
 MOST_NEIGHBOURS: Final = 3
 
 
 def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Yields tenants whose waits became longer when other tenants began to give the same device more work, or
-    are longer than in earlier runs if other tenants have used the device since before tracing began. MIG
-    instances of a device are separate: only tenants on the same instance are neighbours."""
+    """Yields tenants whose waits for a device became longer when other tenants began to give it more work. If
+    other tenants have used the device since before tracing began, yields tenants whose waits are longer than
+    in earlier runs.
+
+    MIG instances of a device are separate: only tenants on the same instance are neighbours.
+    """
     for place in device.instances or (device,):
         computing = {process.pid for process in processes_on(device, place) if "C" in process.kind}
         together = [usage for usage in users if usage.pid in computing]
@@ -63,7 +67,8 @@ def _neighbours(
         if not usual_ns or waits.calls < CALLS or waits.waited_ns < LONGER * usual_ns * waits.calls:
             continue
         lost = waits.waited_ns - usual_ns * waits.calls
-        # The work of others in earlier runs is not known, so all their present work counts.
+        # How much work other tenants gave in earlier runs is not known, so all their present work counts as
+        # new.
         before = {usage.pid: usage.per_second(usage.kernels)} if kept else _before(facts, usage, users)
         risen = {
             other.pid: other.per_second(other.kernels) - before.get(other.pid, 0.0)
@@ -86,8 +91,8 @@ def _who(usage: Usage) -> Who:
 
 
 def _ordered(neighbours: Sequence[Usage], taken: Mapping[Who, float], first: Who | None) -> list[Usage]:
-    """Returns ``neighbours`` by the work that they gave the device over time, the largest first. ``first``
-    was named first until now, and stays first until another one clearly gave more."""
+    """Sorts ``neighbours`` by the work that they gave the device over time, the largest first. ``first`` is
+    the one that was named first so far. It stays first until another one has clearly given more."""
 
     def gave(other: Usage) -> float:
         who = _who(other)
@@ -97,8 +102,8 @@ def _ordered(neighbours: Sequence[Usage], taken: Mapping[Who, float], first: Who
 
 
 def _kept_wait_ns(waits: DeviceCalls) -> float:
-    """Returns the mean time of these waits according to their baselines, ns; 0 if a row has no baseline.
-    Baselines were learned in earlier runs, or in at least half a minute of this one."""
+    """Returns the mean time of ``waits`` according to the baselines of their rows, ns; 0 if a row has no
+    baseline. The baselines were learned in earlier runs, or in at least half a minute of this run."""
     if any(row.usual_ns is None or row.normal_p50_ns is None for row in waits.rows):
         return 0.0
     usual = sum(
@@ -108,8 +113,8 @@ def _kept_wait_ns(waits: DeviceCalls) -> float:
 
 
 def _usual_wait_ns(facts: Facts, usage: Usage) -> float:
-    """Returns the median time of a process's waits for the device before the last ``NEW_SECONDS``, ns; 0 if
-    the process has not been watched for long enough."""
+    """Returns how long a process waited for the device before the last ``NEW_SECONDS``, as a median in ns; 0
+    if the process has not been watched for long enough."""
     trend = facts.trend("device_wait_ns", usage.tenant, usage.pid)
     if not trend or facts.window.end - trend[0][0] < WATCHED_SECONDS:
         return 0.0
@@ -118,8 +123,8 @@ def _usual_wait_ns(facts: Facts, usage: Usage) -> float:
 
 
 def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, float]:
-    """Returns the mean number of CUDA kernels per second that each of ``users`` gave the device, from when
-    ``usage`` was first watched until ``NEW_SECONDS`` ago."""
+    """Returns how many CUDA kernels per second each of ``users`` gave the device on average, from the time at
+    which ``usage`` was first watched until ``NEW_SECONDS`` ago."""
     now = facts.window.end
     watched = [time for time, _ in facts.trend("kernels_per_s", usage.tenant, usage.pid)]
     start = watched[0] if watched else now
@@ -131,7 +136,7 @@ def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, flo
             for time, value in facts.trend("kernels_per_s", other.tenant, other.pid)
             if start <= time < now - NEW_SECONDS
         ]
-        # A point is missing if the process made no call then, and so gave the device nothing.
+        # A process has no point for a time in which it made no call. It gave the device nothing then.
         return sum(values) / max(points, len(values), 1)
 
     return {other.pid: usual(other) for other in users}
@@ -188,9 +193,9 @@ def _shared(
         hit=waits,
         about=gpu,
         unknown=(
-            "how much of the device each of them takes: the driver does not tell",
+            "how much of the device each tenant takes: the driver does not report it",
             *(
-                ("whether they were there when the wait was shorter: that was in an earlier run",)
+                ("whether they also used the device when waits were shorter, in an earlier run",)
                 if kept
                 else ()
             ),

@@ -1,4 +1,4 @@
-"""Explains NVIDIA's XID codes in our own words, after its public "XID Errors" list."""
+"""Explains NVIDIA's XID codes in our own words, based on NVIDIA's public list "XID Errors"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Xid(NamedTuple):
     fix: str
     """What to do; ``{gpu}`` stands for the device's name."""
     program: bool = False
-    """Whether the cause is mostly the running program, not the hardware."""
+    """Whether the cause is mostly the program that runs, not the hardware."""
 
 
 _DEBUG: Final = (
@@ -26,17 +26,17 @@ XIDS: Final = {
         "a CUDA kernel did what the device does not allow (bad address or instruction)", _DEBUG, program=True
     ),
     31: Xid("a CUDA kernel used an address that is not mapped", _DEBUG, program=True),
-    43: Xid("the device stopped working for a program after an error of it", _DEBUG, program=True),
+    43: Xid("the device stopped the work of a program after an error of that program", _DEBUG, program=True),
     45: Xid(
-        "the driver ended a program's work, after an error before or because it was killed",
-        "look for an XID before this one, and for who killed the program",
+        "the driver ended the work of a program, after an earlier error or because the program was killed",
+        "look for an earlier XID, or for what killed the program",
         program=True,
     ),
     48: Xid("a memory error of two bits that could not be corrected", _RESET),
-    61: Xid("a warning of the device's own controller", _RESET),
+    61: Xid("an early alarm of the device's own controller", _RESET),
     62: Xid("the device's own controller halted", _RESET),
-    63: Xid("a bad row of memory is noted to be replaced", "reset {gpu} when its processes can be ended"),
-    64: Xid("a bad row of memory could not be noted to be replaced", _HARDWARE),
+    63: Xid("a bad row of memory was marked for replacement", "reset {gpu} when its processes can be ended"),
+    64: Xid("a bad row of memory could not be marked for replacement", _HARDWARE),
     68: Xid(
         "an error of the video decoder", "look at the stream being decoded; update the driver", program=True
     ),
@@ -59,5 +59,6 @@ XIDS: Final = {
 
 
 def meaning_of(code: int) -> Xid:
-    """Returns the explanation of ``code``; if it is not listed here, where to read about it."""
+    """Returns the explanation of ``code``. If ``code`` is not listed here, the result says where to read
+    about it."""
     return XIDS.get(code) or Xid("see NVIDIA's XID list", "look the code up in NVIDIA's list of XID errors")

@@ -1,5 +1,6 @@
 """Describes causes that lie on the host: CPU, disk, memory, locks, network, workers.
 
-`waits` reports the losses that `diagnosis.attribution` computes. The modules that it lists describe the
-causes of these losses in words, with culprits and fixes. `events` finds causes that are not losses of a wait.
+`waits` reports the losses that `diagnosis.attribution` computes. For each cause of such a loss, one of the
+modules that `waits` lists describes it in words, with culprits and fixes. `events` finds host causes that are
+not waits.
 """

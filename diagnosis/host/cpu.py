@@ -1,4 +1,5 @@
-"""Describes CPU causes: threads of other tenants, own threads, a quota, a CPU set, the tracer."""
+"""Describes causes of waits for a CPU: threads of other tenants, the tenant's own threads, a quota, a CPU set
+that is too small, and stalltop itself."""
 
 from __future__ import annotations
 
@@ -16,21 +17,23 @@ from stalltop.diagnosis.wording.culprits import ENDED, OUTSIDE, members, named, 
 from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
+from stalltop.model.text.words import numbered
 
 KNOWN: Final = 0.95
-"""If less than this part of a loss has a culprit, the problem says that the list of culprits is
-incomplete."""
+"""If less than this part of a loss has a culprit, the chain says that it is not known who had the CPU for the
+rest of the time."""
 LEAST_QUOTA: Final = 0.5
-"""Least quota that a fix proposes, CPUs. A smaller quota stops a tenant most of the time and gains little, so
-it is no remedy against a neighbour that uses less than a CPU."""
+"""Least quota that a fix proposes, CPUs. A smaller quota would stop the tenant most of the time and gain
+little. So a quota is not proposed against a neighbour that uses less than one CPU."""
 GOOD_SHARE: Final = 0.15
-"""Least part of a loss that a culprit other than the first must have taken to get a fix, too."""
+"""The first culprit always gets a fix. Any other culprit gets a fix only if it took at least this part of the
+loss."""
 MOST_PIDS: Final = 5
-"""Maximum number of process ids named besides the one in a command."""
+"""Maximum number of further process ids that a fix names, besides the one in its command."""
 
 
 def contention(facts: Facts, loss: Loss) -> Description:
-    """Describes a wait for CPUs that threads of other tenants had."""
+    """Describes waits for CPUs that threads of other tenants had."""
     culprits = ranked(loss.culprits, loss.ns, loss.first)
     holder = f"{facts.name(culprits[0][0].tenant)} holds" if culprits else "others hold"
     fixes: list[Fix] = []
@@ -56,7 +59,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
 
 def _keep_off_any(facts: Facts, loss: Loss, culprit: Who) -> Fix:
     """Returns a fix that keeps a culprit away from the CPUs of the victim. If the culprit stands for many
-    processes that no single command moves, the fix moves the process that took most."""
+    processes, and no single command moves all of them, the fix moves the process that took most."""
     fix = keep_off(facts, loss.last.pid, culprit)
     if fix.command or culprit.pid:
         return fix
@@ -71,7 +74,7 @@ def _keep_off_any(facts: Facts, loss: Loss, culprit: Who) -> Fix:
 
 
 def own_threads(facts: Facts, loss: Loss) -> Description:
-    """Describes a wait for CPUs that the tenant's own threads had."""
+    """Describes waits for CPUs that the tenant's own threads had."""
     culprits = ranked(loss.culprits, loss.ns, loss.first)
     victim = facts.process(loss.last.pid)
     system = facts.window.system
@@ -81,7 +84,7 @@ def own_threads(facts: Facts, loss: Loss) -> Description:
     quota = tenant.cpu_quota if tenant is not None else None
     factors = []
     if threads and cpus:
-        factors.append(_factor(loss, f"{threads} threads may run on {cpus} CPUs"))
+        factors.append(_factor(loss, f"{numbered(threads, 'thread')} may run on {numbered(cpus, 'CPU')}"))
     if quota:
         factors.append(_factor(loss, f"its quota is {round(quota, 2):g} CPUs"))
     own = facts.name(loss.victim.tenant)
@@ -102,14 +105,14 @@ def own_threads(facts: Facts, loss: Loss) -> Description:
 
 
 def throttling(facts: Facts, loss: Loss) -> Description:
-    """Describes threads that a quota stopped."""
+    """Describes waits in which a CPU quota stopped the threads."""
     who = loss.last
     use = facts.use(who.tenant)
     quota = use.cpu_quota if use is not None else None
     cgroup = use.quota_cgroup if use is not None else ""
     used = use.cpu_ns / facts.seconds / 1e9 if use is not None else 0.0
     stopped = use.throttled_ns / facts.seconds / 1e9 if use is not None else 0.0
-    # The tenant needs what it used, plus what it could not run while it was stopped. The stopped time is
+    # The tenant needs what it used, and what it would have used while it was stopped. The stopped time is
     # summed over CPUs, and several threads of the tenant may have waited for the same CPU.
     needed = (quota or used) + max(stopped, 0.25)
     cpus = facts.window.system.cpus if facts.window.system is not None else 0
@@ -141,7 +144,7 @@ def throttling(facts: Facts, loss: Loss) -> Description:
 
 
 def pinning(facts: Facts, loss: Loss) -> Description:
-    """Describes a process whose CPUs are busy while others are idle."""
+    """Describes a process whose CPUs are busy while CPUs that it may not use are idle."""
     who = loss.last
     process = facts.process(who.pid)
     idle = idle_elsewhere(facts, who.pid)
@@ -162,8 +165,9 @@ def pinning(facts: Facts, loss: Loss) -> Description:
 
 
 def _more_cpus(facts: Facts, who: Who, allowed: frozenset[int], idle: frozenset[int]) -> tuple[Fix, ...]:
-    """Returns fixes that let a process use idle CPUs: one for the process alone if its cgroup may use these
-    CPUs, one that widens the CPU set of the cgroup if it may not, and both if that is not known."""
+    """Returns fixes that let a process use idle CPUs. If its cgroup may use these CPUs, the fix moves the
+    process. If the cgroup may not, the fix widens its CPU set. If that is not known, both fixes are
+    returned."""
     name, cpuset = facts.name(who.tenant), cpuset_of(facts, who.tenant)
     all_of_them = list_of(idle | allowed)
     tenant = facts.window.tenants.get(who.tenant)
@@ -176,12 +180,12 @@ def _more_cpus(facts: Facts, who: Who, allowed: frozenset[int], idle: frozenset[
         return (wider,)
     within = list_of((idle & cpuset if cpuset else idle) | allowed)
     own = Fix(f"let {who.process} run on CPUs {within}", commands.move_to_cpus(who.pid, within))
-    # If the CPU set is not known, it may be the limit, and then the process cannot be moved.
+    # If the CPU set is not known, it may be what limits the process. Then the process alone cannot be moved.
     return (own,) if cpuset >= idle else (own, wider)
 
 
 def tracer(facts: Facts, loss: Loss) -> Description:
-    """Describes a wait for CPUs that stalltop had."""
+    """Describes waits for CPUs that stalltop had."""
     culprits = ranked(loss.culprits, loss.ns, loss.first)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for a CPU that stalltop holds",
@@ -196,7 +200,7 @@ def _factor(loss: Loss, text: str) -> Link:
 
 
 def _explained(loss: Loss) -> float:
-    """Returns the part of the loss that has a culprit."""
+    """Returns the part of the loss that has a culprit, 0 to 1."""
     return min(sum(loss.culprits.values()) / loss.ns, 1.0) if loss.ns else 0.0
 
 
@@ -208,23 +212,27 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "own_threads",
-            "too many threads of its own",
+            "Too many threads of its own",
             "threads wait for a CPU that the tenant's own threads hold",
         ),
         own_threads,
     ),
     HostCause(
-        Cause("cfs_throttling", "CPU quota used up", "the CPU quota of its cgroup stops all its threads"),
+        Cause(
+            "cfs_throttling",
+            "Throttled by its CPU quota",
+            "the CPU quota of its cgroup stops all its threads",
+        ),
         throttling,
         certain=True,
     ),
     HostCause(
-        Cause("cpu_pinning", "pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
+        Cause("cpu_pinning", "Pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
         pinning,
         certain=True,
     ),
     HostCause(
-        Cause("tracer", "stalltop itself", "tracing takes a noticeable part of the time"),
+        Cause("tracer", "stalltop is using this tenant's CPU", "tracing takes a noticeable part of the time"),
         tracer,
         certain=True,
     ),

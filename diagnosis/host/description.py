@@ -1,4 +1,4 @@
-"""Defines root causes of lost time on the host, and what each adds to the chain that reports it."""
+"""Defines root causes of time lost on the host, and what each of them adds to the chain that reports it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from stalltop.model.chain import Fix, Link
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The parts of a chain that follow the effect and the mechanisms."""
+    """The part of a chain that depends on the cause: what follows the effect and the mechanisms."""
 
     summary: str
-    """One line: who loses what to whom."""
+    """Says in one line who loses what to whom."""
     links: tuple[Link, ...]
-    """Culprits, their reasons, and factors."""
+    """Links for the culprits, their reasons, and factors."""
     fixes: tuple[Fix, ...]
     confidence: float
     unknown: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Description:
 
 
 def charged(_: Facts, loss: Loss) -> Mapping[Who, float]:
-    """Returns the culprits to whom the loss was charged."""
+    """Returns how much of the loss is charged to each culprit, ns."""
     return loss.culprits
 
 
@@ -37,10 +37,10 @@ class HostCause:
 
     cause: Cause
     describe: Callable[[Facts, Loss], Description | None]
-    """Describes a loss; returns None if this is not the cause after all."""
+    """Describes a loss through this cause; returns None if it turns out that this is not the cause."""
     certain: bool = False
-    """Whether the cause has evidence of its own besides the lost time: a limit reached, faults, retransmits.
-    Then smaller losses are reported, too."""
+    """Whether there is other evidence of the cause than the lost time, such as a limit that was reached, page
+    faults or retransmits. Smaller losses are then reported, too."""
     culprits: Callable[[Facts, Loss], Mapping[Who, float]] = charged
-    """Returns how much each culprit took in the window, in any unit: the loss is divided among the culprits
-    in this proportion."""
+    """Returns how much each culprit took in the window, in any unit. The loss is divided among the culprits
+    in proportion to these amounts."""

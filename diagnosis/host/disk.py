@@ -1,5 +1,5 @@
-"""Describes waits for block devices: for which device a process waits, how slow the device is, and which
-processes load it."""
+"""Describes waits for block devices: for which device a process waits, how slow the device is, and who loads
+it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from stalltop.diagnosis.wording.culprits import named, ranked, untold
 from stalltop.model.chain import OTHERS, Fix, Link
 
 SLOW_REQUEST_NS: Final = 4_000_000
-"""Mean time of a request from which on a device counts as slow, ns: a solid-state disk that is not loaded
-takes less than one millisecond."""
+"""A device counts as slow if a request takes at least this long on average, ns. A solid-state disk without
+much load takes less than one millisecond."""
 OFTEN: Final = 0.2
-"""Part of a caller's time from which on its waits for reads and writes are too long even if the device is
+"""If reads and writes take at least this part of a caller's time, they are reported even if the device is
 fast."""
 HELD_BACK: Final = 0.7
-"""If the requests of a process spend more than this part of their time waiting before the device gets them, a
-limit on I/O or the queue holds them back."""
+"""If requests spend more than this part of their time waiting before the device gets them, an I/O limit or
+the queue of the I/O scheduler holds them back."""
 SURE: Final = 0.9
 UNSURE: Final = SURE / 2
-"""Confidence if the process itself had no request at a block device."""
+"""Confidence if the process itself made no request to a block device."""
 _NO_BLOCK_IO: Final = (
     "no block I/O of its own was seen (a network file system, such as NFS, or FUSE has none)"
 )
@@ -49,26 +49,26 @@ class Load:
     sure: float = SURE
     """Confidence that the process waits for this device."""
     held_back: bool = False
-    """Whether an I/O limit of its cgroup, or the queue of the I/O scheduler, holds the process's requests
-    back before the device gets them, and no other tenant loads the device."""
+    """Whether the process's requests are held back before the device gets them, although no other tenant
+    loads the device. An I/O limit of the cgroup or the queue of the I/O scheduler holds them back."""
 
 
 def load(facts: Facts, loss: Loss) -> Load:
-    """Returns the device for which the process at the root of ``loss`` waits, and the processes that load
-    it."""
+    """Returns the device for which the process at the root of ``loss`` waits, with links and fixes for
+    whoever loads the device."""
     who, depth = loss.last, len(loss.path) + 2
     device = block.device_of(facts, who.tenant, who.pid)
     if device is None:
         return Load("", (), (), (f"which device it waits for: {_NO_BLOCK_IO}",), sure=UNSURE)
     unknown: tuple[str, ...] = ()
-    whose = "its" if device.own else "the tenant's"
+    whose = "" if device.own else " of the tenant"
     if not device.own:
         unknown = (f"whether {who.process} waits for {device.name}, as its tenant does: {_NO_BLOCK_IO}",)
     lost = loss.paths[loss.path]
     reason = link_of(
         who,
         "reason",
-        f"{device.name} takes {device.request_ns / 1e6:.1f} ms for each of {whose} requests",
+        f"{device.name}: {_two_digits(device.request_ns / 1e6)} ms per request{whose}",
         share=min(lost / loss.ns, 1.0) if device.own and loss.ns else None,
         ns_per_s=facts.per_second(lost) if device.own else None,
         device=device.name,
@@ -82,7 +82,7 @@ def load(facts: Facts, loss: Loss) -> Load:
     if others:
         fixes = _slower(facts, culprits[0])
         if memory.thrashes(facts, who.tenant, who.pid):
-            text = f"{facts.name(who.tenant)} is at its memory limit: it reads again what was dropped"
+            text = f"{facts.name(who.tenant)} is at its memory limit: it reads dropped pages again"
             links.append(Link("factor", text, tenant=who.tenant, depth=1))
     elif held_back:
         limit = "its requests wait before the device gets them: a limit of its cgroup on I/O may hold them"
@@ -105,8 +105,8 @@ def load(facts: Facts, loss: Loss) -> Load:
 
 
 def slow(facts: Facts, loss: Loss) -> Description | None:
-    """Describes calling threads that wait for a device themselves. Returns None if the device is fast and the
-    waits take little time."""
+    """Describes calling threads that wait for a disk themselves. Returns None if the disk is fast and the
+    waits take little of their time."""
     found = load(facts, loss)
     is_slow = found.request_ns >= SLOW_REQUEST_NS or found.held_back
     if not is_slow and loss.ns < OFTEN * facts.wall_ns(loss.victim.pid):
@@ -124,8 +124,8 @@ def slow(facts: Facts, loss: Loss) -> Description | None:
 
 
 def users(facts: Facts, loss: Loss) -> Mapping[Who, float]:
-    """Returns the users of the device for which the process at the root of ``loss`` waits, each with the ns
-    for which the device worked for it; an empty mapping if the device is not known."""
+    """Returns for how many ns the device of ``loss`` worked for each of its users. This is the device for
+    which the process at the root of ``loss`` waits; if it is not known, the result is empty."""
     device = block.device_of(facts, loss.last.tenant, loss.last.pid)
     if device is None:
         return {}
@@ -133,7 +133,7 @@ def users(facts: Facts, loss: Loss) -> Mapping[Who, float]:
 
 
 def in_fsync(facts: Facts, loss: Loss) -> Description:
-    """Describes threads that wait in fsync until what they wrote is on the device."""
+    """Describes threads that wait in fsync until the data that they wrote is on the disk."""
     found = load(facts, loss)
     where = f" for disk {found.device}" if found.device else ""
     return Description(
@@ -152,12 +152,13 @@ def in_fsync(facts: Facts, loss: Loss) -> Description:
 
 
 def _culprits(facts: Facts, loss: Loss, reason: Link, to_blame: Mapping[Who, float]) -> list[Link]:
-    """Returns links that name ``to_blame``, users of the device in ``reason``, as culprits. Each has a part
-    of the loss in proportion to its load; the culprits that are not named share one link."""
+    """Returns links that name culprits: those of ``to_blame``, users of the device in the link ``reason``.
+    The loss is divided among them in proportion to their load. The culprits that are not named share one
+    link."""
     total = sum(loss.culprits.values())
     culprits = ranked(to_blame, total, loss.first)
     told = [
-        (user, f"{named(facts, user)} loads {reason.device} {_at_once(facts.per_second(ns) / 1e9)}", ns)
+        (user, f"{named(facts, user)} keeps {_at_once(facts.per_second(ns) / 1e9)} on {reason.device}", ns)
         for user, ns in culprits
     ]
     rest, rest_ns = untold(loss.culprits, culprits, total)
@@ -178,12 +179,19 @@ def _culprits(facts: Facts, loss: Loss, reason: Link, to_blame: Mapping[Who, flo
 
 
 def _at_once(requests: float) -> str:
-    """Describes a load by the mean number of ``requests`` under way."""
-    return f"with {requests:.0f} requests at a time" if requests >= 2 else f"for {requests:.0%} of the time"
+    """Returns a text for the load of a device, from the mean number of ``requests`` that it has at a time."""
+    said = _two_digits(requests)
+    return f"{said} {'request' if said == '1' else 'requests'} in flight"
+
+
+def _two_digits(number: float) -> str:
+    """Returns a number with two significant digits or all digits before the point, such as ``1.4`` and
+    ``142``."""
+    return f"{number:.0f}" if number >= 9.95 else f"{number:.2g}"
 
 
 def _slower(facts: Facts, culprit: Link) -> list[Fix]:
-    """Returns fixes that make the heaviest user of the device use it less."""
+    """Returns fixes that reduce the load from the culprit that loads the device most."""
     name, device = facts.name(culprit.tenant), culprit.device
     rate, write = block.bytes_per_second(facts, device, culprit.tenant)
     command = commands.limit_disk(facts, culprit.tenant, device, rate / 2, write=write) if rate else ""
@@ -201,7 +209,7 @@ def _slower(facts: Facts, culprit: Link) -> list[Fix]:
 CAUSES: Final = (
     HostCause(
         Cause(
-            "slow_disk", "slow block device", "threads wait for a device that is slow, or loaded by others"
+            "slow_disk", "Slow block device", "threads wait for a device that is slow, or loaded by others"
         ),
         slow,
         culprits=users,
@@ -209,7 +217,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "fsync",
-            "waits until its writes are on disk",
+            "Waits for fsync",
             "threads wait in fsync, of a checkpoint or a log, until a device has what they wrote",
         ),
         in_fsync,

@@ -16,11 +16,12 @@ from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.commands import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.text.words import program_of
 
 CAUSES: Final = (
     Cause(
         "oom_kill",
-        "killed for lack of memory",
+        "Killed: out of memory (OOM)",
         "the Linux kernel killed a process of the tenant",
         least="critical",
         at_once=True,
@@ -29,12 +30,12 @@ CAUSES: Final = (
 )
 
 COST_SHARE: Final = 0.05
-"""Part of the time of a process's calling threads, 0 to 1, from which on the cost of tracing is a cause."""
+"""The cost of tracing is a cause from this part of the time of a process's calling threads on, 0 to 1."""
 
 
 def oom_kill(facts: Facts) -> Iterator[Suspicion]:
-    """Yields processes that the Linux kernel killed for lack of memory, one for each such event. For a tenant
-    without an event, yields one if the count of kills of its cgroup rose."""
+    """Yields a suspicion for each event in which the Linux kernel killed a process for lack of memory. If a
+    tenant has no such event, but the kill counter of its cgroup rose, yields one for the tenant."""
     events = [event for event in facts.window.evidence.events if event.kind == "oom_kill"]
     for event in events:
         yield _killed(facts, event.tenant, event.pid, event.process)
@@ -50,17 +51,18 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
     about_memory = use is not None and (limit is not None or use.memory_used_bytes is not None)
     links: list[Link] = []
     unknown: tuple[str, ...] = ()
-    smaller = Fix("or let it need less memory: smaller batches, fewer workers, fewer batches ahead")
+    smaller = Fix("or let it need less memory: smaller batches, fewer workers, fewer prefetched batches")
     if use is not None and (use.limit_kills or (limit and (use.limit_hits or at_limit(facts, tenant)))):
         of = f" of {limit / MIB:,.0f} MiB" if limit else ""
         why = f"{name} reached its memory limit{of}"
         raised = Fix(f"raise the memory limit of {name}{commands.memory_file(use)}")
         fixes = [more_memory(facts, tenant, use) if limit else raised, smaller]
-        # With cgroup v1, ``limit_kills`` also counts hits of the limit after which memory could be freed.
+        # With cgroup v1, ``limit_kills`` also counts cases in which the limit was reached, but memory could
+        # be freed.
         if not use.limit_kills or use.memory_version == 1:
-            unknown = ("whether this limit caused the kill: only that it was reached is known",)
+            unknown = ("whether this limit caused the kill: it is only known that it was reached",)
     elif about_memory:
-        of = f": {name} met no limit of its own" if limit else f": {name} has no memory limit of its own"
+        of = f": {name} did not reach its own limit" if limit else f": {name} has no memory limit of its own"
         why = f"the host, or a cgroup above, ran out of memory{of}"
         links = users_of_host(facts)
         fixes = [less_for_others(facts), smaller]
@@ -76,7 +78,7 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
             smaller,
         ]
         unknown = ("whether the limit of its cgroup or the host's memory ran out",)
-    who = f"{process} (pid {pid}) of {name}" if pid else f"a process of {name}"
+    who = program_of(process, pid, name) if pid else f"a process of {name}"
     return Suspicion(
         cause="oom_kill",
         tenant=tenant,
@@ -103,8 +105,8 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
 
 
 def tracer(facts: Facts) -> Iterator[Suspicion]:
-    """Yields processes that lose a noticeable part of their time to tracing, by the number of their calls and
-    the cost of a probe."""
+    """Yields processes that lose a noticeable part of their time to tracing. The loss is computed from the
+    number of their calls and the cost of a probe."""
     coverage = facts.window.coverage
     for pid in facts.callers:
         rows = sorted((r for r in facts.rows_of(pid) if r.key.layer != HOST_LAYER), key=lambda r: -r.calls)
@@ -117,7 +119,7 @@ def tracer(facts: Facts) -> Iterator[Suspicion]:
         yield Suspicion(
             cause="tracer",
             tenant=key.tenant,
-            summary=f"tracing takes time of {key.process} (pid {pid}) of {facts.name(key.tenant)}",
+            summary=f"tracing takes time of {program_of(key.process, pid, facts.name(key.tenant))}",
             lost_ns_per_s=lost,
             share=min(share, 1.0),
             confidence=0.9,
@@ -125,13 +127,13 @@ def tracer(facts: Facts) -> Iterator[Suspicion]:
                 link_of(
                     key,
                     "effect",
-                    f"{facts.per_second(calls):,.0f} calls a second, most of them of {key.operation}",
+                    f"{facts.per_second(calls):,.0f} calls per second, most of them {key.operation}",
                     ns_per_s=lost,
                     depth=0,
                 ),
                 Link(
                     "culprit",
-                    f"the probes of stalltop, {coverage.probe_ns:.0f} ns a call",
+                    f"stalltop: its probes take {coverage.probe_ns:.0f} ns per call",
                     share=1.0,
                     ns_per_s=lost,
                     pid=facts.own_pid,

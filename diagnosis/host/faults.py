@@ -1,4 +1,4 @@
-"""Describes waits for memory: reclaim, and pages that are read back from disk."""
+"""Describes waits for memory: for reclaim, and for pages that are read back from disk."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.commands import MIB
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import TenantUse
+from stalltop.model.text.words import program
 
 SURE: Final = 0.9
 PROBABLE: Final = 0.6
 MORE_MEMORY: Final = 2
-"""Factor by which a limit is raised: the real need is not known while a tenant is held below it."""
+"""Factor by which a fix raises a memory limit. How much memory the tenant needs is not known while the limit
+holds it back."""
 
 
 def reclaim(facts: Facts, loss: Loss) -> Description:
-    """Describes waits until memory is freed, or until pages that were dropped too early are read again."""
+    """Describes waits in which threads free memory, or read again pages that were dropped too early."""
     who = loss.last
     use = facts.use(who.tenant)
     name = facts.name(who.tenant)
@@ -64,7 +66,7 @@ def reclaim(facts: Facts, loss: Loss) -> Description:
 
 
 def more_memory(facts: Facts, tenant: str, use: TenantUse) -> Fix:
-    """Returns a fix that raises the memory limit of a tenant, as far as the host has memory."""
+    """Returns a fix that raises the memory limit of a tenant, at most to the memory of the host."""
     limit, system = use.memory_limit_bytes or 0, facts.window.system
     total = (system.memory_total_bytes or 0) if system is not None else 0
     wanted = MORE_MEMORY * limit
@@ -81,7 +83,7 @@ def more_memory(facts: Facts, tenant: str, use: TenantUse) -> Fix:
 
 
 def users_of_host(facts: Facts) -> list[Link]:
-    """Returns the tenants that use most of the host's memory, as factors."""
+    """Returns links of role ``factor`` that name the tenants with most of the host's memory."""
     return [
         Link(
             "factor",
@@ -93,14 +95,16 @@ def users_of_host(facts: Facts) -> list[Link]:
 
 
 def less_for_others(facts: Facts) -> Fix:
-    """Returns a fix for a host with too little memory."""
+    """Returns a fix for a host that is short of memory: less memory for its largest users."""
     names = ", ".join(facts.name(tenant) for tenant, _ in largest_users(facts))
     largest = f" ({names})" if names else ""
-    return Fix(f"give the largest memory users of the host{largest} limits of their own, or run fewer there")
+    return Fix(
+        f"give the largest memory users of the host{largest} limits of their own, or run fewer of them"
+    )
 
 
 def read_back(facts: Facts, loss: Loss) -> Description:
-    """Describes pages that are read from disk when they are touched."""
+    """Describes waits for pages that are read from disk when a thread touches them."""
     who = loss.last
     process = facts.process(who.pid)
     swapped = facts.window.evidence.swap_in_bytes
@@ -109,7 +113,7 @@ def read_back(facts: Facts, loss: Loss) -> Description:
     culprit = link_of(
         who,
         "culprit",
-        f"{who.process} (pid {who.pid}) reads {count:,.0f} pages a second back from disk",
+        f"{program(who.process, who.pid)} reads {count:,.0f} pages per second back from disk",
         share=1.0,
         ns_per_s=facts.per_second(loss.ns),
         device=found.name if found is not None else "",
@@ -136,7 +140,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "reclaim",
-            "memory is reclaimed",
+            "Stalled by memory reclaim",
             "threads have to free memory, or read pages back, before they go on",
         ),
         reclaim,
@@ -145,7 +149,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "major_faults",
-            "pages are read back from disk",
+            "Major page faults",
             "memory was swapped out or dropped and is read again",
         ),
         read_back,

@@ -20,14 +20,15 @@ from stalltop.model.thread_evidence import CpuInterrupts
 
 SURE: Final = 0.8
 LEAST_CPU: Final = 0.02
-"""A CPU is named if it spends at least this part of its time in interrupts."""
+"""A CPU is named if interrupts take at least this part of its time."""
 FREQUENT: Final = 0.02
-"""A kind of interrupt is named if it occurs at least this part as often as the most frequent kind on the CPU.
-A network interface that is polled under load makes few interrupts for many softirqs."""
+"""A kind of interrupt is named if its count is at least this part of the count of the most frequent kind on
+the CPU. A busy network interface is polled, and then makes few interrupts but many softirqs."""
 
 
 def by_interrupts(facts: Facts, loss: Loss) -> Description:
-    """Describes a process from which interrupts take CPU time, directly or through kernel threads."""
+    """Describes a process that loses CPU time to interrupts, or to Linux kernel threads that handle
+    interrupts."""
     who, depth = loss.last, len(loss.path) + 2
     interrupts = Interrupts(facts)
     threads = ranked(loss.culprits, loss.ns)
@@ -59,7 +60,7 @@ def by_interrupts(facts: Facts, loss: Loss) -> Description:
         links=tuple(links),
         fixes=tuple(_fixes(facts, who, cpus, interrupts, kinds)),
         confidence=SURE,
-        unknown=(*unknown, "for whom the packets or requests are that cause these interrupts"),
+        unknown=(*unknown, "which process gets the packets or requests that cause these interrupts"),
     )
 
 
@@ -90,7 +91,7 @@ def _fixes(facts: Facts, who: Who, cpus: set[int], interrupts: Interrupts, kinds
         fixes.append(
             Fix(
                 f"move {requested} to CPUs {target}; if irqbalance runs, ban CPUs {list_of(cpus)} there "
-                "(IRQBALANCE_BANNED_CPULIST), or it moves it back",
+                "(IRQBALANCE_BANNED_CPULIST), so that it does not move the interrupt back",
                 f"echo {target} > /proc/irq/{number}/smp_affinity_list",
             )
         )

@@ -1,5 +1,5 @@
-"""Describes losses in data loading, which `attribution` finds: a caller waits for workers, and the workers
-wait for a disk, a CPU or a lock, or sleep."""
+"""Describes losses in data loading, which `diagnosis.attribution` finds. A caller waits for workers, and the
+workers wait for a disk, a CPU or a lock, or they sleep."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from stalltop.diagnosis.host.steps import blamed
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.wording.culprits import ranked
 from stalltop.model.chain import Fix
+from stalltop.model.text.words import numbered
 
 SURE: Final = 0.9
-"""Confidence before it is multiplied by ``Loss.sure``: who wakes the caller shows that it waits for the
-workers' results. ``Loss.sure`` is the part of the workers' time that was spent in the way that is reported.
-It is less certain, because it covers all results of the workers, also those for which nobody waited."""
+"""Confidence that the caller waits for the workers' results: the workers are seen to wake it.
+
+It is multiplied by ``Loss.sure``, the part of the workers' time that they spent in the way that is reported.
+That part is less certain: it covers all results of the workers, also those for which nobody waited.
+"""
 
 
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:
@@ -69,15 +72,15 @@ def short_of_lock(facts: Facts, loss: Loss) -> Description:
         summary=f"{facts.name(loss.victim.tenant)} waits for {worker.process}, which waits for a lock",
         links=tuple(blamed(facts, loss, "holds the lock", culprits, len(loss.path) + 2)),
         fixes=(
-            Fix("do not share a lock between workers: one file, index or cache for each"),
-            Fix("hold the lock for a shorter time: read and decode without it"),
+            Fix("let workers share no lock: give each worker a file, index or cache of its own"),
+            Fix("hold the lock for a shorter time: read and decode without holding it"),
         ),
         confidence=SURE * loss.sure * min(sum(loss.culprits.values()) / loss.ns, 1.0),
     )
 
 
 def asleep(facts: Facts, loss: Loss) -> Description:
-    """Describes workers that sleep by themselves."""
+    """Describes workers that sleep because their own code does so."""
     worker = loss.last
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for data while {worker.process} sleeps",
@@ -96,14 +99,14 @@ def asleep(facts: Facts, loss: Loss) -> Description:
 
 
 def workers_restarted(facts: Facts, loss: Loss) -> Description:
-    """Describes workers that end and start again, as at each epoch."""
+    """Describes workers that end and start again, as some programs do at each epoch."""
     use = facts.use(loss.victim.tenant)
     startups = sorted(ThreadGraph(facts).startups().values())
     typical_ms = startups[len(startups) // 2] / 1e6 if startups else 0.0
     count = use.exits if use is not None else 0
     text = (
-        f"{count} processes ended and {len(startups)} started in {facts.seconds:.1f} s; half of these took "
-        f"{typical_ms:.0f} ms or more until their first result"
+        f"{numbered(count, 'process', 'processes')} ended and {len(startups)} started in "
+        f"{facts.seconds:.1f} s; half of these took {typical_ms:.0f} ms or more until their first result"
     )
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits while its workers are started again",
@@ -119,7 +122,7 @@ def workers_restarted(facts: Facts, loss: Loss) -> Description:
 CAUSES: Final = (
     HostCause(
         Cause(
-            "loader_disk", "data loading waits for a disk", "the GPU waits for workers that wait for a disk"
+            "loader_disk", "Data loader waits for a disk", "the GPU waits for workers that wait for a disk"
         ),
         short_of_disk,
         culprits=disk.users,
@@ -127,14 +130,14 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "loader_cpu",
-            "data loading is short of CPU",
+            "Data loader starved of CPU",
             "the GPU waits for workers that compute all the time",
         ),
         short_of_cpu,
     ),
     HostCause(
         Cause(
-            "loader_lock", "data loading waits for a lock", "the GPU waits for workers that wait for a lock"
+            "loader_lock", "Data loader waits for a lock", "the GPU waits for workers that wait for a lock"
         ),
         short_of_lock,
         culprits=locks.holders,
@@ -142,15 +145,15 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "loader_sleep",
-            "data loading sleeps",
-            "the GPU waits for workers that sleep by themselves, as for a rate limit",
+            "Data loader sleeps",
+            "the GPU waits for workers that sleep, for example to keep a rate limit",
         ),
         asleep,
     ),
     HostCause(
         Cause(
             "workers_restarted",
-            "data loading workers are started again and again",
+            "Data loader workers restarting",
             "the GPU waits while worker processes end and new ones start",
         ),
         workers_restarted,

@@ -15,16 +15,17 @@ from stalltop.diagnosis.links import Who, link_of
 from stalltop.diagnosis.wording.culprits import main_process, named, ranked
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_WORK
+from stalltop.model.text.words import program
 from stalltop.model.thread_evidence import HAND_OVER
 
 SURE_OF_INTERPRETER: Final = 0.9
-"""Confidence: the threads make timed waits of the switch interval, one after the other, and the process runs
-Python."""
+"""Confidence for waits for the interpreter lock: the process runs Python, and its threads make timed waits,
+one after the other, as long as Python's switch interval."""
 MOST_HOLDERS: Final = 3
 """Maximum number of threads that are named as holders of the interpreter lock."""
 SURE: Final = 0.8
-"""Confidence: a mutex is recognized by its futex word, but of locks without such a word it is known only that
-the threads took turns at one place."""
+"""Confidence for other locks. A mutex is recognized by its futex word. For a lock without such a word it is
+known only that the threads took turns at one place."""
 
 
 def contention(facts: Facts, loss: Loss) -> Description:
@@ -41,7 +42,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
             *reason,
         ),
         fixes=(
-            Fix(f"let {holder.process} (pid {holder.pid}) hold the lock for a shorter time"),
+            Fix(f"let {program(holder.process, holder.pid)} hold the lock for a shorter time"),
             Fix("call the GPU from one thread, or give each thread a stream and locks of its own"),
         ),
         confidence=SURE,
@@ -50,8 +51,8 @@ def contention(facts: Facts, loss: Loss) -> Description:
 
 
 def holders(facts: Facts, loss: Loss) -> Mapping[Who, float]:
-    """Returns how many ns of the loss each holder of the lock took. Processes that mostly wait for locks
-    themselves are left out, unless all of them do."""
+    """Returns how many ns of the loss each holder of the lock took. Leaves out processes that mostly wait for
+    locks themselves, unless all of them do."""
     waiting = {who for who in loss.culprits if _stands_in_line(facts, who)}
     kept = {who: ns for who, ns in loss.culprits.items() if who not in waiting}
     if not kept:
@@ -66,8 +67,8 @@ def _stands_in_line(facts: Facts, who: Who) -> bool:
 
 
 def _reason(facts: Facts, holder: Who, depth: int) -> tuple[Link, ...]:
-    """Returns a link that says in which part of the split the holder spends most of its time; none if that is
-    not known."""
+    """Returns a link that says in which part of the split the holder spends most of its time; an empty tuple
+    if that is not known."""
     work = facts.work_of(holder.pid)
     if work is None or not work.total_ns:
         return ()
@@ -111,8 +112,8 @@ def interpreter(facts: Facts, loss: Loss) -> Description:
 
 
 def _holders_of_interpreter(facts: Facts, pid: int) -> list[tuple[str, float]]:
-    """Returns the threads of a process that most often gave up the interpreter lock for others: a text for
-    each, and its share of these hand-overs."""
+    """Returns the threads of a process that most often handed over the interpreter lock. Each has a text, and
+    its share of these hand-overs."""
     gave: dict[int, int] = {}
     for wait in facts.window.evidence.threads.waits:
         calls = wait.operation != HOST_WORK
@@ -130,14 +131,14 @@ def _holders_of_interpreter(facts: Facts, pid: int) -> list[tuple[str, float]]:
 
 CAUSES: Final = (
     HostCause(
-        Cause("lock_contention", "threads wait for a lock", "a lock is held by another thread or process"),
+        Cause("lock_contention", "Lock contention", "a lock is held by another thread or process"),
         contention,
         culprits=holders,
     ),
     HostCause(
         Cause(
             "gil",
-            "Python's interpreter lock is held",
+            "Python GIL contention",
             "another Python thread of the process computes while the calling one waits to run Python code",
         ),
         interpreter,

@@ -1,4 +1,4 @@
-"""Describes waits for another rank of a job, with which the rank exchanges data through the CPU (gloo,
+"""Describes waits of a rank for another rank of its job, if the ranks exchange data through the CPU (gloo,
 MPI)."""
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from stalltop.diagnosis.host.description import Description, HostCause
 from stalltop.diagnosis.host.steps import WAITS, blamed
 from stalltop.diagnosis.wording.culprits import named, ranked
 from stalltop.model.chain import Fix
+from stalltop.model.text.words import program
 
 SURE: Final = 0.9
-"""Confidence before it is multiplied by ``Loss.sure``: threads of the other rank are seen to end the
-waits."""
+"""Confidence that the rank waits for the other rank, whose threads are seen to end the waits. It is
+multiplied by ``Loss.sure``."""
 
 
 def late(facts: Facts, loss: Loss) -> Description:
@@ -31,8 +32,8 @@ def late(facts: Facts, loss: Loss) -> Description:
         links=tuple(blamed(facts, loss, f"comes late; meanwhile it {doing}", culprits, len(loss.path) + 2)),
         fixes=(
             Fix(
-                f"see the problems of {other.process} (pid {other.pid}) itself: what delays it delays all "
-                "ranks"
+                f"see the problems of {program(other.process, other.pid)} itself: what delays this rank "
+                "delays all ranks"
             ),
             Fix(
                 "give all ranks the same work: equal shards, batch sizes and lengths (DistributedSampler, "
@@ -52,7 +53,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             CAUSE,
-            "another rank comes late",
+            "Waits for a slower rank",
             "the program exchanges data with another rank of its job, and waits for it",
         ),
         late,

@@ -1,4 +1,4 @@
-"""Describes waits for servers: processes of this host that answer requests, or peers of other hosts."""
+"""Describes waits for servers, which are processes of this host or of other hosts that answer requests."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from stalltop.model.chain import Fix
 from stalltop.model.thread_evidence import Server
 
 SURE: Final = 0.9
-"""Confidence that the server is the reason, before it is multiplied by ``Loss.sure``: its threads are seen to
-end the waits."""
+"""Confidence that a program waits for a server of this host, whose threads are seen to end the waits. It is
+multiplied by ``Loss.sure``."""
 SURE_ELSEWHERE: Final = 0.6
-"""Confidence that a server of another host is the reason, before it is multiplied by ``Loss.sure``: only the
-connections of the process are known."""
+"""Confidence that a program waits for a server of another host, of which only the connections are known. It
+is multiplied by ``Loss.sure``."""
 
 _ASK_LESS: Final = Fix(
-    "ask for less and ahead: cache answers, put several requests into one, ask before answers are needed"
+    "send fewer requests, and send them earlier: cache answers, put several requests into one, ask before "
+    "answers are needed"
 )
 
 
 def slow(facts: Facts, loss: Loss) -> Description:
-    """Describes a program, or workers of it, that wait for a server."""
+    """Describes a program that waits for a server, or whose workers do."""
     return _here(facts, loss) if loss.culprits else _elsewhere(facts, loss)
 
 
@@ -66,7 +67,7 @@ def _elsewhere(facts: Facts, loss: Loss) -> Description:
     depth = len(loss.path) + 2
     texts = [f"{who.process} is connected to {_moved(facts, server)}" for server in servers]
     links = [link_of(who, "factor", text, depth=depth) for text in texts]
-    if len(servers) == 1:  # Which of several it waits for is not known.
+    if len(servers) == 1:  # If there are several servers, it is not known which one it waits for.
         links = [replace(links[0], share=1.0, ns_per_s=facts.per_second(loss.ns))]
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for answers of {where}",
@@ -85,7 +86,7 @@ def _elsewhere(facts: Facts, loss: Loss) -> Description:
 
 
 def _moved(facts: Facts, server: Server) -> str:
-    """Returns the address of a server, with what it and its client sent each other."""
+    """Returns the address of a server, with the rates of bytes in both directions and the round-trip time."""
     said = [server.address]
     if server.received_bytes or server.sent_bytes:
         received, sent = (size(facts.per_second(n)) for n in (server.received_bytes, server.sent_bytes))
@@ -99,7 +100,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "remote_service",
-            "a service answers slowly",
+            "Slow service",
             "the program or its workers wait for a server, of this host or of another one",
         ),
         slow,

@@ -1,5 +1,5 @@
-"""Makes the links that the chains of all host causes share: what is slow, where the time went and through
-which processes, and who took it."""
+"""Makes the links that the chains of all host causes have in common. They say what is slow, in which
+processes the time was lost, what they did meanwhile, and who took the time."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ WAITS: Final = {
     TRACED: "is stopped by a debugger",
     FROZEN: "is frozen with its cgroup",
 }
-"""What a thread does, by the part of its split, or by the way in which it is stopped."""
+"""Says what a thread does. Keys are the parts of the split and the ways in which a thread is stopped."""
 
 
 def worst(loss: Loss) -> RowKey:
-    """Returns the row that lost most."""
+    """Returns the key of the row that lost most time."""
     return max(loss.effects, key=lambda key: loss.effects[key])
 
 
 def row_of(facts: Facts, key: RowKey) -> Row | None:
-    """Returns the row with this key, if any of its calls ended in the window."""
+    """Returns the row with this key; None if the window has none, because none of its calls returned."""
     return next((row for row in facts.rows_of(key.pid) if row.key == key), None)
 
 
 def doing(key: RowKey) -> str:
-    """Returns the end of a sentence that says where time is lost, such as ``in cudaMalloc``."""
+    """Returns the end of a sentence that says where time is lost: ``in cudaMalloc`` or ``between its
+    calls``."""
     return "between its calls" if key.operation == HOST_GAP else f"in {key.operation}"
 
 
@@ -62,7 +63,8 @@ def effect(facts: Facts, loss: Loss) -> Link:
 
 
 def mechanisms(facts: Facts, loss: Loss) -> list[Link]:
-    """Returns links that say where the time went: in the victim, then in each worker on the path."""
+    """Returns links that say where the time went: for whom the victim waited, for whom that worker waited,
+    and so on, and what the last process did."""
     before = loss.victim
     links = []
     for depth, worker in enumerate(loss.path, start=1):
@@ -91,7 +93,8 @@ def _step(facts: Facts, loss: Loss, text: str, who: Who, depth: int) -> Link:
 def blamed(
     facts: Facts, loss: Loss, verb: str, culprits: Sequence[tuple[Who, float]], depth: int
 ) -> list[Link]:
-    """Returns links that name the culprits, and one link for all other culprits together."""
+    """Returns one link for each of ``culprits``, and one link for all other culprits together. ``verb`` says
+    what a culprit did, such as ``has the CPU``."""
     links = [
         link_of(
             who,

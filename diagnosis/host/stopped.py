@@ -16,19 +16,21 @@ from stalltop.model.chain import Fix
 from stalltop.model.thread_evidence import FROZEN, STOPPED, TRACED, Stop
 
 SURE: Final = 0.95
-"""Confidence: the scheduler says that the threads were stopped, and who stopped them or let them go on."""
+"""Confidence: the scheduler reports that the threads were stopped, and who stopped them or let them
+continue."""
 _WORDS: Final = {
     STOPPED: ("is stopped", "stops it"),
     TRACED: ("is stopped by a debugger", "traces it"),
     FROZEN: ("is frozen", "freezes it"),
 }
-"""For each way in which threads are stopped: what happens to the program, and what the culprit does."""
+"""For each way of being stopped: what happens to the program, and what the culprit does."""
 _TERMINAL: Final = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
-"""Signals that a terminal sends: on Ctrl-Z, and to background programs that read from it or write to it."""
+"""Signals that the terminal of a program sends: on Ctrl-Z, or if a background program reads from it or writes
+to it."""
 
 
 def stopped(facts: Facts, loss: Loss) -> Description:
-    """Describes a program, or a worker of it, that something stopped for a while."""
+    """Describes a program that was stopped for a while, or whose worker was."""
     kind, who = loss.last_part, loss.last
     stop = _known(facts, who, kind)
     sent = _sent(stop)
@@ -38,8 +40,8 @@ def stopped(facts: Facts, loss: Loss) -> Description:
     did, verb = _WORDS[kind]
     unknown: tuple[str, ...] = ()
     if stop is None or not (stop.by.pid or sent):
-        unknown = ("who stopped it" + (": only who let it go on is known" if by else ""),)
-        verb = "lets it go on"
+        unknown = ("who stopped it" + (": it is only known who let it continue" if by else ""),)
+        verb = "lets it continue"
         did += f", and {doer} {verb}" if doer else ""
     else:
         did += (", " if kind == TRACED else " by ") + doer
@@ -62,7 +64,7 @@ def _known(facts: Facts, who: Who, kind: str) -> Stop | None:
 
 
 def _sent(stop: Stop | None) -> str:
-    """Returns the signal in words; '' if it is not known."""
+    """Returns the signal of ``stop`` as text; '' if it is not known."""
     if stop is None or not stop.signal:
         return ""
     return f"{stop.signal} of its terminal" if not stop.by.pid else stop.signal
@@ -78,13 +80,13 @@ def _fixes(facts: Facts, kind: str, who: Who, by: Who | None, sent: str) -> list
             fixes.append(Fix("start it without a terminal: as a service, or by setsid or nohup"))
     elif kind == TRACED:
         if by is not None:
-            fixes.append(Fix(f"end {by.process}: the program goes on then", f"kill {by.pid}"))
+            fixes.append(Fix(f"end {by.process}: the program then continues", f"kill {by.pid}"))
         fixes.append(
             Fix("examine it without stopping it: py-spy --nonblocking, perf, or eBPF instead of ptrace")
         )
     else:
         thaw = commands.thaw(facts, who.tenant)
-        fixes.append(Fix(f"let {facts.name(who.tenant)} go on" + (f": {thaw}" if thaw else ""), thaw))
+        fixes.append(Fix(f"let {facts.name(who.tenant)} continue" + (f": {thaw}" if thaw else ""), thaw))
     return fixes
 
 
@@ -92,7 +94,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "stopped",
-            "stopped by a signal or a freezer",
+            "Stopped by a signal or freezer",
             "a signal, a debugger or the cgroup freezer stops threads of the tenant, or its workers",
             at_once=True,
         ),

@@ -1,4 +1,4 @@
-"""Describes waits that no known process ends."""
+"""Describes waits whose reason is not known."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ UNSURE: Final = 0.25
 """Confidence of this cause: it is measured that the program waits longer than usual, but not why."""
 _WHO: Final = {
     "network": "who sends so late: stalltop sees neither other hosts nor RDMA",
-    "process": "who ends these waits so late: a thread that is not followed, or waits itself",
+    "process": "who ends these waits so late: a thread that is not followed, or that itself waits",
     "lock": "who ends these waits so late: a thread that is not followed",
     "memory": "why it waits for memory: no reclaim and few major faults were counted",
-    "other": "what the Linux kernel does meanwhile: the wait belongs to no other part of the split",
+    "other": "what the Linux kernel does meanwhile: the wait is of no known kind",
 }
-"""What is not known, by the part of the split with the lost time."""
+"""Says what is not known. The key is the part of the split in which the time was lost."""
 
 
 def unexplained(facts: Facts, loss: Loss) -> Description:
-    """Describes a program that is usually busy all the time, and now waits for no measured reason."""
+    """Describes a program that usually works all the time, and now waits although no cause was measured."""
     who = loss.victim
     part = max(loss.parts, key=lambda name: loss.parts[name])
     fixes = [
@@ -39,7 +39,7 @@ def unexplained(facts: Facts, loss: Loss) -> Description:
         links=(),
         fixes=tuple(fixes),
         confidence=UNSURE,
-        unknown=(_WHO[part], "whether it has nothing to do: a wait for work looks the same"),
+        unknown=(_WHO[part], "whether the program has nothing to do: a wait for work looks the same"),
     )
 
 
@@ -47,7 +47,7 @@ CAUSES: Final = (
     HostCause(
         Cause(
             "unexplained_wait",
-            "waits for nobody known",
+            "Unattributed waits",
             "threads wait longer than usual, and who ends these waits is not known",
             last_resort=True,
         ),

@@ -1,5 +1,5 @@
-"""Reports time that callers lose on the host: follows waits to their root causes, and describes these
-causes."""
+"""Reports time that callers lose on the host. `diagnosis.attribution` follows the waits to their root causes;
+the modules listed here describe these causes."""
 
 from __future__ import annotations
 
@@ -30,22 +30,25 @@ from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.suspicion import Suspicion
 
 LEAST_SHARE: Final = 0.1
-"""Least part of its time that a process has to lose for the loss to be reported at once. A smaller loss is
-reported only if it lasts."""
+"""A loss is reported at once if it takes at least this part of the process's time. A smaller loss is reported
+only if it lasts."""
 LEAST_SHARE_OF_LASTING: Final = 0.06
-"""Least part of its time that a process has to lose for a lasting loss to be reported: tenants of a busy,
-healthy host wait for each other for some hundredths of their time, and for more now and then. A loss that
-varies around ``LEAST_SHARE`` stays reported."""
+"""A lasting loss is reported if it takes at least this part of the process's time.
+
+Tenants of a busy, healthy host wait for other tenants for some hundredths of their time, and now and then for
+more. The part is below ``LEAST_SHARE``, so that a loss that varies around ``LEAST_SHARE`` stays reported.
+"""
 LEAST_SHARE_OF_CERTAIN: Final = 0.02
-"""Least part of its time that a process has to lose through a cause that is ``certain`` for the loss to be
-reported at once."""
+"""A loss through a cause that is ``certain`` is reported at once if it takes at least this part of the
+process's time."""
 LEAST_SHARE_OF_SLOW: Final = 0.02
-"""Least part of its time that a process has to lose for the loss to be reported at once, if the row that
-loses most is slower by ``SLOW``: rare, long waits hurt latency."""
+"""A loss is reported at once if it takes at least this part of the process's time and the row that loses most
+is slower than usual (``SLOW``). Rare, long waits hurt latency although they take little time."""
 SLOW: Final = 3.0
-"""Least ratio of a row's p99 to its baseline for the row to count as slower."""
+"""A row is slower than usual if its p99 is at least this many times the p99 of its baseline."""
 SLOW_CALLS: Final = 100
-"""Least number of calls of a row whose p99 is judged: with fewer calls, the p99 is just the longest call."""
+"""Least number of calls of a row whose p99 is compared with its baseline. With fewer calls, the p99 is just
+the longest call."""
 
 _MODULES: Final = (
     cpu,
@@ -68,7 +71,8 @@ CAUSES: Final = tuple(each.cause for each in HOST_CAUSES.values())
 
 
 def waits(facts: Facts) -> Iterator[Suspicion]:
-    """Yields what every process that makes calls lost on the host, by root cause."""
+    """Yields a suspicion for each process that makes calls and for each root cause through which it lost
+    time."""
     for loss in Attribution(facts).losses():
         plain = _is_plain(facts, loss)
         last_resort = HOST_CAUSES[loss.cause].cause.last_resort
@@ -80,8 +84,8 @@ def waits(facts: Facts) -> Iterator[Suspicion]:
 
 
 def _remember(facts: Facts, loss: Loss) -> Mapping[Who, float]:
-    """Divides ``loss`` among its culprits by what they took over time. Returns what each of them took over
-    time."""
+    """Divides ``loss`` among its culprits in proportion to what they took over time. Returns what each of
+    them took over time."""
     now = dict(HOST_CAUSES[loss.cause].culprits(facts, loss))
     before = facts.blame(loss.cause, loss.victim.tenant)
     loss.first = before.first
@@ -95,13 +99,13 @@ def _remember(facts: Facts, loss: Loss) -> Mapping[Who, float]:
 
 
 def _share(facts: Facts, loss: Loss) -> float:
-    """Returns the part of the victim's time that is lost."""
+    """Returns the part of the victim's time that is lost, 0 to 1."""
     return min(loss.ns / facts.wall_ns(loss.victim.pid), 1.0)
 
 
 def _is_plain(facts: Facts, loss: Loss) -> bool:
-    """Returns whether a loss is large enough to be reported at once. Another loss is reported only if it
-    lasts."""
+    """Returns whether a loss is large enough to be reported at once. Smaller losses are reported only if they
+    last."""
     host_cause = HOST_CAUSES[loss.cause]
     share = _share(facts, loss)
     if share >= (LEAST_SHARE_OF_CERTAIN if host_cause.certain else LEAST_SHARE):
@@ -117,7 +121,7 @@ def _suspicion(facts: Facts, loss: Loss, told: Description, taken: Mapping[Who, 
     row = row_of(facts, key)
     unknown = list(told.unknown)
     if row is None or row.normal_p99_ns is None:
-        unknown.append("normal not learned yet: judged by this window alone")
+        unknown.append("no baseline yet: judged by this window alone")
     return Suspicion(
         cause=loss.cause,
         tenant=loss.victim.tenant,

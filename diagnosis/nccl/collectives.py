@@ -16,26 +16,27 @@ from stalltop.model.families import Family
 CAUSES: Final = (
     Cause(
         "small_collectives",
-        "many small collectives",
+        "Many small collectives",
         "the cost of starting collectives exceeds that of moving bytes",
     ),
 )
 
 SMALL_BYTES: Final = 128 << 10
-"""Largest small collective, bytes: at 10 GB/s it takes 13 us, less than NCCL needs to start it."""
+"""Largest size of a small collective, bytes. At 10 GB/s it takes 13 us, less than NCCL needs to start it."""
 SMALL_PER_S: Final = 500
-"""Least number of small collectives per second: a model that sums up losses and norms makes only some per
-step."""
+"""Least number of small collectives per second that is reported. A program that only sums up losses and norms
+makes a few per step."""
 SMALL_MEAN_NS: Final = 200_000
-"""Longest mean time of a small collective: a longer one waits for the device or for other ranks, which are
-other causes."""
+"""Largest mean time of a small collective, ns. If it takes longer, it waits for the device or for other
+ranks, which are other causes."""
 BUCKET_BYTES: Final = 25 << 20
-"""Size into which PyTorch's DistributedDataParallel collects gradients, bytes (``bucket_cap_mb``)."""
+"""Size of the buckets in which PyTorch's DistributedDataParallel collects gradients, bytes
+(``bucket_cap_mb``)."""
 
 
 def small_collectives(usage: Usage) -> Iterator[Suspicion]:
-    """Yields processes that make a collective for each small tensor, so that starting them takes most of the
-    time."""
+    """Yields processes that make one collective for each small tensor, and spend most of the time starting
+    them."""
     small = added(
         usage.facts,
         (

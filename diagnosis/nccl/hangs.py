@@ -1,4 +1,4 @@
-"""Finds ranks of NCCL that wait for a rank that does not come at all."""
+"""Finds ranks of NCCL that wait for a rank that does not enter the collective at all."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from stalltop.diagnosis.wording.figures import duration
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import Rank
 from stalltop.model.row_key import RowKey
+from stalltop.model.text.words import numbered, program_of
 from stalltop.model.window import OpenCall
 
 CAUSES: Final = (
     Cause(
         "nccl_hang",
-        "a collective hangs",
+        "Hung collective",
         "ranks wait for one that has not entered",
         least="high",
         at_once=True,
@@ -29,23 +30,23 @@ CAUSES: Final = (
 )
 
 HUNG_NS: Final = 10_000_000_000
-"""Shortest wait for a rank, or in a call of NCCL, that is called a hang, ns."""
+"""Least length of a wait for other ranks that counts as a hang, ns."""
 TIMES_LONGEST: Final = 5
-"""A hang also has to be this many times as long as the longest wait before: the other ranks also wait while
-one rank writes a checkpoint or validates."""
+"""A hang also has to last this many times as long as the longest earlier wait for a rank. In a healthy job,
+too, ranks wait while one rank writes a checkpoint or validates."""
 STARTING_NS: Final = 60_000_000_000
-"""Shortest wait that is called a hang while a communicator is made, ns: ranks of one job start at different
+"""Least length of a hang while a communicator is being made, ns. The ranks of a job start at different
 times."""
 CRITICAL_NS: Final = 60_000_000_000
-"""Length of a wait from which on its severity is critical: the whole job stands still."""
+"""A hang that has lasted this long is critical, ns: the whole job stands still."""
 OPEN_NS: Final = 5_000_000_000
-"""Age of an open call of the missing rank from which on this call may be the reason, ns."""
+"""If the missing rank has been in a call for at least this long, ns, this call may be the reason."""
 MOST_RANKS: Final = 4
 """Maximum number of ranks that a chain names one by one."""
 
 
 def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
-    """Yields collectives in which ranks wait for one that has not entered."""
+    """Yields collectives in which ranks wait for a rank that has not entered."""
     explained: set[int] = set()
     for communicator, ranks in communicators(facts).items():
         missing = [rank for rank in ranks if rank.behind > 0]
@@ -68,21 +69,22 @@ def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
 
 
 def _longest_lag_ns(facts: Facts, ahead: Sequence[Rank], waited_ns: int) -> float:
-    """Returns how long ranks of ``ahead`` waited at most for a late rank before the present wait, ns."""
+    """Returns how many ns ranks of ``ahead`` waited for a late rank at most, in all waits before the present
+    one."""
     began = facts.window.end - waited_ns / SECOND_NS
     lags = (facts.trend("rank_lag_ns", rank.tenant, rank.pid) for rank in ahead)
     return max((lag for points in lags for time, lag in points if time < began), default=0.0)
 
 
 def _hangs_from_ns(facts: Facts, call: OpenCall) -> float:
-    """Returns the age from which on an open call that waits for ranks hangs, ns."""
+    """Returns the age from which on an open call that waits for ranks counts as a hang, ns."""
     least_ns = STARTING_NS if call.operation.startswith("ncclCommInit") else HUNG_NS
     return max(least_ns, TIMES_LONGEST * (facts.longest_ns(call) or 0))
 
 
 def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
-    """Returns whether an open call waits for other ranks: a call of NCCL, or a wait for the device in a
-    process that is a rank."""
+    """Returns whether an open call waits for other ranks. It does if it is a call of NCCL, or if it waits for
+    the device and its process is a rank."""
     if call.ended or call.nested:
         return False
     known = any(rank.pid == call.pid for rank in facts.ranks)
@@ -90,19 +92,19 @@ def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
 
 
 def _severity(waited_ns: float) -> float:
-    """Returns the value of ``Suspicion.share``, which decides the severity: 1 because the waiting ranks lose
-    all their time, but 0 before ``CRITICAL_NS``, because the wait may still end by itself."""
+    """Returns the value of ``Suspicion.share``, which decides the severity. It is 1, because the waiting
+    ranks lose all their time. Before ``CRITICAL_NS`` it is 0, because the wait may still end by itself."""
     return 1.0 if waited_ns >= CRITICAL_NS else 0.0
 
 
 _DEBUG: Final = Fix(
-    "let the job say more, and give up by itself: NCCL_DEBUG=INFO, TORCH_NCCL_ASYNC_ERROR_HANDLING=1, "
+    "let the job log more, and give up by itself: NCCL_DEBUG=INFO, TORCH_NCCL_ASYNC_ERROR_HANDLING=1, "
     "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 with TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 )
 
 
 def _counted(ranks: int) -> str:
-    return "1 rank waits" if ranks == 1 else f"{ranks:,} ranks wait"
+    return f"{numbered(ranks, 'rank')} {'waits' if ranks == 1 else 'wait'}"
 
 
 def _hang(
@@ -110,7 +112,7 @@ def _hang(
 ) -> Suspicion:
     first, worst = ahead[0], max(missing, key=lambda rank: rank.behind)
     links = _hang_links(facts, ahead, missing, waited_ns)
-    # The rows of all ranks that wait: a user who opens any of them must find the chain.
+    # The chain has the rows of all ranks that wait, so that a user finds it from each of these rows.
     rows = tuple(row for rank in ahead if (row := _row(facts, rank)) is not None)
     return Suspicion(
         cause="nccl_hang",
@@ -138,7 +140,9 @@ def _hang(
         about=communicator,
         unknown=()
         if any(link.role == "reason" for link in links)
-        else (f"what rank {worst.rank} does instead: a checkpoint or a validation ends by itself",),
+        else (
+            f"what rank {worst.rank} does instead; if it is a checkpoint or a validation, it ends by itself",
+        ),
         share=_severity(waited_ns),
     )
 
@@ -146,7 +150,7 @@ def _hang(
 def _hang_links(
     facts: Facts, ahead: Sequence[Rank], missing: Sequence[Rank], waited_ns: int
 ) -> tuple[Link, ...]:
-    """Returns the links: which ranks wait, which ranks are missing, and the calls in which the missing ranks
+    """Returns links that say which ranks wait, which ranks are missing, and in which calls the missing ranks
     have been for long."""
     first = ahead[0]
     links = [
@@ -166,7 +170,7 @@ def _hang_links(
         ),
     ]
     for rank in missing[:MOST_RANKS]:
-        behind = "1 collective" if rank.behind == 1 else f"{rank.behind:,} collectives"
+        behind = numbered(rank.behind, "collective")
         links.append(
             link_of(
                 rank,
@@ -217,7 +221,10 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
         fix = Fix(f"see whether all processes of the job of pid {oldest.pid} run, on all its hosts")
     elif elsewhere:
         unknown = f"{elsewhere} of {rank.ranks} ranks are on other hosts: one of them may be missing"
-        fix = Fix(f"see what the {elsewhere} ranks on other hosts do: pid {oldest.pid} is rank {rank.rank}")
+        fix = Fix(
+            f"see what the {numbered(elsewhere, 'rank')} on other hosts do: "
+            f"pid {oldest.pid} is rank {rank.rank}"
+        )
     else:
         unknown = "all local ranks have entered: the device or the link between devices does not finish"
         fix = Fix(
@@ -227,7 +234,7 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
     return Suspicion(
         cause="nccl_hang",
         tenant=oldest.tenant,
-        summary=f"{oldest.process} (pid {oldest.pid}) of {facts.name(oldest.tenant)} waits in "
+        summary=f"{program_of(oldest.process, oldest.pid, facts.name(oldest.tenant))} waits in "
         f"{oldest.operation} for other ranks",
         lost_ns_per_s=float(SECOND_NS),
         confidence=0.6,
@@ -244,7 +251,8 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
 
 
 def _row(facts: Facts, rank: Rank) -> RowKey | None:
-    """Returns the row in which a waiting rank waits: its open call, else its longest call."""
+    """Returns the row of a waiting rank: that of its open call or, without an open call, of its longest
+    call."""
     for call in facts.window.open_calls:
         if call.pid == rank.pid and not call.nested and not call.ended:
             return RowKey(facts.window.host, *call.row)

@@ -1,7 +1,7 @@
-"""Finds collectives that use TCP and lose segments.
+"""Finds collectives over TCP connections that lose segments.
 
-The rank itself waits for the device: NCCL's own threads send, and poll their sockets without sleeping. So
-none of the rank's time counts as a wait for the network.
+The rank itself waits for the device. Threads of NCCL send the data, and poll their sockets without sleeping.
+So no time of the rank counts as waiting for the network.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from stalltop.diagnosis.wording.fixes import SEGMENTS_UNKNOWN, segment_fixes
 from stalltop.model.families import WAITING_PARTS, Family
 
 LONGER: Final = 1.5
-"""Least ratio of present to usual waits: steps of usual sizes differ by less."""
+"""Waits are reported only if they are longer than usual by at least this factor. Steps of usual sizes differ
+by less."""
 PROBABLE: Final = 0.5
-"""Confidence: retransmits and longer collectives are both measured, but not that one causes the other."""
+"""Confidence: retransmits and longer collectives are both measured. That the retransmits make the collectives
+longer is inferred."""
 _COLLECTIVES: Final = (Family.COLLECTIVE, Family.GROUP, Family.POINT)
 
 
 def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
-    """Yields processes that wait longer than usual for their collectives while their connections lose
+    """Yields processes that wait longer than usual for their collectives, while their connections lose
     segments."""
     if not loses_segments(facts, usage.pid):
         return
@@ -49,7 +51,9 @@ def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
         confidence=PROBABLE / 2 if here else PROBABLE,
         links=(
             usage.step(f"waits of {duration(waits.mean_ns)} for the device and for other ranks", waits, lost),
-            replace(usage.own(f"{figure(again)} TCP segments a second are sent again"), device="network"),
+            replace(
+                usage.own(f"{figure(again)} TCP segments per second are retransmitted"), device="network"
+            ),
         ),
         fixes=segment_fixes(usage.pid),
         hit=waits,
@@ -58,14 +62,15 @@ def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
             *(("whether collectives use TCP: all ranks are on this host",) if here else ()),
         ),
     )
-    # Without ``about``, this suspicion and that of the rule ``waits`` about the same tenant's waits for the
-    # network become one chain.
+    # The rule ``waits`` may also report the tenant's waits for the network. Its suspicion has no ``about``
+    # either, so both become one chain.
     yield replace(told, about="")
 
 
 def _beyond_usual_ns(facts: Facts, waits: DeviceCalls) -> tuple[float, float]:
-    """Returns the ns that calls waited beyond the usual, and the ns that they usually wait. Leaves out calls
-    whose usual wait is not known, because no two jobs have the same collectives on a healthy network."""
+    """Returns for how many ns calls waited beyond the usual, and for how many ns they usually wait. Calls
+    whose usual wait is not known are left out: how long the collectives of this job take on a healthy network
+    is not known from other jobs."""
     lost = usual = 0.0
     for row in waits.rows:
         if row.usual_ns is not None:

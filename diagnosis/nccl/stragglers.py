@@ -1,4 +1,4 @@
-"""Finds stragglers: ranks of NCCL that enter collectives late. `hangs` finds ranks that do not enter at
+"""Finds stragglers: ranks that enter collectives of NCCL late. `hangs` finds ranks that do not enter at
 all."""
 
 from __future__ import annotations
@@ -19,26 +19,29 @@ from stalltop.diagnosis.wording.fixes import keep_off
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_GAP, Rank
 from stalltop.model.families import Family
+from stalltop.model.text.words import numbered, program_of
 from stalltop.model.window import SPLITS
 
-CAUSES: Final = (
-    Cause("nccl_straggler", "one rank comes late", "all ranks of a collective wait for the last one"),
-)
+CAUSES: Final = (Cause("nccl_straggler", "Straggler", "all ranks of a collective wait for the last one"),)
 
 JOINED: Final = 8
-"""Least number of compared collectives for the lateness of a rank to be more than chance."""
+"""Least number of collectives in which the entry times of the ranks were compared. With fewer, the lateness
+of a rank may be chance."""
 JOINED_AT_LEAST: Final = 3
-"""Least number of compared collectives if the rank was the last one each time and the loss is large."""
+"""Least number of compared collectives if the same rank was last in all of them and the loss is ``LARGE``."""
 LARGE: Final = 0.2
-"""Loss, as a part of the window, that jitter does not cause: steps of equal work differ by a few per cent."""
+"""A loss of at least this part of the window is large: jitter does not cause it. Steps of equal work differ
+by a few per cent."""
 APART: Final = 3.0
-"""Least ratio of a straggler's lateness to the median of the others: jitter makes all ranks late in turn."""
+"""A straggler is later than the median of the other ranks by at least this factor. Jitter makes all ranks
+late in turn."""
 EXPLAINED: Final = 0.3
-"""Least part of the lateness that a difference between the ranks has to explain to be named as the reason."""
+"""A difference between the ranks is named as the reason only if it explains at least this part of the
+lateness."""
 
 
 def nccl_straggler(facts: Facts, usages: Mapping[int, Usage]) -> Iterator[Suspicion]:
-    """Yields ranks that enter collectives later than the others of this host, which wait for them."""
+    """Yields ranks that enter collectives later than the other ranks of this host, which wait for them."""
     for ranks in communicators(facts).values():
         late = max(ranks, key=lambda rank: rank.late_ns)
         others = [rank for rank in ranks if rank is not late]
@@ -66,11 +69,11 @@ def communicators(facts: Facts) -> dict[str, list[Rank]]:
 
 
 def _lost_ns(late: Rank, usual_ns: float, waiting: Sequence[Usage]) -> float:
-    """Returns how long the other ranks wait for ``late``, in ns of the window.
+    """Returns how many ns of the window the other ranks wait for ``late``.
 
-    All collectives between two synchronizations are delayed by the same lateness, so it counts once for each
-    synchronization. The loss is at most the time for which the waiting ranks were measured to wait, on
-    average.
+    If a rank is late, all collectives until the next synchronization are late by the same time. So this time
+    counts once per synchronization. The loss is at most the mean time for which the other ranks were measured
+    to wait.
     """
     syncs = fmean(usage.synced.calls for usage in waiting)
     times = min(late.joined, syncs) if syncs else late.joined
@@ -100,7 +103,7 @@ def _straggler(
         late,
         "culprit",
         f"rank {late.rank} enters {duration(mean_ns)} late on average, and last in {late.last:,} of "
-        f"{late.joined:,} collectives",
+        f"{numbered(late.joined, 'collective')}",
         share=1.0,
         ns_per_s=facts.per_second(lost),
         depth=2,
@@ -116,12 +119,12 @@ def _straggler(
     told = worst.suspect(
         "nccl_straggler",
         f"{facts.name(worst.tenant)}: {len(others)} of {late.local_ranks} local ranks wait for rank "
-        f"{late.rank} ({late.process}, pid {late.pid} of {facts.name(late.tenant)})",
+        f"{late.rank}: {program_of(late.process, late.pid, facts.name(late.tenant))}",
         lost,
         confidence=(0.6 + 0.3 * late.last / late.joined) + (0.05 if reasons else 0.0),
         links=(
-            # The loss includes waits in calls and between calls, so this step has the whole loss, not only
-            # that of ``hit``.
+            # The loss consists of waits in calls and between calls. This step has the whole loss, not only
+            # the waits in ``hit``.
             replace(
                 worst.step("waits for the collective to end", hit, lost),
                 share=1.0,
@@ -135,13 +138,13 @@ def _straggler(
         about=late.communicator,
         unknown=unknown,
     )
-    # The rows of all ranks that wait: a user who opens any of them must find the chain.
+    # The chain has the rows of all ranks that wait, so that a user finds it from each of these rows.
     rows = (row.key for usage in (worst, *waiting) for row in _waits_in(usage).rows)
-    return replace(told, rows=tuple(dict.fromkeys(rows)))
+    return replace(told, title=f"Straggler: rank {late.rank}", rows=tuple(dict.fromkeys(rows)))
 
 
 def _waits_in(usage: Usage) -> DeviceCalls:
-    """Returns the calls in which a rank waits for the others."""
+    """Returns the calls in which a rank waits for the other ranks."""
     return usage.synced if usage.synced.calls else usage.of(Family.COLLECTIVE, Family.GROUP)
 
 
@@ -154,13 +157,13 @@ _IN_WORDS: Final = {
     "network": "it waits longer for the network than the other ranks",
     "process": "it waits longer for another process than the other ranks",
     "sleep": "it sleeps longer than the other ranks",
-    "other": "it waits longer than the other ranks, for what is not known",
+    "other": "it waits longer than the other ranks, for an unknown reason",
 }
 
 
 def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -> list[Link]:
-    """Returns links that say on what the late rank spends more time than the others, and who causes that;
-    none if this explains too little of its lateness."""
+    """Returns links that say what the late rank spends more time on than the others, and who causes that.
+    Returns no links if this explains too little of its lateness."""
     own = _spent(late)
     usual = [_spent(usage) for usage in waiting]
     more = {part: own[part] - fmean(spent[part] for spent in usual) for part in _IN_WORDS}
@@ -187,8 +190,8 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
         links.append(
             Link(
                 "reason",
-                f"{'the CPU is held by' if part == 'runqueue' else 'it is woken by'} {process} (pid {pid}) "
-                f"of {facts.name(tenant)}",
+                f"{'the CPU is held by' if part == 'runqueue' else 'it is woken by'} "
+                f"{program_of(process, pid, facts.name(tenant))}",
                 share=min(1.0, ns / lost),
                 ns_per_s=facts.per_second(min(ns, lost)),
                 tenant=tenant,
@@ -201,8 +204,8 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
 
 
 def _in_words(part: str, late: Usage, waiting: Sequence[Usage]) -> str:
-    """Returns in words on what the late rank spends more time than the others. If it computes longer inside a
-    call, the call is named."""
+    """Says in words what the late rank spends more time on than the others. If it computes longer inside a
+    call, the text names the call."""
     if part != "running":
         return _IN_WORDS[part]
     usual: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -217,14 +220,15 @@ def _in_words(part: str, late: Usage, waiting: Sequence[Usage]) -> str:
 
 
 def _working(usage: Usage) -> list[Row]:
-    """Returns the rows of a process without its waits for the device and for other ranks."""
+    """Returns the rows of a process, except the rows of its waits for the device and for other ranks."""
     waits = {row.key for row in usage.synced.rows}
     waits |= {row.key for row in usage.of(Family.COLLECTIVE, Family.GROUP, Family.POINT).rows}
     return [row for row in usage.all.rows if row.key not in waits] + list(usage.gap.rows if usage.gap else ())
 
 
 def _spent(usage: Usage) -> dict[str, float]:
-    """Returns the time of a process outside its waits for the device and for other ranks, ns by part."""
+    """Returns the time of a process by part of the split, ns, except its waits for the device and for other
+    ranks."""
     rows = _working(usage)
     return {part: float(sum(row.split_ns.get(part, 0) for row in rows)) for part in SPLITS}
 
@@ -235,7 +239,10 @@ def _straggler_fixes(facts: Facts, late: Rank, reasons: Sequence[Link]) -> list[
     if culprit is not None and culprit.pid and culprit.pid != late.pid and "CPU" in culprit.text:
         fixes.append(keep_off(facts, late.pid, Who(culprit.tenant, culprit.pid, culprit.process)))
     fixes += [
-        Fix(f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays it delays all ranks"),
+        Fix(
+            f"see the problems of rank {late.rank} itself (pid {late.pid}): what delays this rank delays all "
+            "ranks"
+        ),
         Fix(
             f"give rank {late.rank} the same work as the others: equal shards and lengths "
             "(DistributedSampler, bucketing by length), and a device with the same clocks",

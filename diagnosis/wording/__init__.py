@@ -1,2 +1,2 @@
-"""Writes what the chains of all rooms say alike: the names of culprits, figures, fixes, and the commands of
+"""Writes what the chains of all causes have in common: names of culprits, figures, fixes, and commands of
 fixes."""

@@ -1,4 +1,4 @@
-"""Chooses which culprits a chain names, in which order, and writes their names."""
+"""Chooses which culprits a chain names and in which order, and writes their names."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from stalltop.diagnosis.blame import STAYS_FIRST, name_of, rest, several
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.links import Who
 from stalltop.model.chain import OTHERS
+from stalltop.model.text.words import program_of
 
 OUTSIDE: Final = "process:"
-"""Prefix of the ids of tenants that group processes outside containers by their name."""
+"""Prefix of tenant ids that stand for processes outside containers. All such processes of one name are one
+tenant."""
 ENDED: Final = "process:ended"
-"""Tenant of processes that had ended before anything was known of them."""
+"""Id of the tenant of processes that ended before stalltop knew anything about them."""
 MOST_CULPRITS: Final = 3
-"""Maximum number of culprits named in one chain; the rest are summed up in one link."""
+"""Maximum number of culprits that a chain names. All others share one link."""
 SMALLEST_SHARE: Final = 0.05
-"""Part of the loss below which a culprit is not named, except the first one."""
+"""A culprit other than the first is named only if it took at least this part of the loss."""
 LEAST_TOLD: Final = 0.005
-"""Part of the loss below which the culprits that are not named are not mentioned: shares are shown in whole
-percents."""
+"""The culprits that are not named are mentioned only if together they took at least this part of the loss.
+Shares are shown in whole percents."""
 
 _SINGULAR: Final = {OTHERS: "the rest"}
-"""How a sentence names culprits that are reported together, in the singular."""
+"""How a sentence names several culprits that are reported together; a noun in the singular."""
 
 
 def named(facts: Facts, who: Who) -> str:
-    """Returns a process as text for people, with its tenant."""
-    process = f"{who.process} (pid {who.pid})" if who.pid else _SINGULAR.get(who.process, who.process)
-    name = facts.name(who.tenant)
-    # The name of a tenant outside containers is that of its program, so it is not repeated.
-    return f"{process} of {name}" if who.tenant and name != who.process.partition(" (")[0] else process
+    """Returns the name and PID of a process with its tenant, as text for people."""
+    process = who.process if who.pid else _SINGULAR.get(who.process, who.process)
+    return program_of(process, who.pid, facts.name(who.tenant) if who.tenant else "")
 
 
 def by_tenant(culprits: Mapping[Who, float], first: Who | None) -> list[str]:
-    """Returns the culprits' tenants, the one that took most first; culprits without a tenant come last. The
-    tenant of ``first`` stays first until another one took clearly more.
+    """Returns the ids of the culprits' tenants; the tenant whose processes took most comes first, '' last.
+    The tenant of ``first`` stays first until another one has clearly taken more.
 
-    Processes outside containers are grouped only by their name, so such a group counts as much as its largest
-    process. Otherwise a group of many unrelated processes could precede a process that took more than any of
-    them.
+    Processes outside containers form a group only because they have the same name. Such a group counts as
+    much as its largest process. Otherwise a group of many unrelated processes could come before a process
+    that took more than any of them.
     """
     taken: dict[str, float] = {}
     for who, ns in culprits.items():
@@ -52,11 +52,11 @@ def by_tenant(culprits: Mapping[Who, float], first: Who | None) -> list[str]:
 
 
 def ranked(culprits: Mapping[Who, float], total: float, first: Who | None = None) -> list[tuple[Who, float]]:
-    """Returns the culprits that a chain names, each with what it took: the main process of the tenant that
-    took most, then the largest other ones. ``first`` was named first until now, and stays so until another
-    one took clearly more.
+    """Returns the culprits that a chain names, each with the amount that it took. The first is the main
+    process of the tenant that took most; the largest other ones follow. ``first`` is the culprit that was
+    named first so far. It stays first until another one has clearly taken more.
 
-    Many processes of one name in one tenant, such as a compiler's, are summed into one culprit without a
+    Many processes of one name in one tenant, such as those of a compiler, become one culprit without a
     process id.
     """
     place = {tenant: number for number, tenant in enumerate(by_tenant(culprits, first))}
@@ -64,7 +64,7 @@ def ranked(culprits: Mapping[Who, float], total: float, first: Who | None = None
     def order(item: tuple[Who, float]) -> tuple[int, bool, float, Who]:
         who, ns = item
         stays = STAYS_FIRST if first is not None and _as_before(who) == first else 1.0
-        # The sum of small culprits comes after culprits with a name.
+        # In a tenant, the sum of many small culprits comes after culprits with a name.
         return place[who.tenant], who.process in _SINGULAR, -stays * ns, who
 
     known = {who: ns for who, ns in culprits.items() if who.tenant or who.process not in _SINGULAR}
@@ -79,23 +79,25 @@ def _as_before(who: Who) -> Who:
 
 
 def members(culprits: Mapping[Who, float], whole: Who) -> list[Who]:
-    """Returns the processes that ``ranked`` sums into ``whole``, the one that took most first."""
+    """Returns the processes that ``ranked`` sums up in ``whole``, the one that took most first."""
     name = name_of(whole.process)
     those = [who for who in culprits if who.pid and (who.tenant, who.process) == (whole.tenant, name)]
     return sorted(those, key=lambda who: (-culprits[who], who))
 
 
 def main_process(taken: Mapping[Who, float], culprits: Sequence[tuple[Who, float]]) -> Who:
-    """Returns the process behind the first entry of ``culprits``. If that entry sums several processes,
-    returns the one that took most."""
+    """Returns the first process of ``culprits``. If the first entry sums up several processes, returns the
+    one of them that took most."""
     whole = culprits[0][0]
     return whole if whole.pid else next(iter(members(taken, whole)), whole)
 
 
 def _swarms(culprits: Mapping[Who, float], first: Who | None) -> dict[Who, float]:
-    """Returns ``culprits`` with processes of one name and tenant summed into one culprit, if there are more
-    than ``MOST_CULPRITS`` of them, or at least two that were summed until now. What processes took that have
-    ended (process id 0) is added to the others of their name."""
+    """Returns ``culprits``, but sums up processes of one name and tenant in one culprit if they are many:
+    more than ``MOST_CULPRITS``, or at least two if they were summed up before.
+
+    If some processes of a name have ended (their process id is 0), what they took is added to the others.
+    """
     same: dict[tuple[str, str], list[Who]] = {}
     for who in culprits:
         same.setdefault((who.tenant, who.process), []).append(who)
@@ -116,9 +118,9 @@ def _swarms(culprits: Mapping[Who, float], first: Who | None) -> dict[Who, float
 def untold(
     taken: Mapping[Who, float], culprits: Sequence[tuple[Who, float]], total: float
 ) -> tuple[str, float]:
-    """Returns a text for those culprits of ``taken`` that a chain does not name, and what they took together.
-    ``culprits`` are those that it names, ``total`` is the whole loss. Returns ('', 0) if the others took too
-    little to be mentioned."""
+    """Returns a text for the culprits of ``taken`` that a chain does not name, and how much they took
+    together. ``culprits`` are those that the chain names; ``total`` is the whole loss. Returns ('', 0) if the
+    unnamed ones took too little to be mentioned."""
     amount = sum(taken.values()) - sum(ns for _, ns in culprits)
     if amount < LEAST_TOLD * total:
         return "", 0.0

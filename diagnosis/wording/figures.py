@@ -1,4 +1,4 @@
-"""Writes figures as text for the sentences of a chain, with two significant digits and a unit."""
+"""Writes figures for the sentences of a chain: with two significant digits and a unit."""
 
 from __future__ import annotations
 

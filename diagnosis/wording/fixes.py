@@ -1,4 +1,4 @@
-"""Makes fixes that rules of several rooms propose."""
+"""Makes fixes that rules of several packages propose."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stalltop.model.chain import Fix
 from stalltop.model.cpu_list import cpus_of, list_of
 
 SEGMENTS_UNKNOWN: Final = (
-    "which interface and which peer: segments are counted by process",
+    "which interface and which peer lose them: segments are counted by process",
     "RDMA traffic bypasses the host's TCP and is not seen",
 )
-"""What is not known of connections that lose segments."""
+"""What is not known about connections that lose segments."""
 
 
 def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
@@ -29,9 +29,9 @@ def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
     theirs = everywhere - mine if mine else frozenset()
     if not theirs and cpus > 1:
         theirs = everywhere - frozenset(range((cpus + 1) // 2))
-    # The Linux kernel refuses CPUs outside the CPU set of the cgroup.
+    # The Linux kernel refuses CPUs that are not in the CPU set of the cgroup.
     theirs &= cpuset_of(facts, culprit.tenant) or everywhere
-    # Short-lived processes can only be named by their cgroup.
+    # Short-lived processes have no PID here, so the fix is for their whole cgroup.
     whom = named(facts, culprit._replace(pid=0)) if culprit.pid else facts.name(culprit.tenant)
     if not theirs:
         command = commands.lower_priority(culprit.pid) if culprit.pid else ""

@@ -9,7 +9,7 @@ from stalltop.model.network_ports import PORT_COUNTERS
 from stalltop.model.window import LOSSES, PARTS, UNCOUNTED
 
 _TYPES: Final = {"float": "number", "int": "integer", "bool": "boolean"}
-"""Names of JSON's types by those of Python."""
+"""JSON's name of each Python type."""
 
 
 def figures_markdown() -> str:
@@ -39,6 +39,6 @@ def losses_markdown() -> str:
 
 
 def _line(figure: DeviceFigure) -> str:
-    # Descriptions say 1, as in files and SQL, where JSON has true.
+    # Files and SQL store 1 where JSON has true, so the descriptions say 1.
     about = f"true: {figure.about[3:]}" if figure.about.startswith("1: ") else figure.about_in_window
     return f"| `{figure.name}` | {_TYPES[figure.kind]} | {about} |"

@@ -1,6 +1,6 @@
-"""The JSON object that ``once --json`` prints: a window. docs/json.md describes every field.
+"""The JSON object that ``once --json`` prints for a window. docs/json.md describes every field.
 
-Scripts depend on names and types: fields may be added, never renamed.
+Scripts depend on the names and types of the fields. So fields may be added, but never renamed.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ def chain_document(chain: Chain) -> dict[str, Any]:
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:
-    """Return the lists of ``evidence`` without charges and threads, the largest records first."""
+    """Return the lists of ``evidence``, each with the largest records first. Charges and the evidence about
+    threads are left out."""
     plain = _finite(asdict(replace(evidence, charges=(), threads=ThreadEvidence())))
     return {
         "block_io": sorted(plain["block_io"], key=lambda io: -(io["queued_ns"] + io["service_ns"])),
@@ -206,7 +207,7 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
 
 
 def _placed(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return ``plain``, a record as a dict, with None instead of '' for a device that is not known."""
+    """Return ``plain``, a record as a dict, with None instead of '' if the device is not known."""
     return plain | {"device": plain["device"] or None}
 
 

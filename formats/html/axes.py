@@ -1,4 +1,4 @@
-"""Axes of charts: positions and labels of ticks, and positions of values."""
+"""Axes of charts: where ticks and values are, and how ticks are labelled."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Axis:
 
     ticks: tuple[AxisTick, ...]
     place: Callable[[float], float]
-    """Returns the position of a value. A value beyond an end of the axis has the position of that end."""
+    """Returns the position of a value. A value beyond an end of the axis is placed at that end."""
 
 
 def _bounded(at: float) -> float:

@@ -1,7 +1,7 @@
-"""Charts as inline SVG without scripts. Their colours are those of the style sheet, light or dark.
+"""Charts as inline SVG without scripts.
 
-A chart has ``WIDTH`` x ``HEIGHT`` units, which the browser scales. Each chart also has its content as text,
-for screen readers.
+A chart is drawn in ``WIDTH`` x ``HEIGHT`` units, which the browser scales. Its colours come from the style
+sheet of the page, which is light or dark. Each chart also says as text what it shows, for screen readers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BARS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """A value for a stretch of time (Unix seconds); None if it is not known."""
+    """The value of a line in one stretch of time (Unix seconds); the value is None if it is not known."""
 
     start: float
     end: float
@@ -62,7 +62,7 @@ def over_time(
 ) -> Html:
     """Return a chart of lines over time. A line has gaps where its value is not known.
 
-    ``told`` is the content of the chart as text; ``dots`` are (time, value, text) of points.
+    ``told`` says as text what the chart shows. ``dots`` has (time, value, text) of points to draw.
     """
     lines = [
         tag("path", d=_path(one.points, times, values, closed=one.style == "area"), class_=one.style)
@@ -83,8 +83,8 @@ def over_time(
 
 
 def _path(points: Sequence[ChartPoint], times: Axis, values: Axis, *, closed: bool) -> str:
-    """Return the SVG path of a step line, with a gap where time passes between the end of a point and the
-    beginning of the next."""
+    """Return the SVG path of a step line. The line has a gap wherever a point begins later than the point
+    before it ends."""
     parts: list[str] = []
     end: float | None = None
     began = ""
@@ -95,7 +95,7 @@ def _path(points: Sequence[ChartPoint], times: Axis, values: Axis, *, closed: bo
             end = None
             continue
         x, y = _x(times.place(point.start)), _y(values.place(point.value))
-        # There are short pauses between windows that follow each other. They are not drawn as gaps.
+        # Windows that follow each other have short pauses between them, which are not drawn as gaps.
         apart = end is None or point.start - end > max(point.end - point.start, 1e-3)
         if apart and closed and end is not None:
             parts.append(f"V{_y(0)}H{began}")
@@ -114,11 +114,11 @@ def _path(points: Sequence[ChartPoint], times: Axis, values: Axis, *, closed: bo
 def distribution(
     index: NDArray[np.integer], count: NDArray[np.integer], marks: Sequence[tuple[str, float]], *, told: str
 ) -> Html:
-    """Return a histogram of durations: bars over a logarithmic axis; their height is the logarithm of the
-    calls.
+    """Return a histogram of durations, with bars over a logarithmic axis. The height of a bar is the
+    logarithm of its number of calls.
 
-    ``index`` and ``count`` are the counters of a histogram; ``marks`` are (name, ns) of vertical lines;
-    ``told`` is the content of the chart as text.
+    ``index`` and ``count`` are the counters of the histogram: their numbers and their values. ``marks`` has
+    (name, ns) of vertical lines. ``told`` says as text what the chart shows.
     """
     low, high = lowest_ns(index), highest_ns(index)
     axis = duration_axis(float(max(low[0], 1)), float(high[-1] + 1))

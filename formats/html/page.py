@@ -1,7 +1,7 @@
-"""Writes a window as one HTML page: problems with their fixes, tables and remarks. The module ``report`` uses
-some functions of this module, too.
+"""Writes a window as one HTML page: problems with their fixes, tables and remarks.
 
-The page is one file without scripts that loads nothing: its Content-Security-Policy forbids both.
+The page is one file without scripts, and loads nothing: its Content-Security-Policy forbids both. The module
+``report`` uses parts of this module, too.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from stalltop.model.text.style import Style
 from stalltop.model.window import PARTS, Window
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-"""The Content-Security-Policy of the page: it allows its own style sheet and nothing else."""
+"""The Content-Security-Policy of the page. It allows only the style sheet inside the page."""
 MOST_ROWS: Final = 100
-"""Largest number of rows of a table. Only the table that the screen showed has all its rows."""
+"""Maximum number of rows of a table. Only the table that the screen shows has all its rows."""
 _WIDE: Final = Style(width=100_000, colour=False, glyphs=UNICODE)
 """Style for lines of text that are not wrapped here, because the browser wraps them."""
-_FEW: Final = "a row with few calls has rough ones."
+_FEW: Final = "in a row with few calls, percentiles are rough."
 
 
 def html_page(window: Window, shown: Sheet | None = None) -> str:
-    """Return the page of ``window``. ``shown``, the table that the screen shows, comes before other
+    """Return the page of ``window``. The table that the screen shows, ``shown``, comes before the other
     tables."""
     title = f"stalltop {window.host} {figures.moment(window.start)}"
     parts = [_head(window), _wrong(window), _tables(window, shown), remark_sections(window)]
@@ -39,7 +39,7 @@ def html_page(window: Window, shown: Sheet | None = None) -> str:
 
 
 def framed(title: str, style: str, *body: str) -> str:
-    """Return a whole page with ``POLICY``, which keeps it from loading or running anything."""
+    """Return a whole page. Its ``POLICY`` prevents the page from loading or running anything."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -58,7 +58,7 @@ def _head(window: Window) -> Html:
 
 
 def page_head(window: Window, when: Html, *lines: Html) -> Html:
-    """Return the head of a page: the host, ``when``, warnings about the window, and ``lines``."""
+    """Return the head of a page: the host, the time ``when``, warnings about the window, and ``lines``."""
     warnings = ["SIMULATED: no such tenants were traced"] if window.simulated else []
     warnings += [f"not tracing: {window.coverage.tracing}"] if window.coverage.tracing else []
     warned = [tag("p", warning, class_="warn") for warning in warnings]
@@ -66,9 +66,9 @@ def page_head(window: Window, when: Html, *lines: Html) -> Html:
 
 
 def host_lines(window: Window) -> list[Html]:
-    """Return the figures of the host and its devices, a paragraph for each line."""
-    # Text lines separate figures by two blanks, which a browser would show as one blank. So the page
-    # separates figures by a dot.
+    """Return the figures of the host and of its devices, one paragraph for each line of text."""
+    # Lines of text separate figures by two blanks, which a browser would draw as one. The page has a dot
+    # instead.
     return [tag("p", re.sub(" {2,}", " · ", line.strip())) for line in host(window, _WIDE)]
 
 
@@ -82,26 +82,26 @@ def section(title: str, *children: str) -> Html:
 
 def _wrong(window: Window) -> Html:
     chains = sorted(window.chains, key=worst_first)
-    return chain_section("What is wrong", chains, [chain_article(chain, window) for chain in chains])
+    return chain_section("Problems", chains, [chain_article(chain, window) for chain in chains])
 
 
 def chain_section(title: str, chains: Iterable[Chain], content: Sequence[Html]) -> Html:
-    """Return the section of ``chains``. ``title`` is the title if at least one of ``chains`` is a fault; if
-    all are information, the title is "Worth knowing"."""
+    """Return the section for ``chains``; ``content`` has their HTML. The section has the title ``title`` if
+    at least one chain is a fault. If all are information, its title is "Information"."""
     if not content:
-        return section(title, tag("p", "Nothing that is known to be wrong.", class_="dim"))
+        return section(title, tag("p", "No problems detected.", class_="dim"))
     faults = any(chain.severity != "info" for chain in chains)
-    return section(title if faults else "Worth knowing", *content)
+    return section(title if faults else "Information", *content)
 
 
 def chain_article(chain: Chain, window: Window) -> Html:
-    """Return a chain in full: figures, steps, unknowns and fixes. ``window`` has the names of its tenants."""
+    """Return a chain in full: figures, steps, unknowns and fixes. ``window`` has the names of the tenants."""
     course = ", ".join(chain_text.course(chain, UNICODE))
     title = tag("h3", tag("span", chain.severity, class_="severity"), chain.summary or chain.title)
     lines = [tag("p", f"{course}; {chain_text.about(chain, UNICODE)}", class_="dim")]
     lines.append(_links(chain, window))
     lines += [
-        tag("p", f"worse through: {chain_text.step(link, chain, window)}")
+        tag("p", f"made worse by: {chain_text.step(link, chain, window)}")
         for link in chain.links
         if link.role == "factor"
     ]
@@ -143,8 +143,8 @@ def _tables(window: Window, shown: Sheet | None) -> Html:
 
 
 def sheet_table(table: Sheet, most: int | None, *, split: bool) -> Html:
-    """Return a section with the first ``most`` rows of a table (None: all). ``split`` adds the parts of the
-    time."""
+    """Return a section with the first ``most`` rows of a table (None: with all rows). If ``split`` is True,
+    each row has a bar with the parts of its time."""
     heads = [tag("th", name, class_="name") for name in table.by]
     columns = columns_of(table)
     heads += [tag("th", column.head) for column in columns]
@@ -170,7 +170,7 @@ def _row(row: SheetRow, columns: Sequence[SheetColumn], *, split: bool) -> Html:
 
 
 def split_bar(row: SheetRow) -> Html:
-    """Return a bar of the parts of a row's time; '' if the parts are not known."""
+    """Return a bar that shows the parts of a row's time; '' if the parts are not known."""
     found = parts(row)
     if not found:
         return Html()
@@ -182,7 +182,7 @@ def split_bar(row: SheetRow) -> Html:
 
 
 def split_key() -> Html:
-    """Return the legend of the bars."""
+    """Return the legend of the bars that ``split_bar`` draws."""
     pieces = [tag("span", tag("i", part.letter, class_=name), f" {name}") for name, part in PARTS.items()]
     return joined(Html("\n"), tag("p", *pieces, class_="key"))
 
@@ -201,9 +201,10 @@ def _list(lines: Sequence[str]) -> Html:
 
 
 def foot(verb: str, more: str) -> Html:
-    """Return the end of a page, which explains names in parentheses and percentiles; ``more`` ends it."""
+    """Return the end of a page. It explains names in parentheses and percentiles, and ends with the text
+    ``more``."""
     text = (
-        f"{verb} by stalltop. (name): made inside another traced call, part of that call's time. Percentiles "
-        f"are of HdrHistograms with two significant digits; {more}"
+        f"{verb} by stalltop. (name): calls made inside another traced call, whose time includes theirs. "
+        f"Percentiles come from HdrHistograms with two significant digits; {more}"
     )
     return tag("footer", tag("p", text))

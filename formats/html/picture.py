@@ -1,4 +1,4 @@
-"""Makes pictures of the screen: an SVG that loads nothing, and a PNG from it."""
+"""Makes pictures of the screen: an SVG that loads nothing, and a PNG of it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from stalltop.model.errors import StalltopError
 
 CONVERTER: Final = "rsvg-convert"
 INSTALL: Final = f"needs {CONVERTER}: install librsvg2-bin (Debian, Ubuntu) or librsvg2-tools (Fedora)"
-"""The remedy if no PNG can be made."""
+"""What to do if no PNG can be made."""
 CONVERT_SECONDS: Final = 60.0
 """Time limit of the converter, seconds."""
 _TEXT: Final = re.compile(
     r'<text (?P<before>[^>]*?)\bx="(?P<x>[0-9.]+)"(?P<after>[^>]*?) textLength="(?P<length>[0-9.]+)"'
     r"(?P<more>[^>]*)>(?P<text>[^<]*)</text>"
 )
-"""A text element of an SVG that rich made."""
+"""Matches a text element in an SVG that rich made."""
 _WORD: Final = re.compile(r"[^\s\xa0]{1,8}")
-"""A word, or up to eight characters of a long one: few enough that a narrower font hardly shifts its end."""
+"""Matches a word, or up to eight characters of a long word. In so few characters, a narrower font hardly
+shifts the end."""
 
 
 def svg(lines: Sequence[Iterable[Segment]], width: int, title: str) -> str:
@@ -48,13 +49,14 @@ def svg(lines: Sequence[Iterable[Segment]], width: int, title: str) -> str:
 
 
 def standalone(text: str) -> str:
-    """Return an SVG of rich without fonts from the network, and with blanks that every renderer keeps."""
+    """Return an SVG that rich made, but without fonts from the network, and with blanks that every renderer
+    keeps."""
     text = re.sub(r"@font-face \{.*?\}", "", text, flags=re.DOTALL)
     return text.replace("<text ", '<text xml:space="preserve" ')
 
 
 def png_problem() -> str:
-    """Return why no PNG can be made here and what to install; '' if one can be made."""
+    """Return why no PNG can be made on this host, and what to install; '' if one can be made."""
     found = shutil.which(CONVERTER) is not None or importlib.util.find_spec("cairosvg") is not None
     return "" if found else INSTALL
 
@@ -82,10 +84,8 @@ def png(picture: str) -> bytes:
 
 
 def _by_words(picture: str) -> str:
-    """Return ``picture`` with each word as a text of its own, at its own position.
-
-    Converters ignore ``textLength``, so that columns shift where their font is narrower.
-    """
+    """Return ``picture`` with each word as a text element of its own, at its own position. Converters ignore
+    ``textLength``, so columns would shift if their font is narrower."""
 
     def words(found: re.Match[str]) -> str:
         text = html.unescape(found["text"])

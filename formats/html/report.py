@@ -36,23 +36,23 @@ from stalltop.model.text import figures
 from stalltop.model.window import Window
 
 POINTS: Final = 240
-"""Largest number of points of a line over time."""
+"""Maximum number of points of a line over time."""
 MOST_CHAINS: Final = 30
-"""Number of chains that are described in full: the worst ones."""
+"""Maximum number of chains that are described in full: the worst ones are."""
 OPEN_CHAINS: Final = 3
-"""Number of chains whose description is unfolded: the worst ones."""
+"""Number of chains whose description is unfolded when the page opens: the worst ones."""
 MOST_HOSTS: Final = 8
-"""Largest number of hosts that have charts."""
+"""Maximum number of hosts that have charts."""
 _TICKS: Final = 7
 _FEW_TICKS: Final = 4
 _MOST_BARS: Final = 30
 _CELLS: Final = 240
 _LAST_TICK: Final = 0.86
-"""Ticks from this position on (0 to 1) are left out: a label stands to the right of its tick, and would not
-fit the page."""
+"""A tick at this position of the axis (0 to 1) or beyond is left out. Its label stands to the right of the
+tick, and would not fit on the page."""
 _AVERAGED: Final = (
-    "those of a stretch of time are of all its calls: nothing is averaged. Lines have gaps where nothing was "
-    "recorded or nothing returned."
+    "those of a stretch of time come from all its calls, and are not averages. Lines have gaps where nothing "
+    "was recorded, or no call returned."
 )
 
 
@@ -64,13 +64,13 @@ def page(windows: Iterable[Window], start: float, end: float) -> str:
         raise ValueError("a report needs at least one window")
     wholes = [course.window(episodes) for course in found]
     whole = merge(wholes)
-    # If the clock was set back, the first stretch is not the earliest.
+    # If the clock was set back, the first stretch is not the earliest one.
     start = min(stretch.start for course in found for stretch in course.stretches)
     end = max(stretch.end for course in found for stretch in course.stretches)
     times = time_axis(start, end, _TICKS)
     moving = any(len(course.stretches) > 1 for course in found)
-    # A window also has chains that ended before it. A report of one window keeps these chains, because they
-    # may explain the window.
+    # A window also has chains that were closed before it began. A report of a single window keeps these
+    # chains, because they may explain the window.
     told = [one for one in episodes.all() if not moving or one.end >= start]
     parts = [_head(whole, found, start, end, moving=moving), _summary(whole, found, told)]
     parts += [_wrong(told, wholes, episodes.lost_ms, times if moving else None, start, end)]
@@ -103,7 +103,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _summary(whole: Window, found: Sequence[Course], episodes: Sequence[Episode]) -> Html:
-    """Return the tiles with the main figures."""
+    """Return the tiles with the most important figures."""
     groups = pivot(whole, ())
     keys = [key for key in whole.rows.keys if key.outermost]
     faults = {(one.host, one.chain.identity) for one in episodes if one.chain.severity != "info"}
@@ -111,7 +111,8 @@ def _summary(whole: Window, found: Sequence[Course], episodes: Sequence[Episode]
         ("call", "calls", int(groups.calls[0])),
         ("error", "errors", int(groups.errors[0])),
         ("missed", "missed", whole.lost),
-        ("found wrong", "found wrong", len(faults)),
+        *([("partial", "partial", whole.partial)] if whole.partial else []),
+        ("problems", "problems", len(faults)),
         ("container", "containers", len({key.tenant for key in keys})),
         ("process", "processes", len({(key.host, key.pid) for key in keys})),
         ("operation", "operations", len({(key.layer, key.operation) for key in keys})),
@@ -136,7 +137,7 @@ def _wrong(
     start: float,
     end: float,
 ) -> Html:
-    """Return all chains, the worst first: as bars over time, then each in full."""
+    """Return all chains, the worst first: each as bars over time, and then each in full."""
     windows = {window.host: window for window in wholes}
     runs: dict[tuple[str, str], list[Episode]] = {}
     for episode in episodes:
@@ -163,13 +164,13 @@ def _wrong(
             often += f" · {chain_text.rate(lost * 1e6).strip()} on average over all this time"
         text = f" {chain.summary or chain.title}"
         head = tag("summary", tag("b", chain.severity), text, tag("span", often, class_="dim"))
-        # A browser unfolds a ``details`` element when a link leads to an element inside it.
+        # If a link leads to an element inside ``details``, a browser unfolds the ``details``.
         inside = tag("div", chain_article(chain, windows[worst.host]), id=f"chain-{number}")
         unfolded = {"open": "open"} if number < OPEN_CHAINS else {}
         parts.append(tag("details", head, inside, class_=chain.severity, **unfolded))
     more = len(ordered) - MOST_CHAINS
     parts += [tag("p", f"and {more} more", class_="dim")] if more > 0 else []
-    return chain_section("What was wrong", (_worst(run).chain for run in ordered), parts)
+    return chain_section("Problems", (_worst(run).chain for run in ordered), parts)
 
 
 def _worst(run: Sequence[Episode]) -> Episode:
@@ -189,7 +190,7 @@ def _run(number: int, run: Sequence[Episode], times: Axis, start: float, end: fl
 
 
 def _bars(run: Sequence[Episode], times: Axis, start: float, end: float) -> list[Html]:
-    """Return a bar for each episode in ``run``, at its place between ``start`` and ``end``."""
+    """Return a bar for each episode in ``run``. Its place shows its time between ``start`` and ``end``."""
     bars = []
     for episode in run:
         since, until = episode.chain.since, episode.end
@@ -203,8 +204,8 @@ def _bars(run: Sequence[Episode], times: Axis, start: float, end: float) -> list
 
 
 def _dense(run: Sequence[Episode], start: float, end: float) -> list[Html]:
-    """Return many episodes as cells of equal length, since bars would run together. The opacity of a cell
-    is the share of its time that episodes cover."""
+    """Return cells of equal length for episodes that are too many for single bars. The more of a cell's time
+    episodes cover, the more opaque is the cell."""
     length = max(end - start, 1e-3) / _CELLS
     covered = [0.0] * _CELLS
     worst = [len(SEVERITIES) - 1] * _CELLS

@@ -17,14 +17,15 @@ from stalltop.model.calls import CapturedCall
 from stalltop.model.devices.device import DEVICE_FIGURE
 from stalltop.model.rows.pivot import PERCENTS, Groups, bounded, pivot
 from stalltop.model.text import figures
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 
 MOST_CHARTS: Final = 6
-"""Largest number of operations, and of containers, that have charts: those with the most time."""
+"""Maximum number of operations, and of containers, that have charts: those with the most time have."""
 MOST_DEVICES: Final = 8
-"""Largest number of GPUs that have charts."""
+"""Maximum number of GPUs that have charts."""
 _DOTS: Final = 150
-"""Largest number of captured calls that a chart shows as dots."""
+"""Maximum number of captured calls that a chart shows as dots."""
 
 
 def _card(title: str, about: str, chart: Html, *legend: tuple[str, str]) -> Html:
@@ -68,7 +69,7 @@ def _durations(points: Sequence[tuple[float, float, CourseFigures | None]]) -> t
 
 
 def _told(groups: Groups, at: int) -> str:
-    """Return the figures of a group as a line of text."""
+    """Return the number of calls and the percentiles of a group as a line of text."""
     p50, p99 = int(groups.p50_ns[at]), int(groups.p99_ns[at])
     what = "times" if groups.between[at] else "calls"
     return (
@@ -78,15 +79,15 @@ def _told(groups: Groups, at: int) -> str:
 
 
 def _most(groups: Groups) -> list[int]:
-    """Return the indices of the groups with the most time in outermost calls, then of the time between
-    calls."""
+    """Return the indices of at most ``MOST_CHARTS`` groups: first outermost calls, then the time between
+    calls; each sorted by time."""
     order = np.lexsort((groups.total_ns, ~groups.between))[::-1].tolist()
     return [at for at in order if groups.calls[at] and not groups.nested[at]][:MOST_CHARTS]
 
 
 def latency(course: Course, whole: Window, times: Axis | None, of: str) -> Html:
-    """Return charts of all calls and of the operations with the most time: durations over time, or their
-    distribution if ``times`` is None. ``of`` ends the title."""
+    """Return charts of all calls together, and of the operations with the most time. They show durations over
+    time, or the distribution of durations if ``times`` is None. The title ends with ``of``."""
     cards = [] if times is None else _together(course, times)
     groups = pivot(whole, ("operation", "layer"))
     for at in _most(groups):
@@ -111,7 +112,7 @@ def _dots(whole: Window, name: Name) -> list[tuple[float, float, str]]:
 
 
 def _call_told(call: CapturedCall) -> str:
-    who = f"{call.process} {call.pid}, thread {call.tid}"
+    who = f"{with_pid(call.process, call.pid)}, thread {call.tid}"
     return f"{figures.clock(call.start_ns / 1e9)}  {figures.duration(call.duration_ns).strip()}  {who}"
 
 
@@ -139,7 +140,7 @@ def _together(course: Course, times: Axis) -> list[Html]:
 
 
 def containers(course: Course, whole: Window, times: Axis, of: str) -> Html:
-    """Return a chart of the durations of calls over time for each of the containers with the most time in
+    """Return charts of the durations of calls over time, one for each of the containers with the most time in
     calls."""
     groups = pivot(whole, ("container",))
     cards = []
@@ -161,11 +162,11 @@ class _Figure:
     unit: str
     get: Callable[[Any], float | None]
     most: Callable[[Any], float | None]
-    """Returns the end of the scale from a sample of the host or GPU; None if it is not known."""
+    """Returns the end of the scale, taken from a sample of the host or GPU; None if it is not known."""
     per: float = 1.0
     """Number by which a measured value is divided so that the result is in ``unit``."""
     limited: bool = False
-    """True if the end of the scale is a limit of the host or device, which the text then states."""
+    """True if the end of the scale is a limit of the host or device. The text of the chart then states it."""
 
 
 _GIB: Final = 2.0**30
@@ -213,8 +214,8 @@ def machine(course: Course, times: Axis, of: str) -> Html:
 def _machine_card(
     figure: _Figure, name: str, looks: Sequence[Any], stretches: Sequence[Stretch], times: Axis
 ) -> Html:
-    """Return a chart of one figure; '' if the figure was never known. ``looks`` has the figures of the host
-    or device in each stretch; None for a stretch without them."""
+    """Return a chart of one figure over time; '' if the figure was never known. ``looks`` has a sample of the
+    host or device for each stretch of time; None if a stretch has none."""
     values = [None if look is None else figure.get(look) for look in looks]
     known = [value / figure.per for value in values if value is not None]
     if not known:

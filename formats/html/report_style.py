@@ -1,5 +1,4 @@
-"""The style sheet of reports: the style sheet of every page, with styles of tiles, charts and bars over
-time."""
+"""The style sheet of reports. It extends the style sheet of all pages by tiles, charts and bars over time."""
 
 from __future__ import annotations
 

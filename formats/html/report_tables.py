@@ -11,10 +11,11 @@ from stalltop.formats.tables.sheet import SheetRow
 from stalltop.formats.text import chains as chain_text
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.text import figures
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 
 MOST_LISTED: Final = 50
-"""Largest number of calls, and of CUDA kernels, that are listed."""
+"""Maximum number of calls, and of CUDA kernels, that a table lists."""
 
 
 _BAR: Final = "time went to"
@@ -23,8 +24,8 @@ _BAR: Final = "time went to"
 def _listing(
     title: str, heads: Sequence[str], left: int, rows: Sequence[Sequence[str]], rest: Sequence[str]
 ) -> Html:
-    """Return a section with a table, whose first ``left`` columns are names, and the lines ``rest`` below
-    it."""
+    """Return a section with a table, and the lines ``rest`` below the table. The first ``left`` columns of
+    the table are names."""
     if not rows:
         return Html()
 
@@ -42,7 +43,7 @@ def _listing(
 
 def slow_calls(whole: Window) -> Html:
     """Return a table of the slowest captured calls."""
-    # An outermost call already shows the time of the calls inside it.
+    # A nested call is left out: its time is a part of the outermost call around it.
     calls = [call for call in whole.calls.kept if not call.nested] or list(whole.calls.kept)
     calls.sort(key=lambda call: -call.duration_ns)
     rows = []
@@ -51,7 +52,7 @@ def slow_calls(whole: Window) -> Html:
         rows.append(
             [
                 chain_text.name_of(call.tenant, whole),
-                f"{call.process} {call.pid}",
+                with_pid(call.process, call.pid),
                 f"({call.operation})" if call.nested else call.operation,
                 call.kernel,
                 call.arguments,
@@ -76,7 +77,9 @@ def slow_calls(whole: Window) -> Html:
     )
     rest = _more(len(calls) - len(rows))
     if whole.calls.passed_over:
-        rest.append(f"{whole.calls.passed_over:,} calls as slow were counted only: there were too many")
+        rest.append(
+            f"{whole.calls.passed_over:,} more slow calls were only counted: there were too many to capture"
+        )
     return _listing("Slow calls, one by one", heads, 5, rows, rest)
 
 
@@ -85,7 +88,8 @@ def _more(count: int) -> list[str]:
 
 
 def kernels(whole: Window) -> Html:
-    """Return a table of launches by container and CUDA kernel, those with the most time first."""
+    """Return a table of launches by container and CUDA kernel; the CUDA kernels with the most time come
+    first."""
     sums: dict[tuple[str, str], list[KernelCount]] = {}
     for count in whole.kernels:
         sums.setdefault((count.tenant, count.kernel), []).append(count)

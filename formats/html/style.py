@@ -1,4 +1,4 @@
-"""The style sheet of every page. It is light or dark as the reader's system is."""
+"""The style sheet of every page. It is light or dark, as the reader's system is."""
 
 from __future__ import annotations
 

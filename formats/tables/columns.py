@@ -1,4 +1,4 @@
-"""The flat table that CSV and Parquet are made of: a line for every row of every window."""
+"""The flat table from which CSV and Parquet are made. It has a line for every row of every window."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from stalltop.model.text.figures import printable
 from stalltop.model.window import SPLITS, Window
 
 Kind = Literal["text", "count", "number", "flag"]
-"""``count`` is an unsigned integer, ``flag`` is true or false. A value of None means not known; text has ''
-instead."""
+"""``count`` is an unsigned integer, ``flag`` is true or false. If a value is not known, it is None, and a
+text is ''."""
 _UNKNOWN: Final = Tenant(id="", name="")
 
 
@@ -26,10 +26,10 @@ class FlatColumn:
     """A column of the flat table."""
 
     name: str
-    """The head, which ends in the unit if there is one."""
+    """The head of the column. It ends in the unit if there is one."""
     kind: Kind
     about: str
-    """The meaning in a few words, as in docs/export.md."""
+    """What the column means, in a few words, as in docs/export.md."""
 
 
 def _names(*columns: tuple[str, Kind, str]) -> tuple[FlatColumn, ...]:
@@ -41,7 +41,11 @@ COLUMNS: Final = (
         ("window_start_s", "number", "beginning of the window, Unix time in seconds"),
         ("window_seconds", "number", "length of the window in seconds"),
         ("window_host", "text", "host of the window"),
-        ("host", "text", "host of the row; differs only if windows of several hosts were merged"),
+        (
+            "host",
+            "text",
+            "host of the row; differs from window_host only if windows of several hosts were merged",
+        ),
         ("container", "text", "name of the container"),
         ("tenant", "text", "id of the container, unique on its host"),
         ("runtime", "text", "container runtime: docker, containerd, slurm …"),
@@ -74,15 +78,12 @@ COLUMNS: Final = (
     ),
     FlatColumn("pod_uid", "text", "UID of the pod; a new pod of the same name has another one"),
 )
-"""All columns in their order. Scripts depend on the names: columns may be added, never renamed."""
+"""All columns in their order. Scripts depend on the names: columns may be added, but never renamed."""
 
 
 def table(window: Window) -> list[Sequence[Any]]:
-    """Return the values of each of ``COLUMNS`` for all rows of ``window``; None for a value that is not
-    known.
-
-    In texts, a question mark replaces characters that are not printable.
-    """
+    """Return the values of each of ``COLUMNS`` for all rows of ``window``. A value that is not known is None.
+    In texts, question marks replace characters that are not printable."""
     rows = window.rows
     n = len(rows)
     columns: dict[str, Sequence[Any]] = {
@@ -135,7 +136,8 @@ def _who(keys: Sequence[RowKey], tenants: Mapping[str, Tenant]) -> dict[str, Seq
 
 
 def _shares(window: Window) -> list[float | None]:
-    """Return the share of each row in the time of all outermost calls; None for the time between calls."""
+    """Return the share of each row in the time of all outermost calls, 0 to 1; None for the time between
+    calls."""
     keys, total = window.rows.keys, window.rows.total_ns
     outermost = np.fromiter((key.outermost for key in keys), np.bool_, len(keys))
     whole = float(total[outermost].sum(dtype=np.float64))

@@ -12,7 +12,7 @@ from stalltop.model.window import Window
 
 
 def pieces(windows: Iterable[Window]) -> Iterator[bytes]:
-    """Yield the heads, then the lines of each window."""
+    """Yield the line of heads, and then the lines of each window."""
     yield _encoded([[column.name for column in COLUMNS]])
     for window in windows:
         yield _encoded(zip(*table(window), strict=True))

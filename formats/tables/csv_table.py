@@ -10,15 +10,18 @@ from stalltop.model.text.csv_lines import Cell, write_lines
 from stalltop.model.window import SPLITS, Window
 
 _OTHERS: Final = ("bytes", "p99_against_median", "p99_against_normal", "processes")
-"""Figures of a row that printed tables have no room for."""
+"""Figures of a row for which printed tables have no room."""
 
 
 def csv_table(table: Sheet, window: Window) -> str:
-    """Return all rows and columns of ``table`` as CSV; every line also says which ``window`` it is of.
+    """Return all rows and columns of ``table`` as CSV. Each line also has the host and the time of
+    ``window``.
 
-    ``window_start_s`` is Unix time in seconds, ``share`` is from 0 to 1, and ``inside`` is 1 where all calls
-    are made inside other traced calls. A figure that is not known is empty. A sheet that compares two moments
-    has the column ``compared_with_s`` (Unix time in seconds) and the figures of that moment.
+    ``window_start_s`` is Unix time in seconds, and ``share`` is from 0 to 1. ``inside`` is 1 if all calls of
+    the row are made inside other traced calls. A figure that is not known is empty.
+
+    If the sheet compares two moments, the column ``compared_with_s`` has the other moment (Unix time in
+    seconds), and further columns have the figures of that moment.
     """
     split = any(row.split_ns is not None for row in table.rows)
     figures = [*(column.field for column in columns_of(table)), *_OTHERS]

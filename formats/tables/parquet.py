@@ -11,10 +11,10 @@ from stalltop.model.errors import StalltopError
 from stalltop.model.window import Window
 
 INSTALL: Final = "pip install 'stalltop[parquet]', or pip install pyarrow; or --to csv, which needs nothing"
-"""The remedy if pyarrow is missing."""
+"""What to do if pyarrow is missing."""
 ROWS_AT_ONCE: Final = 32_768
-"""Least number of rows in a row group of the file; only the last group may have fewer. stalltop holds a row
-group in memory until it is complete."""
+"""Least number of rows in a row group of the file; only the last row group may have fewer. A row group is
+held in memory until it is complete."""
 _TYPES: Final = {
     "text": "string",
     "count": "uint64",
@@ -52,7 +52,7 @@ def write(windows: Iterable[Window], file: BinaryIO) -> None:
 
 
 def _together(windows: Iterable[Window]) -> Iterable[list[list[Any]]]:
-    """Yield the columns of each row group."""
+    """Yield the columns of one row group after the other."""
     held: list[list[Any]] = [[] for _ in COLUMNS]
     for window in windows:
         for column, values in zip(held, table(window), strict=True):

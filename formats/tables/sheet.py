@@ -1,5 +1,5 @@
-"""Makes sheets: tables with a row for each group of operations, with unrounded figures. Text, HTML and CSV
-are made from sheets."""
+"""Makes sheets. A sheet is a table with a row for each group of operations, and with unrounded figures. Text,
+HTML and CSV are made from sheets."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from stalltop.model.text.style import BOLD, Style
 from stalltop.model.window import SPLITS, PartName, Window
 
 _LARGEST: Final = len("runqueue 99% ")
-"""Width in cells that one part of the time takes at most."""
+"""Largest width of one part of the time, in cells."""
 _LEAST_COLUMNS: Final = 4
-"""If a printed table is too wide, columns are dropped first, until this many are left, and then the parts of
-the time."""
+"""If a printed table is too wide, columns are dropped until only this many are left. If it is still too wide,
+the parts of the time are dropped."""
 _OTHERS: Final[tuple[tuple[tuple[Dimension, ...], str], ...]] = (
     (("container",), "containers"),
     (("operation", "layer"), "operations"),
     (("process", "container"), "processes"),
 )
-"""Dimensions and titles of the tables of a whole window, with the titles of the screen."""
+"""Dimensions and title of each table of a whole window. The titles are those of the screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +49,29 @@ class SheetRow:
     max_ns: int | None = None
     total_ns: int | None = None
     share: float | None = None
-    """Share in the time of all outermost calls of the sheet, 0 to 1."""
+    """Share of the row in the time of all outermost calls of the sheet, 0 to 1."""
     open_ns: int | None = None
-    """Age of the oldest call that has not returned."""
+    """Age of the oldest open call, ns; None if no call is open."""
     errors: int | None = None
     bytes_per_s: float | None = None
     bytes: int | None = None
     calls: int | None = None
-    """None if no call returned: the row has open calls only."""
+    """Number of calls that returned; None if none did, so that the row has open calls only."""
     lost_ns_per_s: float | None = None
-    """In sheets that compare two moments: time lost per second because calls take longer than at the other
-    moment; negative if calls take less time."""
+    """In sheets that compare two moments: time that is lost per second because calls take longer than at the
+    other moment. Negative if calls take less time."""
     calls_per_s_before: float | None = None
     p50_before_ns: int | None = None
     p99_before_ns: int | None = None
     p99_against_median: float | None = None
-    """p99 divided by the median of the p99 that the row had in earlier windows; None if there are too few
-    earlier windows."""
+    """p99 divided by the median of the row's p99 values in earlier windows; None if there are too few earlier
+    windows."""
     p99_against_normal: float | None = None
-    """p99 divided by the p99 of the baseline; None without a baseline."""
+    """p99 divided by the p99 of the baseline; None if there is no baseline."""
     processes: int | None = None
-    """Processes that made the calls; None in sheets that the screen did not make."""
+    """Number of processes that made the calls; None in sheets that were not made for the screen."""
     split_ns: tuple[int, ...] | None = None
-    """Time by part, in the order of ``model.window.SPLITS``; None if it was not measured."""
+    """Time in ns by part, in the order of ``model.window.SPLITS``; None if the parts were not measured."""
 
     @property
     def label(self) -> tuple[str, ...]:
@@ -82,13 +82,13 @@ class SheetRow:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table. ``by`` names the dimensions of its rows."""
+    """A table of figures. Its rows are grouped by the dimensions ``by``."""
 
     title: str
     by: tuple[str, ...]
     rows: tuple[SheetRow, ...]
     compared_with: float | None = None
-    """The moment that rows are compared with, Unix seconds; None if they are not compared."""
+    """The moment with which the rows are compared, Unix seconds; None if they are not compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,11 @@ class SheetColumn:
     width: int
     """Width in cells."""
     keep: int
-    """If there is little room, columns with higher numbers are dropped first."""
+    """Columns with higher numbers are dropped first if a table has too little room."""
     shown: Callable[[float | None, Glyphs], str]
     """Returns the figure with its unit."""
     compares: bool = False
-    """Whether only sheets that compare two moments have this column."""
+    """Whether the column exists only in sheets that compare two moments."""
 
 
 def _signed(ns_per_s: float | None, glyphs: Glyphs) -> str:
@@ -149,21 +149,22 @@ COLUMNS: Final = (
 
 
 def columns_of(table: Sheet) -> list[SheetColumn]:
-    """Return the columns of ``table``. Columns that need two moments (``compares``) are included only if
-    ``table`` compares two moments."""
+    """Return the columns of ``table``. Columns that compare two moments are included only if ``table``
+    compares two moments."""
     return [column for column in COLUMNS if table.compared_with is not None or not column.compares]
 
 
 def sheet(window: Window, by: Sequence[Dimension], title: str) -> Sheet:
-    """Return all rows of ``window`` grouped by some dimensions. Groups with the most time come first, the
-    time between calls last."""
+    """Return a sheet with all rows of ``window``, grouped by the dimensions ``by``. Groups with the most time
+    come first; the time between calls comes last."""
     groups = pivot(window, by)
     order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1].tolist()
     return Sheet(title, tuple(by), tuple(row_of(groups, at) for at in order))
 
 
 def others(window: Window, shown: Sheet | None) -> list[Sheet]:
-    """Return the sheets of containers, operations and processes of the whole window, without ``shown``."""
+    """Return sheets of the containers, operations and processes of the whole window. Leaves out the sheet
+    that ``shown`` already is."""
     return [
         sheet(window, by, f"{title}, whole host")
         for by, title in _OTHERS
@@ -180,10 +181,11 @@ def row_of(
     open_ns: int = 0,
     whole_ns: int | None = None,
 ) -> SheetRow:
-    """Return group ``at`` of ``groups`` as a row.
+    """Return group number ``at`` of ``groups`` as a row.
 
-    ``names`` replaces the labels of the group; ``own`` is the index of the own name. ``open_ns`` is the age
-    of the oldest open call. ``whole_ns`` is the time that the share refers to, by default that of the window.
+    ``names`` replaces the labels of the group; ``own`` is the index of the row's own name in ``names``.
+    ``open_ns`` is the age of the oldest open call. ``whole_ns`` is the time of which ``share`` is a part; by
+    default, it is the time of all outermost calls of the window.
     """
     share = float(groups.share[at])
     if whole_ns is not None:
@@ -200,7 +202,7 @@ def row_of(
         p99_ns=p99,
         max_ns=int(groups.max_ns[at]),
         total_ns=int(groups.total_ns[at]),
-        # The time between calls has no share in the time of calls.
+        # The time between calls is not part of the time of calls, so it has no share.
         share=None if groups.between[at] else share,
         open_ns=open_ns or None,
         errors=int(groups.errors[at]),
@@ -221,20 +223,21 @@ def parts(row: SheetRow) -> list[tuple[PartName, float]]:
 
 
 def largest(row: SheetRow, most: int = 2) -> str:
-    """Return the largest parts of a row's time as text: ``running 62% runqueue 30%``."""
+    """Return the ``most`` largest parts of a row's time as text: ``running 62% runqueue 30%``."""
     found = sorted(parts(row), key=lambda part: -part[1])[:most]
     return " ".join(f"{name} {100 * share:.0f}%" for name, share in found if share >= 0.005)
 
 
 def sheet_lines(table: Sheet, style: Style) -> list[str]:
-    """Return all rows as lines of text, with the columns that fit. Leaves out columns without a figure."""
+    """Return all rows as lines of text, with the columns for which there is room. Columns without any figure
+    are left out."""
     labels = [table.by, *(row.label for row in table.rows)]
     names = [max(cell_len(name) for name in column) for column in zip(*labels, strict=True)]
     shown = [column for column in columns_of(table) if any(getattr(row, column.field) for row in table.rows)]
     most = 2 if any(row.split_ns for row in table.rows) else 0
 
     def room() -> int:
-        """Return the number of cells left for the names and for a blank behind each name."""
+        """Return how many cells are left for the names, each with a blank behind it."""
         return style.width - sum(column.width + 1 for column in shown) + 1 - _LARGEST * most
 
     wanted = min(sum(names) + len(names), style.width * 2 // 5)
@@ -249,7 +252,7 @@ def sheet_lines(table: Sheet, style: Style) -> list[str]:
     heads += [column.head.rjust(column.width) for column in shown]
     lines = [style.paint(" ".join([*heads, "time went to"] if most else heads).rstrip(), BOLD)]
     for row, label in zip(table.rows, labels[1:], strict=True):
-        # Long names are cut in the middle, since they differ most at their ends.
+        # Long names are cut in the middle, because they mostly differ at their ends.
         cells = [
             figures.middle(figures.printable(name), wide, style.glyphs)
             for name, wide in zip(label, names, strict=True)

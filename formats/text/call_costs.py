@@ -1,4 +1,4 @@
-"""The durations of NVML's calls on this host, as text and JSON, for ``stalltop check --verbose``."""
+"""How long NVML's calls take on this host, as text and JSON, for ``stalltop check --verbose``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _ABOUT: Final = (
 
 
 def document(costs: Sequence[CallCost]) -> list[dict[str, object]]:
-    """Return ``costs`` as dicts: name, calls, failures, median_ns, p99_ns, max_ns, every_seconds (0: at each
-    sample; None: once, or as needed)."""
+    """Return ``costs`` as dicts with name, calls, failures, median_ns, p99_ns, max_ns and every_seconds (0:
+    called at each sample; None: called once, or as needed)."""
     return [asdict(cost) for cost in costs]
 
 
 def text(costs: Sequence[CallCost], *, width: int = 80, glyphs: Glyphs = UNICODE) -> str:
-    """Return ``costs`` as a table with an introduction; one line of text if there are none."""
+    """Return ``costs`` as a table with an introduction. If there are no costs, return one line that says
+    so."""
     if not costs:
         return "\nNo GPU answered NVML: there are no costs to tell.\n"
     lines = ["", *textwrap.wrap(_ABOUT, max(width, 40)), "", _HEAD]

@@ -1,4 +1,4 @@
-"""Chains as text: as a line, as a tree from the effect to its root, and in full with fixes."""
+"""Writes chains as text: in one line, as a tree from the effect to its root, or in full with fixes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from stalltop.model.chain import Chain, Fix, Link, Severity
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 
 _COLOURS: Final[dict[Severity, str]] = {
@@ -20,26 +21,27 @@ _COLOURS: Final[dict[Severity, str]] = {
 }
 _RATE_WIDTH: Final = figures.DURATION_WIDTH + 2
 _NARROW: Final = 72
-"""Width in cells below which the figures of a step stand behind its text, not in front of the tree."""
+"""In a narrower output (in cells), the figures of a step stand behind its text, not in front of the tree."""
 _DEEPEST: Final = 8
-"""Largest indent of a step, in levels: deeper steps of a tree are not indented further."""
+"""Largest indent of a step in a tree, in levels. Deeper steps are indented as much."""
 
 
 def rate(ns_per_s: float | None, glyphs: Glyphs = UNICODE) -> str:
-    """Return time per second, such as ``155ms/s``, eight cells wide; blanks if it is not known."""
+    """Return lost time per second as text, such as ``155ms/s``, eight cells wide; blanks if it is not
+    known."""
     if ns_per_s is None:
         return " " * _RATE_WIDTH
     return figures.duration(ns_per_s, glyphs) + "/s"
 
 
 def name_of(tenant: str, window: Window) -> str:
-    """Return the name of a tenant or its id; the name of the host if ``tenant`` is ''."""
+    """Return the name of a tenant, or its id if it has no name; the name of the host if ``tenant`` is ''."""
     found = window.tenants.get(tenant)
     return (found.name if found is not None else "") or tenant or window.host
 
 
 def headline(chain: Chain, style: Style) -> list[str]:
-    """Return severity, summary, lost time and beginning of a chain, folded to the width."""
+    """Return severity, summary, lost time and beginning of a chain, folded to the width of ``style``."""
     mark = chain.severity.upper()
     text = f"{chain.summary or chain.title} ({', '.join(course(chain, style.glyphs))})"
     lines = style.folded(mark.ljust(8) + "  ", text)
@@ -48,15 +50,15 @@ def headline(chain: Chain, style: Style) -> list[str]:
 
 
 def course(chain: Chain, glyphs: Glyphs) -> list[str]:
-    """Return the lost time of a chain, its beginning, and its end if it has ended, each as a text."""
+    """Return, each as a text: the lost time of a chain, its beginning, and its end if it has ended."""
     parts = [rate(chain.lost_ms_per_s * 1e6, glyphs).strip()] if chain.lost_ms_per_s > 0 else []
     parts.append(f"since {figures.clock(chain.since)}")
     return parts if chain.open else [*parts, f"ended {figures.clock(chain.seen)}"]
 
 
 def tree(chain: Chain, window: Window, style: Style, indent: str = "") -> list[str]:
-    """Return the steps from the effect to its root as a tree, each with its share and lost time per
-    second."""
+    """Return the steps from the effect to its root as the lines of a tree. Each step has its share and its
+    lost time per second."""
     links = [link for link in chain.links if link.role != "factor"]
     lines: list[str] = []
     for at, link in enumerate(links):
@@ -75,10 +77,11 @@ def tree(chain: Chain, window: Window, style: Style, indent: str = "") -> list[s
 
 
 def branches(links: Sequence[Link], at: int, glyphs: Glyphs) -> tuple[str, str]:
-    """Return what a tree draws before the first line of link ``at``, and before its further lines."""
+    """Return what a tree draws before the first line of link ``at``, and what it draws before the link's
+    further lines."""
 
     def followed(depth: int) -> bool:
-        """Return whether another link at ``depth`` follows before any link at a smaller depth."""
+        """Return whether another link at ``depth`` follows, before any link at a smaller depth does."""
         later = next((link for link in links[at + 1 :] if link.depth <= depth), None)
         return later is not None and later.depth == depth
 
@@ -94,19 +97,20 @@ def branches(links: Sequence[Link], at: int, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def step(link: Link, chain: Chain, window: Window) -> str:
-    """Return the text of a link, followed by its process, tenant and device in parentheses. Leaves out what
-    the text names already, and the process and tenant that the chain itself is about."""
+    """Return the text of a link, followed by its process, tenant and device in parentheses. A name is left
+    out if the text has it already. Process and tenant are also left out if the whole chain is about them."""
     own = link.tenant in ("", chain.tenant) and link.pid in (0, chain.pid)
-    # Two steps may have the same text and differ in their process only.
+    # Two steps may have the same text and differ only in the process. Then the process is not left out.
     alike = any(other.text == link.text and other.pid != link.pid for other in chain.links)
     process = ""
     if not own or alike:
-        process = f"{link.process} {link.pid}" if link.process and link.pid else link.process
+        process = with_pid(link.process, link.pid) if link.process else ""
     tenant = name_of(link.tenant, window) if link.tenant and link.tenant != chain.tenant else ""
+    tenant = "" if tenant == link.process else tenant  # a tenant outside containers: do not repeat its name
     known = (
         (
             f"pid {link.pid}" if alike and link.process in link.text else process,
-            "" if alike else link.process,
+            f"pid {link.pid}" if alike else link.process,
         ),
         (tenant, tenant),
         (link.device, link.device),
@@ -116,13 +120,13 @@ def step(link: Link, chain: Chain, window: Window) -> str:
 
 
 def explained(chain: Chain, window: Window, style: Style) -> list[str]:
-    """Return ``chain`` in full as lines: headline, figures, steps, factors, unknowns and fixes."""
+    """Return ``chain`` in full as lines of text: headline, figures, steps, factors, unknowns and fixes."""
     lines = headline(chain, style)
     lines += style.folded("  ", about(chain, style.glyphs))
     lines += tree(chain, window, style, "  ")
     for link in chain.links:
         if link.role == "factor":
-            lines += style.folded("  worse through: ", step(link, chain, window))
+            lines += style.folded("  made worse by: ", step(link, chain, window))
     for line in chain.unknown:
         lines += style.folded("  not known: ", line)
     for number, found in enumerate(chain.fixes, start=1):
@@ -131,19 +135,21 @@ def explained(chain: Chain, window: Window, style: Style) -> list[str]:
 
 
 def about(chain: Chain, glyphs: Glyphs) -> str:
-    """Return cause, confidence, place, p99 and calls of a chain."""
-    parts = [chain.title, f"{figures.percent(100 * chain.confidence, glyphs).strip()} sure"]
-    place = " ".join(part for part in (chain.process, str(chain.pid or ""), chain.operation) if part)
+    """Return cause, confidence, place, p99 and number of calls of a chain as one text."""
+    parts = [chain.title, f"confidence {figures.percent(100 * chain.confidence, glyphs).strip()}"]
+    place = " ".join(part for part in (with_pid(chain.process, chain.pid), chain.operation) if part)
     parts += [place] if place else []
     if chain.p99_ns is not None:
-        found = slowest(chain, "normal not learned yet", glyphs)
-        parts.append(", ".join((f"p99 {found}", f"{figures.count(chain.calls).strip()} calls")))
+        found = slowest(chain, "no baseline yet", glyphs)
+        calls = "call" if chain.calls == 1 else "calls"
+        parts.append(f"p99 {found}, {figures.count(chain.calls).strip()} {calls}")
     return "; ".join(parts)
 
 
 def slowest(chain: Chain, unlearned: str, glyphs: Glyphs) -> str:
-    """Return the p99 of a chain as text; '' if the chain has none. If the p99 is above that of the baseline,
-    the text also has the p99 of the baseline and the difference; without a baseline, it has ``unlearned``."""
+    """Return the p99 of a chain as text; '' if the chain has none. If it is above the p99 of the baseline,
+    the text also has that p99 and the difference. If there is no baseline, the text has ``unlearned``
+    instead."""
     if chain.p99_ns is None:
         return ""
     now = figures.duration(chain.p99_ns, glyphs).strip()
@@ -152,7 +158,7 @@ def slowest(chain: Chain, unlearned: str, glyphs: Glyphs) -> str:
     normal = figures.duration(chain.normal_p99_ns, glyphs).strip()
     if chain.slower_percent is None or normal == now:
         return now
-    return f"{now}, normally {normal} ({chain.slower_percent:,.0f}% slower than usual for this program)"
+    return f"{now}, baseline {normal} ({chain.slower_percent:,.0f}% slower than usual for this program)"
 
 
 def fix(found: Fix, title: str, style: Style) -> list[str]:

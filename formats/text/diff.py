@@ -19,7 +19,7 @@ from stalltop.model.text.style import BOLD, DIM, ENDLESS, RED, YELLOW, Style
 from stalltop.model.window import Window
 
 MOST_ROWS: Final = 20
-"""Largest number of rows, and of faults, that are listed without ``--all``."""
+"""Maximum number of rows, and of faults, that are listed without ``--all``."""
 _LABEL: Final = (16, 40)
 """Least and largest width of each name of a row, in cells."""
 _STATES: Final[dict[State, tuple[str, str]]] = {
@@ -29,7 +29,7 @@ _STATES: Final[dict[State, tuple[str, str]]] = {
     "better": ("better", DIM),
     "gone": ("gone", DIM),
 }
-"""Word and colour of each state of a chain."""
+"""Word and colour for each state of a chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def _percentile(column: str, which: str) -> Callable[[Difference, int, Glyphs], 
 
 
 def _ratio(percent: float) -> Callable[[Difference, int, Glyphs], str]:
-    """Return a function that formats a percentile of window B divided by that of window A, with a question
-    mark if the change is not significant."""
+    """Return a function that writes the ratio of a percentile in window B to that in window A. It adds a
+    question mark if the change is not significant."""
 
     def cell(found: Difference, row: int, glyphs: Glyphs) -> str:
         ratio = float(found.ratio(percent)[row])
@@ -94,11 +94,9 @@ _COLUMNS: Final = (
 
 
 def diff_text(diff: ComparedWindows, style: Style, *, all_rows: bool = False) -> str:
-    """Return ``diff`` as text that fits ``style`` (40 cells or more), and ends in a newline.
-
-    With the width ``ENDLESS``, names are whole and no line is folded. ``all_rows`` lists all rows and chains,
-    also those without a change.
-    """
+    """Return ``diff`` as text that fits ``style`` (40 cells or more) and ends in a newline. If the width is
+    ``ENDLESS``, names are not cut and lines are not folded. With ``all_rows``, rows and chains without a
+    change are listed, too."""
     style = style.at_least(LEAST_WIDTH)
     parts = [_head(diff, style), _table(diff, style, all_rows), _faults(diff, style, all_rows)]
     parts.append(_judged(diff, style))
@@ -111,7 +109,7 @@ def _head(diff: ComparedWindows, style: Style) -> list[str]:
         facts = [f"{letter}  {window.host}", figures.moment(window.start), f"{window.seconds:.1f} s"]
         facts += ["SIMULATED"] if window.simulated else []
         calls = int(sum(diff_calls for diff_calls in _outermost(window)))
-        facts.append(f"{figures.count(calls).strip()} calls")
+        facts.append(f"{figures.count(calls).strip()} {'call' if calls == 1 else 'calls'}")
         facts += [f"{figures.count(window.lost).strip()} not counted"] if window.lost else []
         lines += [style.paint(line, BOLD) for line in style.wrapped(facts)]
     return lines
@@ -126,7 +124,7 @@ def _table(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
     found = diff.compared.difference
     shown = [i for i in diff.order if all_rows or found.changed[i]]
     if not shown:
-        return style.folded("", f"None of {len(diff.order)} rows has surely changed.")
+        return style.folded("", f"None of {len(diff.order)} rows has changed significantly.")
     names = [_names(diff, i) for i in shown]
     columns, widths = _layout([diff.by, *names], style)
     titles = [style.fit(name, width) for name, width in zip(diff.by, widths, strict=True)]
@@ -140,33 +138,34 @@ def _table(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
         lines.append(style.paint(" ".join(cells).rstrip(), code))
     rest = len(shown) - most
     same = len(diff.order) - len(shown)
-    more = [f"{rest} more that changed"] * (rest > 0) + [f"{same} without a sure change"] * (same > 0)
+    more = [f"{rest} more that changed"] * (rest > 0) + [f"{same} without a significant change"] * (same > 0)
     lines += [f"and {', '.join(more)} (--all)"] if more else []
     lines += [
         style.paint(line, DIM)
         for line in style.folded(
             "",
-            "lost/s: time a second lost to calls that take longer in B; ?: may be chance, too few calls",
+            "lost/s: time lost per second because calls take longer in B; ?: may be chance, too few calls",
         )
     ]
     return lines
 
 
 def _bad(found: Difference, row: int) -> bool:
-    """Return whether a row is shown in red: it is in both windows, and at least 10 % of all lost time is its
-    own."""
+    """Return whether a row is shown in red. It is if both windows have the row, and at least 10 % of all lost
+    time is lost in it."""
     return bool(found.lost_ns_per_s[row] > 0 and found.share[row] >= 0.1 and not found.new[row])
 
 
 def _names(diff: ComparedWindows, row: int) -> tuple[str, ...]:
-    """Return the names of a row, one for each dimension; the last is in parentheses for nested calls."""
+    """Return the names of a row, one for each dimension. If its calls are nested, the last name is in
+    parentheses."""
     found = diff.compared.difference
     *where, last = (figures.printable(part) for part in diff.compared.labels[row])
     return (*where, f"({last})" if found.nested[row] else last)
 
 
 def _layout(names: Sequence[Sequence[str]], style: Style) -> tuple[Sequence[_DiffColumn], Sequence[int]]:
-    """Return the columns that fit, and the widths of the names before them."""
+    """Return the columns for which there is room, and the widths of the names in front of them."""
     least, most = _LABEL
     columns = list(_COLUMNS)
     longest = [max(cell_len(part) for part in parts) for parts in zip(*names, strict=True)]
@@ -191,7 +190,7 @@ def _faults(diff: ComparedWindows, style: Style, all_rows: bool) -> list[str]:
     ]
     if not told:
         return []
-    lines = [style.paint("what is wrong, A against B", BOLD)]
+    lines = [style.paint("problems, A against B", BOLD)]
     most = len(told) if all_rows else MOST_ROWS
     for change, share in told[:most]:
         word, code = _STATES[change.state]
@@ -217,14 +216,14 @@ def _said(diff: ComparedWindows, change: ChainChange, share: float, style: Style
         cost.append(f"{figures.rate(change.ratio).strip()}x")
     if share > 0:
         cost.append(f"{figures.percent(100 * share).strip()} of the change")
-    cost.append(f"{100 * change.confidence:.0f}% sure")
+    cost.append(f"confidence {100 * change.confidence:.0f}%")
     tenant = chain_text.name_of(chain.tenant, window)
     text = f"{chain.severity.upper()} {chain.summary or f'{tenant}: {chain.title}'}"
     return figures.printable(f"{text} ({', '.join(cost)})")
 
 
 def _judged(diff: ComparedWindows, style: Style) -> list[str]:
-    """Return lines that say which rows meet each condition of ``--fail-if``."""
+    """Return lines that say, for each condition of ``--fail-if``, which rows meet it."""
     lines: list[str] = []
     for condition, met in diff.conditions:
         said = [" > ".join(_names(diff, i)) for i in met.rows[:MOST_ROWS]]
@@ -235,6 +234,10 @@ def _judged(diff: ComparedWindows, style: Style) -> list[str]:
             text, code = f"{condition.text}: {', '.join(said)}", RED
             lines += [style.paint(line, code) for line in style.folded("FAILED  ", text)]
         else:
-            unsure = f" ({len(met.unsure)} perhaps: too few calls to be sure)" if met.unsure else ""
+            unsure = (
+                f" (perhaps met by {len(met.unsure)} of the rows: too few calls to be sure)"
+                if met.unsure
+                else ""
+            )
             lines += style.folded("ok      ", f"{condition.text}{unsure}")
     return lines

@@ -21,12 +21,12 @@ _ONE: Final = {
     "tenants": "tenant",
     "devices": "device",
 }
-"""Singular of each name that ``examined`` returns."""
+"""The singular of each key that ``examined`` returns."""
 
 
 def explain_text(window: Window, chains: Sequence[Chain], style: Style) -> str:
-    """Return ``chains`` of ``window`` as text that fits ``style`` (40 cells or more), and ends in a newline.
-    Commands to type are never broken."""
+    """Return ``chains`` of ``window`` as text that fits ``style`` (40 cells or more) and ends in a newline.
+    Commands are never broken into several lines, so that they can be copied."""
     style = style.at_least(LEAST_WIDTH)
     parts = [_head(window, style)]
     ordered = sorted(chains, key=worst_first)
@@ -52,7 +52,7 @@ def _head(window: Window, style: Style) -> list[str]:
 
 
 def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[str]:
-    """Return lines that say how many faults were found, and how many calls, processes and so on were
+    """Return lines that say how many problems were found, and how many calls, processes and so on were
     examined."""
     seen = examined(window)
     rests = ", ".join(
@@ -69,7 +69,7 @@ def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[s
         return style.folded("", text)
     faults = [chain for chain in chains if chain.severity != "info"]
     if healthy:
-        return style.folded("", f"Nothing is wrong. Examined: {rests}.")
+        return style.folded("", f"No problems detected. Examined: {rests}.")
     going_on = sum(chain.open for chain in faults)
     ended = len(faults) - going_on
     found = [f"{going_on} going on"] * bool(going_on) + [f"{ended} ended"] * bool(ended)

@@ -1,7 +1,7 @@
 """Writes windows as Markdown to paste into an issue or a chat: problems with their fixes, and tables.
 
-Texts of a host, such as names and messages, stand in code spans and code blocks, so that a reader of Markdown
-takes none of them for markup, a link or a mention.
+Texts from a host, such as names and messages, stand in code spans and code blocks. So no program that renders
+Markdown takes them for markup, a link or a mention.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from stalltop.model.text.style import Style
 from stalltop.model.window import Window
 
 WIDTH: Final = 100
-"""Width of the lines in code blocks, in cells: about that of a comment on GitHub and GitLab."""
+"""Width of the lines in code blocks, in cells. A comment on GitHub or GitLab is about as wide."""
 MOST_ROWS: Final = 20
-"""Largest number of rows of a table. Only the table that the screen showed has all its rows."""
+"""Maximum number of rows of a table. Only the table that the screen shows has all its rows."""
 MOST_CHAINS: Final = 10
-"""Largest number of problems that are written for each host: an issue has at most 64 KiB."""
+"""Maximum number of problems for each host. The whole text must fit an issue, which has at most 64 KiB."""
 _BAR: Final = "\\|"
-"""How a vertical bar is written inside a cell."""
+"""A vertical bar inside a table cell, as Markdown needs it."""
 _BACKTICKS: Final = re.compile("`+")
 
 
 def screen(window: Window, shown: Sheet, glyphs: Glyphs) -> str:
-    """Return the document of ``window``, with the table that the screen shows. With ``ASCII`` glyphs the text
-    is ASCII."""
+    """Return the document for ``window`` and the table that the screen shows, ``shown``. With ``ASCII``
+    glyphs the text is ASCII."""
     return _document(window, [window], shown, Style(WIDTH, False, glyphs))
 
 
@@ -53,14 +53,14 @@ def export(windows: Iterable[Window], start: float, end: float) -> str:
 
 
 def _document(whole: Window, hosts: Sequence[Window], shown: Sheet | None, style: Style) -> str:
-    """Return the Markdown document for ``whole``, the merged window of ``hosts``. Chains are written for each
-    host, because their tenant ids are valid only on that host."""
+    """Return the Markdown document for ``whole``, which is the merged window of ``hosts``. The chains come
+    from each of ``hosts``, because the tenant ids in a chain are valid only on its host."""
     parts = [f"## stalltop {_code(whole.host)}"]
     parts.append(_block([*facts(whole, style), f"began {moment(whole.start)}"]))
     for host in hosts:
         of = f" on {_code(host.host)}" if len(hosts) > 1 else ""
         chains = sorted(host.chains, key=worst_first)
-        parts += [f"### What is wrong{of}"] if chains else []
+        parts += [f"### Problems{of}"] if chains else []
         parts += [_block(chain_text.explained(chain, host, style)) for chain in chains[:MOST_CHAINS]]
         parts += _more(len(chains) - MOST_CHAINS)
     parts += _table(shown, style) if shown is not None else []
@@ -73,7 +73,7 @@ def _document(whole: Window, hosts: Sequence[Window], shown: Sheet | None, style
 
 
 def _table(table: Sheet, style: Style) -> list[str]:
-    """Return a heading and all rows. Leaves out columns without a figure."""
+    """Return a heading and a Markdown table with all rows. Columns without any figure are left out."""
     title = f"### {_code(style.plain(table.title))}"
     if not table.rows:
         return [title, "no row"]
@@ -90,7 +90,7 @@ def _table(table: Sheet, style: Style) -> list[str]:
 
 
 def _line(cells: Iterable[str]) -> str:
-    # A bar without a backslash ends the cell even inside a code span.
+    # A bar without a backslash would end the cell, even inside a code span.
     return f"| {' | '.join(cell.replace('|', _BAR) for cell in cells)} |"
 
 
@@ -99,14 +99,15 @@ def _more(rows: int) -> list[str]:
 
 
 def _fence(text: str, least: int) -> str:
-    """Return a fence for ``text``: at least ``least`` backticks, and more than ``text`` has in a row."""
+    """Return a fence for a code span or block around ``text``: at least ``least`` backticks, and more than
+    any run of backticks in ``text`` has."""
     return "`" * max([least, *(len(found) + 1 for found in _BACKTICKS.findall(text))])
 
 
 def _code(text: str) -> str:
     text = printable(text)
     fence = _fence(text, 1)
-    # Blanks keep backticks of the text apart from the fence; Markdown does not show them.
+    # A blank separates a backtick of the text from the fence. Markdown does not show this blank.
     apart = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{apart}{text}{apart}{fence}"
 

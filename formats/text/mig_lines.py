@@ -1,4 +1,4 @@
-"""Describes each MIG instance of a GPU in a line: its size, its memory, and whether nobody uses it."""
+"""Describes each MIG instance of a GPU in one line: its size, its memory, and whether it has users."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ _NOT_KNOWN: Final = "who uses it is not known"
 
 
 def told(part: Sharing, window: Window, glyphs: Glyphs = UNICODE) -> str:
-    """Return a line such as ``1:2 3g.40gb, 3.00GiB of 40.0GiB: nobody``, without figures that are not known.
-    Returns '' for an instance that has users if only its label is known."""
+    """Return a line for a MIG instance, such as ``1:2 3g.40gb, 3.00GiB of 40.0GiB: nobody``. Figures that are
+    not known are left out.
+
+    Returns '' if the instance has users and nothing but its label is known, because then the line would say
+    nothing.
+    """
     said = printable(f"{part.label} {part.profile}".rstrip())
     for device in window.devices.devices:
         for instance in device.instances:

@@ -1,4 +1,4 @@
-"""One line about the network of the host."""
+"""Writes one line about the network of the host."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from stalltop.model.window import Window
 
 
 def network(window: Window, glyphs: Glyphs) -> list[str]:
-    """Return the throughput of the network, that of RDMA, and the errors, as a list of texts; empty if they
-    are not known."""
+    """Return the throughput of the network, the throughput of RDMA, and the errors, each as a text. Returns
+    [] if they are not known."""
     ports = window.evidence.network_ports
     moved, rdma = throughput(ports, window.seconds), throughput(of_rdma(ports), window.seconds)
     if moved is None:

@@ -1,4 +1,4 @@
-"""The findings of the readiness check, as text and JSON."""
+"""Writes the findings of the readiness check as text or JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _NARROWEST = 40
 
 
 def document(findings: Sequence[Finding]) -> dict[str, object]:
-    """Return a dict with ``schema``, ``can_trace`` and ``findings``: list of name, verdict, seen, remedy."""
+    """Return a dict with ``schema``, ``can_trace`` and ``findings``. Each finding has name, verdict, seen and
+    remedy."""
     return {
         "schema": SCHEMA,
         "can_trace": can_trace(findings),
@@ -34,7 +35,7 @@ def document(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def text(findings: Sequence[Finding], style: Style) -> str:
-    """Return each finding with its remedy below it, and a conclusion as the last line."""
+    """Return each finding, with its remedy below it. The last line says whether this host can be traced."""
     glyphs, width = style.glyphs, max(style.width, _NARROWEST)
     names = max((cell_len(finding.name) for finding in findings), default=0)
     lines: list[str] = []

@@ -1,5 +1,5 @@
 """Writes a window as a text report: facts, problems with their fixes, the table that the screen shows, and
-further tables."""
+other tables."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from stalltop.model.window import Window
 LEAST_WIDTH: Final = 80
 """Least width of a report, in cells."""
 MOST_ROWS: Final = 40
-"""Largest number of rows of a table. Only the table that the screen showed has all its rows."""
+"""Maximum number of rows of a table. Only the table that the screen shows has all its rows."""
 
 
 def report(window: Window, shown: Sheet | None = None, *, width: int = LEAST_WIDTH, glyphs: Glyphs) -> str:
-    """Return the report of ``window``, about ``width`` cells wide, which ends in a newline.
-
-    ``shown`` is the table that the screen shows. With ``ASCII`` glyphs the report is ASCII.
-    """
+    """Return the report of ``window``, about ``width`` cells wide. It ends in a newline. ``shown`` is the
+    table that the screen shows. With ``ASCII`` glyphs the report is ASCII."""
     style = Style(max(width, LEAST_WIDTH), False, glyphs)
     parts = [[*facts(window, style), f"began {moment(window.start)}"]]
     chains = sorted(window.chains, key=worst_first)

@@ -1,4 +1,4 @@
-"""Formats text about the tenants that share devices, for ``once``, ``explain`` and reports."""
+"""Writes lines about the tenants that share devices, for ``once``, ``explain`` and reports."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stalltop.model.text.style import BOLD, DIM, YELLOW, Style
 from stalltop.model.window import Window
 
 MOST_TENANTS: Final = 20
-"""Largest number of tenants of a device that are listed; a line counts the rest."""
+"""Maximum number of tenants that are listed for a device. A line says how many more there are."""
 MOST_GIVEN: Final = 20
 
 
 def sharing_lines(window: Window, style: Style) -> list[list[str]]:
-    """Return a list of lines, a title first, for each device whose sharing is worth telling
-    (``sharing_text.worth_telling``)."""
+    """Return a list of lines for each device whose sharing is worth telling (``sharing_text.worth_telling``).
+    The first line is the title."""
     devices = sharings(window)
     told = [_device(one, window, style) for one in devices if sharing_text.worth_telling(one, window)]
     others = _unplaced(devices, window, style)
@@ -26,7 +26,7 @@ def sharing_lines(window: Window, style: Style) -> list[list[str]]:
 
 
 def _unplaced(devices: Sequence[Sharing], window: Window, style: Style) -> list[str]:
-    """Return the tenants with calls on a GPU that is not known; nothing if there are none."""
+    """Return a title and the tenants whose calls ran on an unknown GPU; [] if there are no such tenants."""
     found = list({one.tenant: one for device in devices for one in device.unplaced}.values())
     if not found:
         return []

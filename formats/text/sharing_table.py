@@ -1,4 +1,4 @@
-"""Formats a line for each tenant of a device, with the same columns on the screen and in printed text."""
+"""Writes one line for each tenant of a device. The columns are the same on the screen and in printed text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ COLUMNS: Final[Mapping[str, int]] = {
     "memory": 8,
     "active": 6,
 }
-"""Heads of the columns and their widths in cells. ``waited/s`` is the time per second that threads of the
-tenant wait for the device; ``active`` is the share of the time in which the tenant gave the device work or
-waited for it."""
+"""Heads of the columns, and their widths in cells.
+
+``waited/s`` is the time per second that threads of the tenant wait for the device. ``active`` is the share of
+time in which the tenant gave the device work or waited for the device.
+"""
 _FIRST_TO_GO: Final = ("copied/s", "calls/s", "memory", "active")
-"""Columns that are dropped, the first one first, if the table is too wide."""
+"""Columns that are dropped if the table is too wide, in the order in which they are dropped."""
 _NAME: Final = (14, 32)
 """Least and largest width of a tenant's name, in cells."""
 TRACED: Final = "*: sum of the allocations that were traced; the driver does not report the memory"
@@ -32,7 +34,7 @@ TRACED: Final = "*: sum of the allocations that were traced; the driver does not
 
 @dataclass(frozen=True, slots=True)
 class SharingLayout:
-    """The columns that fit, and the width of names."""
+    """The columns for which there is room, and the width of the names."""
 
     names: int
     """Width of a tenant's name, in cells."""
@@ -45,7 +47,7 @@ class SharingLayout:
 
 
 def layout(width: int) -> SharingLayout:
-    """Return the layout for a width in cells."""
+    """Return the layout for a table of ``width`` cells."""
     least, most = _NAME
     columns = list(COLUMNS)
 
@@ -61,9 +63,10 @@ def layout(width: int) -> SharingLayout:
 def cells(
     one: Sharer, window: Window, layout: SharingLayout, *, where: str = "", glyphs: Glyphs = UNICODE
 ) -> tuple[str, str]:
-    """Return the name and the figures of a tenant. ``where``, such as a MIG instance, precedes the name."""
+    """Return the name and the figures of a tenant as two texts. The text ``where``, such as a MIG instance,
+    is put before the name."""
     seconds = window.seconds if window.seconds > 0 else 1.0
-    # Processes that are not traced, or whose tenant is not known, have no counts.
+    # There are no counts if the tenant is not known, or if its calls are not traced.
     traced = bool(one.tenant) and (one.at_work or not one.untraced)
     active = None if one.active_ns is None else min(100.0 * one.active_ns / seconds / 1e9, 100.0)
     shown = {
@@ -82,7 +85,8 @@ def cells(
 
 
 def _alone(one: Sharer) -> str:
-    """Return a note on a tenant of a shared device that has no overlaps."""
+    """Return a note for a tenant of a shared device if no other tenant is known to have been active at the
+    same time."""
     if one.active_ns:
         sure = "of that, together with nobody"
         return sure if one.overlaps_sure else "of that, together with whom was not measured"
@@ -92,14 +96,14 @@ def _alone(one: Sharer) -> str:
 
 
 def notes(one: Sharer, sharing: Sharing, window: Window, glyphs: Glyphs = UNICODE) -> list[tuple[str, bool]]:
-    """Return notes on a tenant besides its figures, each with whether it is a warning."""
+    """Return notes that explain the figures of a tenant: (text, True if the note is a warning)."""
     said: list[tuple[str, bool]] = []
     others = sharing_text.overlaps(one, window)
     if others:
         least = "" if one.overlaps_sure else "at least "
         said.append((f"of that, {least}together with {others}", False))
     elif sharing.shared and any(user.active_ns for user in sharing.sharers):
-        # Every tenant gets this line, also without overlaps, so that the lines below it do not move on the
+        # Every tenant gets this line, also a tenant without overlaps. So the lines below do not move on the
         # screen.
         said.append((_alone(one), False))
     if one.untraced and not one.at_work:

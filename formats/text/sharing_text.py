@@ -11,6 +11,7 @@ from stalltop.model.sharing.sharing import Holding, Sharer, Sharing, Use, Why
 from stalltop.model.sharing.ways import Way, unnamed, users_of, way_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.text.words import numbered
 from stalltop.model.window import Window
 
 WORDS: Final[Mapping[Way, str]] = {
@@ -22,7 +23,7 @@ WORDS: Final[Mapping[Way, str]] = {
     "vgpu": "vGPU",
     "unknown": "not known",
 }
-"""How a device is shared, in words for the cell of a table."""
+"""For each way in which a device is shared: the words for the cell of a table."""
 
 NO_SPLIT: Final = "a split is not measurable here"
 UNKNOWN_TENANT: Final = "tenant not known"
@@ -41,21 +42,24 @@ IDLE_SECONDS: Final = 10.0
 """Least length, in seconds, of a window from which stalltop concludes that a tenant without calls does not
 use its device. A shorter window may lie between two steps of the tenant's program."""
 MOST_NAMED: Final = 3
-"""Largest number of tenants that a sentence names."""
+"""Maximum number of tenants that a sentence names."""
 
 
 def short(device: Device) -> str:
-    """Return how many tenants the driver lists on a device and how they share it, as a cell: ``4 by MPS``,
-    ``2 in turns``, ``1 tenant``; ``2 processes`` if the tenants of the processes are not known; '' if neither
-    is known."""
+    """Return how many tenants the driver lists on a device and how they share it, for a cell of a table: ``4
+    via MPS``, ``2 time-sliced``, ``1 tenant``.
+
+    Returns ``2 processes`` if the tenants of the processes are not known, and '' if the processes are not
+    known either.
+    """
     way, users = way_of(device), users_of(device)
     if way in ("time-sliced", "mps", "vgpu") and unnamed(device):
         return _many(unnamed(device), "process", "es")
     words: Mapping[Way, str] = {
         "unused": "none seen",
         "exclusive": "1 tenant",
-        "time-sliced": f"{users} in turns",
-        "mps": f"{users} by MPS",
+        "time-sliced": f"{users} time-sliced",
+        "mps": f"{users} via MPS",
         "mig": f"MIG {len(device.instances)}",
         "vgpu": f"{users} on vGPU",
     }
@@ -68,7 +72,7 @@ def who(tenant: str, window: Window) -> str:
 
 
 def statement(sharing: Sharing, window: Window, glyphs: Glyphs = UNICODE) -> str:
-    """Return sentences that say how a device is shared, by how many, how busy it is, and what is not
+    """Return sentences that say how a device is shared, by how many tenants, how busy it is, and what is not
     known."""
     said = [_divided(sharing) if sharing.way == "mig" else _used(sharing, window, glyphs)]
     if sharing.hidden == "guests" and sharing.sharers:
@@ -91,7 +95,7 @@ def _used(sharing: Sharing, window: Window, glyphs: Glyphs) -> str:
     busy = "" if percent is None else f"; the device is {_percent(percent, glyphs)} busy"
     if sharing.shared:
         clients = sum(one.mps_client for one in sharing.tenants)
-        how = " in turns (time slicing)"
+        how = " by time-slicing"
         if sharing.way == "mps":
             how = " at once, through MPS" if clients in (0, number) else f", {clients} of them through MPS"
         return f"{_counted(sharing.tenants)} share {gpu}{how}{busy}; {NO_SPLIT}."
@@ -137,7 +141,8 @@ def _divided(sharing: Sharing) -> str:
 
 
 def _counted(sharers: Iterable[Sharer]) -> str:
-    """Return ``3 tenants``, or ``1 tenant and 2 processes whose tenant is not known``."""
+    """Return how many tenants there are: ``3 tenants``, or ``1 tenant and 2 processes whose tenant is not
+    known``."""
     sharers = tuple(sharers)
     known = len({one.tenant for one in sharers if one.tenant and not one.ended})
     others = len({pid for one in sharers if not one.tenant for pid in one.pids})
@@ -147,21 +152,22 @@ def _counted(sharers: Iterable[Sharer]) -> str:
 
 
 def did(one: Sharer, window: Window) -> str:
-    """Return a tenant with its number of launches, or of calls: ``serve (700 launches)``."""
+    """Return the name of a tenant with its number of launches or, without launches, of calls: ``serve (700
+    launches)``."""
     what = _many(one.launches, "launch", "es") if one.launches else _many(one.calls, "call")
     return f"{who(one.tenant, window)} ({what})"
 
 
 def _named(sharers: Sequence[Sharer], window: Window) -> str:
-    """Return the first ``MOST_NAMED`` tenants as ``did`` does, and how many more there are."""
+    """Return the first ``MOST_NAMED`` tenants, each as ``did`` returns it, and how many more there are."""
     said = [did(one, window) for one in sharers[:MOST_NAMED]]
     more = len(sharers) - MOST_NAMED
     return ", ".join(said) + (f" and {more} more" if more > 0 else "")
 
 
 def worth_telling(sharing: Sharing, window: Window) -> bool:
-    """Return whether a device is shared or divided, has hidden users, or is used otherwise than it was
-    allocated."""
+    """Return whether the sharing of a device is worth telling: it is shared or divided, has users that cannot
+    be seen, or is not used as it was allocated."""
     odd = any(is_wasted(holding, window) for holding in sharing.holdings)
     ungiven = any(one.given is False for one in sharing.sharers)
     return sharing.shared or sharing.way in ("mig", "vgpu") or bool(odd or ungiven or sharing.hidden)
@@ -176,8 +182,8 @@ def help_text(sharing: Sharing) -> str:
 
 
 def overlaps(sharer: Sharer, window: Window, *, most: int = 4) -> str:
-    """Return the tenants that were active at the same time, as shares of the active time of ``sharer``:
-    ``serve 62%, batch 10%``."""
+    """Return which tenants were active at the same time as ``sharer``. Each has the share of the active time
+    of ``sharer`` in which it was: ``serve 62%, batch 10%``."""
     if not sharer.active_ns:
         return ""
     told = [
@@ -190,8 +196,8 @@ def overlaps(sharer: Sharer, window: Window, *, most: int = 4) -> str:
 
 
 def given(holding: Holding, sharing: Sharing) -> tuple[str, str]:
-    """Return the container with the devices that a scheduler gave it, and how it uses them. If only some of
-    them are parts of the device of ``sharing``, the text says how many."""
+    """Return two texts: the container with the devices that a scheduler gave it, and how it uses them. If
+    only some of these devices are parts of the device of ``sharing``, the first text says how many."""
     one = holding.allocation
     here = {sharing.uuid, *(part.uuid for part in sharing.parts)}
     shares = [device for device in one.devices if device]
@@ -203,7 +209,8 @@ def given(holding: Holding, sharing: Sharing) -> tuple[str, str]:
 
 
 def is_wasted(holding: Holding, window: Window) -> bool:
-    """Return whether a container does not use the device that it was given; see ``IDLE_SECONDS``."""
+    """Return whether a container does not use the device that it was given. If it has a context on the device
+    but makes no calls, the window must be at least ``IDLE_SECONDS`` long."""
     return holding.use == "absent" or (holding.use == "idle" and window.seconds >= IDLE_SECONDS)
 
 
@@ -217,4 +224,4 @@ def _whole(percent: float) -> str:
 
 
 def _many(number: int, what: str, plural: str = "s") -> str:
-    return f"{number} {what}{'' if number == 1 else plural}"
+    return numbered(number, what, what + plural)

@@ -1,4 +1,4 @@
-"""Writes a window as text, which ``once`` prints, and which stays on the terminal when the screen ends."""
+"""Writes a window as text. ``once`` prints this text, and it stays on the terminal when the screen ends."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from stalltop.model.rows.pivot import Groups, pivot
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.model.text.words import numbered, with_pid
 from stalltop.model.window import LOSSES, PARTS, SPLITS, Missing, OpenCall, Window
 
 MOST_ROWS = 20
-"""Largest number of rows of each table; a line below it counts the rest."""
+"""Maximum number of rows of each table. A line below the table says how many more there are."""
 OPEN_CALL_NS = 1_000_000_000
-"""Least age of the open calls that are listed, in ns. A younger open call is normal."""
+"""Least age of the open calls that are listed, ns. A call that is open for a shorter time is normal."""
 MOST_LISTED = 8
 MOST_CULPRITS = 5
 LEAST_WIDTH = 40
@@ -56,8 +57,8 @@ _COLUMNS = (
 _SHORT = {name: part.short for name, part in PARTS.items()} | {"runqueue": "rq"}
 """Short names of the parts of a call's time, because printed tables have less room than the screen."""
 _LABEL_WIDTH = (16, 22, 40)
-"""Widths of the label in cells: the smallest; the width below which a longer label makes ``bytes/s`` give
-way, if parts of the time are shown; the largest."""
+"""Width of the label in cells: (least, enough, largest). If parts of the time are shown, and the column
+``bytes/s`` leaves a label neither the room that it needs nor ``enough``, this column is left out."""
 
 
 def _percentile(groups: Groups, row: int, column: int, glyphs: Glyphs) -> str:
@@ -76,10 +77,8 @@ def split(groups: Groups, row: int) -> str:
 
 
 def table(window: Window, style: Style) -> str:
-    """Return ``window`` as text that fits ``style`` (40 cells or more), and ends in a newline.
-
-    Tables are by container and by operation; ``once --json`` has every row.
-    """
+    """Return ``window`` as text that fits ``style`` (40 cells or more) and ends in a newline. It has tables
+    of containers and of operations. ``once --json`` has every row."""
     style = style.at_least(LEAST_WIDTH)
     parts = [facts(window, style)]
     if len(window.rows):
@@ -92,8 +91,8 @@ def table(window: Window, style: Style) -> str:
 
 
 def remarks(window: Window, style: Style) -> list[list[str]]:
-    """Return remarks: tenants that share devices, culprits, open calls, and what is not traced, not
-    measured or lost. Each remark is a title and its lines, or an empty list."""
+    """Return remarks about shared devices, culprits, open calls, and what is not traced, not measured or
+    lost. Each remark is a list: a title and its lines, or nothing."""
     parts = [*sharing_lines(window, style), _culprits(window, style)]
     parts += [_open_calls(window, style, ended) for ended in (False, True)]
     gaps = (_missing(window, style, untraced=True), _missing(window, style, untraced=False))
@@ -101,7 +100,7 @@ def remarks(window: Window, style: Style) -> list[list[str]]:
 
 
 def facts(window: Window, style: Style) -> list[str]:
-    """Return lines with the host, the time, the counts and the figures of host and devices."""
+    """Return lines with the host, the time, the counts, and the figures of the host and its devices."""
     facts = [f"stalltop {window.host}", figures.clock(window.start), f"{window.seconds:.1f} s"]
     if window.simulated:
         facts.insert(1, "SIMULATED")
@@ -115,21 +114,24 @@ def facts(window: Window, style: Style) -> list[str]:
 
 
 def counted(window: Window) -> list[str]:
-    """Return the rate of calls, the number of missed calls, the number of probes and their cost."""
+    """Return texts with the rate of calls, the number of missed calls, the number of probes, and the cost of
+    probes."""
     calls = pivot(window, ()).calls_per_s[0]
     coverage = window.coverage
     parts = [f"{figures.rate(calls).strip()} calls/s", f"{figures.count(window.lost).strip()} missed"]
+    if window.partial:
+        parts.append(f"{figures.count(window.partial).strip()} partial")
     if coverage.attached:
         parts += [
-            f"{coverage.processes} processes traced",
-            f"{coverage.attached} probes",
+            f"{numbered(coverage.processes, 'process', 'processes')} traced",
+            numbered(coverage.attached, "probe"),
             f"probes take {figures.percent(coverage.cost_percent).strip()} of a CPU",
         ]
     return parts
 
 
 def host(window: Window, style: Style) -> list[str]:
-    """Return the figures of the host and of each device."""
+    """Return lines with the figures of the host and of each device."""
     lines: list[str] = []
     system = window.system
     if system is not None:
@@ -168,9 +170,7 @@ def _device(device: Device, style: Style) -> list[str]:
             of = "" if limit is None else f" of {limit:.0f} {figure.unit}"
             facts.append(f"{value:.0f} {figure.unit}{of}")
     if device.throttle_reasons:
-        facts.append(
-            style.fit("held down by " + ", ".join(device.throttle_reasons), style.width - 2).rstrip()
-        )
+        facts.append(style.fit("throttled: " + ", ".join(device.throttle_reasons), style.width - 2).rstrip())
     return facts
 
 
@@ -179,12 +179,12 @@ def _table(window: Window, by: Dimension, style: Style) -> list[str]:
     columns, label_width = _layout(groups, by, style)
     head = style.fit(by, label_width) + "".join(" " + _aligned(column.head, column) for column in columns)
     lines = [style.paint(head.rstrip(), BOLD)]
-    # The row of the time between calls comes last, and is shown even if other rows are left out.
+    # The time between calls comes last, and is shown even if other rows are left out.
     order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1].tolist()
     last = int(groups.between.sum())
     for row in (*order[: len(order) - last][: MOST_ROWS - last], *order[len(order) - last :]):
         label = f"({groups.labels[row][0]})" if groups.nested[row] else groups.labels[row][0]
-        # Names are cut in the middle, since names of operations differ most at their ends.
+        # Names are cut in the middle, because names of operations mostly differ at their ends.
         cells = [figures.middle(label, label_width, style.glyphs)]
         for column in columns:
             cell = _aligned(column.cell(groups, row, style.glyphs), column)
@@ -196,7 +196,7 @@ def _table(window: Window, by: Dimension, style: Style) -> list[str]:
     if len(order) > MOST_ROWS:
         lines.append(f"and {len(order) - MOST_ROWS} more")
     if groups.nested.any():
-        lines += style.wrapped(["(name): made inside another traced call, part of that call's time"])
+        lines += style.wrapped(["(name): calls made inside another traced call, whose time includes theirs"])
     return lines
 
 
@@ -205,7 +205,7 @@ def _aligned(text: str, column: _WindowColumn) -> str:
 
 
 def _layout(groups: Groups, by: str, style: Style) -> tuple[Sequence[_WindowColumn], int]:
-    """Return the columns that fit, and the width that is left for the label."""
+    """Return the columns for which there is room, and the width that they leave for the label."""
     least, enough, most = _LABEL_WIDTH
     longest = max((cell_len(label[0]) + 2 for label in groups.labels), default=0)
 
@@ -222,7 +222,7 @@ def _layout(groups: Groups, by: str, style: Style) -> tuple[Sequence[_WindowColu
 
 
 def _nothing(window: Window, style: Style) -> list[str]:
-    """Return why a window has no row, and what to do."""
+    """Return lines that say why a window has no rows, and what to do."""
     coverage = window.coverage
     if coverage.tracing or not coverage.attached:
         if coverage.libraries or coverage.tracing:
@@ -237,7 +237,8 @@ def _nothing(window: Window, style: Style) -> list[str]:
     return style.wrapped(
         [
             f"No CUDA or NCCL call returned in {window.seconds:.1f} s.",
-            f"Watched: {len(coverage.libraries)} libraries in {_mapped(window)} processes.",
+            f"Watched: {numbered(len(coverage.libraries), 'library', 'libraries')} in "
+            f"{numbered(_mapped(window), 'process', 'processes')}.",
             "To watch for longer: stalltop once --seconds 30",
         ]
     )
@@ -248,7 +249,7 @@ def _mapped(window: Window) -> int:
 
 
 def _chains(window: Window, style: Style) -> list[str]:
-    """Return the chains, the worst first, and the steps of the worst one."""
+    """Return a line for each chain, the worst first, and the steps of the worst chain."""
     chains = sorted(window.chains, key=worst_first)
     wrong = any(chain.severity != "info" for chain in chains)
     lines: list[str] = []
@@ -257,34 +258,33 @@ def _chains(window: Window, style: Style) -> list[str]:
         if number == 0 and chain.open and wrong:
             lines += chain_text.tree(chain, window, style, "  ")
             lines += chain_text.fix(chain.fixes[0], "fix", style) if chain.fixes else []
-    title = "what is wrong" if wrong else "worth knowing"
+    title = "problems" if wrong else "information"
     return _listed(f"{title}: see stalltop explain", lines, len(chains), style)
 
 
 def _culprits(window: Window, style: Style) -> list[str]:
-    """Return the processes that are charged with the most time of other tenants."""
+    """Return lines with the processes to which most of other tenants' time is charged."""
     sums: Counter[tuple[str, int, str, str, str, int, str]] = Counter()
     for charge in window.evidence.charges:
-        # Time that was taken by the process itself, by its own tenant or by an interrupt (PID 0) is not
-        # listed.
+        # Time that the process itself, its own tenant or an interrupt (PID 0) took is not listed.
         own = charge.culprit_tenant and charge.culprit_tenant == charge.tenant
         if charge.culprit_pid not in (charge.pid, 0) and not own:
             culprit = charge.culprit_tenant, charge.culprit_pid, charge.culprit_process
             sums[(*culprit, charge.kind, charge.tenant, charge.pid, charge.process)] += charge.ns
     lines = []
     for (by, by_pid, by_process, kind, tenant, pid, process), ns in sums.most_common(MOST_CULPRITS):
-        who = f"{chain_text.name_of(by, window)} {by_process} {by_pid}"
-        victim = f"{chain_text.name_of(tenant, window)} {process} {pid}"
+        who = f"{chain_text.name_of(by, window)} {with_pid(by_process, by_pid)}"
+        victim = f"{chain_text.name_of(tenant, window)} {with_pid(process, pid)}"
         text = f"{who}, from {victim} ({kind})"
         lines += style.folded(f"{figures.duration(ns, style.glyphs)}  ", text)
-    return _listed("who took the time of others", lines, 0, style)
+    return _listed("culprits: who took the time of others", lines, 0, style)
 
 
 def _open_calls(window: Window, style: Style, ended: bool) -> list[str]:
     long_ones = [call for call in window.open_calls if call.age_ns >= OPEN_CALL_NS and call.ended == ended]
     long_ones.sort(key=lambda call: (-call.age_ns, call.nested, call.pid, call.tid))
     lines = [style.paint(_open_call(window, call, style), YELLOW) for call in long_ones[:MOST_LISTED]]
-    title = "calls that their threads ended inside of" if ended else "calls that have not returned"
+    title = "calls whose threads ended inside them" if ended else "calls that have not returned"
     return _listed(title, lines, len(long_ones), style)
 
 
@@ -293,13 +293,13 @@ def _open_call(window: Window, call: OpenCall, style: Style) -> str:
     name = tenant.name if tenant is not None and tenant.name else call.tenant
     operation = f"({call.operation})" if call.nested else call.operation
     age = figures.duration(call.age_ns, style.glyphs)
-    text = f"{age}  {operation}  {name}  {call.process} {call.pid}, thread {call.tid}"
+    text = f"{age}  {operation}  {name}  {with_pid(call.process, call.pid)}, thread {call.tid}"
     return style.fit(text, style.width).rstrip()
 
 
 def _missing(window: Window, style: Style, *, untraced: bool) -> list[str]:
-    """Return what is not traced (without ``untraced``: what is not known) and in which processes. Gaps with
-    the same subject, reason and remedy have one entry."""
+    """Return lines that say what is not traced, and in which processes; without ``untraced``, what is not
+    known. Gaps with the same subject, reason and remedy share one entry."""
     alike: dict[tuple[str, str, str], list[Missing]] = {}
     for gap in (gap for gap in window.coverage.missing if gap.untraced is untraced):
         alike.setdefault((gap.what, gap.reason, gap.remedy), []).append(gap)
@@ -326,7 +326,7 @@ def _unknown(window: Window, style: Style) -> list[str]:
 
 
 def _some(names: Sequence[str], most: int) -> str:
-    """Return the first ``most`` of ``names``, and how many more there are."""
+    """Return the first ``most`` of ``names`` as text, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
@@ -336,7 +336,7 @@ def _losses(window: Window, style: Style) -> list[str]:
     lines: list[str] = []
     for name, count in found:
         lines += style.folded(f"{figures.count(count)}  ", LOSSES.get(name, name))
-    return _listed("missed or cut short", lines, 0, style)
+    return _listed("missed or partial", lines, 0, style)
 
 
 def _listed(title: str, lines: Sequence[str], whole: int, style: Style) -> list[str]:

@@ -1,9 +1,9 @@
 """Writes windows as a trace in the Trace Event Format, which Perfetto and Chrome's own viewer open.
 
 Containers, processes and their threads are tracks. Captured calls are slices on the track of their thread.
-Rates, percentiles and figures of devices are counters with a value for each window. A chain is a slice on the
-track of the tenant that loses time, with an arrow from the track of each culprit. Times are in microseconds
-since ``baseTimeNanoseconds``.
+Rates, percentiles and figures of devices are counters, with one value for each window. A chain is a slice on
+the track of the tenant that loses time, and an arrow leads to it from the track of each culprit. Times are in
+microseconds since ``baseTimeNanoseconds``.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from stalltop.model.errors import StalltopError
 from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import pivot
 from stalltop.model.text.figures import printable
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import SPLITS, OpenCall, Window
 
 MOST_BYTES: Final = 512 << 20
-"""Largest trace that is written: viewers in a browser hold all of it in memory."""
+"""Maximum size of a trace, in bytes. A viewer in a browser holds the whole trace in memory."""
 LEAST_GAP_SECONDS: Final = 0.5
-"""Shortest pause between two windows that counts as a gap."""
+"""A pause between two windows counts as a gap if it is at least this long."""
 _SAME_CALL_NS: Final = 50_000_000
-"""Open calls of a thread in two windows are the same call if their beginnings, computed from their ages,
-differ by less than this, in ns."""
+"""Open calls of one thread in two windows are the same call if their beginnings differ by less than this, ns.
+The beginnings are computed from the ages of the calls."""
 _LEAST_SLICE_NS: Final = 1_000
 _OF_DEVICES: Final = (
     "utilization_percent",
@@ -46,16 +47,15 @@ _OF_DEVICES: Final = (
     "pcie_rx_bytes_per_second",
     "pcie_tx_bytes_per_second",
 )
-"""Names of the figures of each GPU that the trace shows as counters."""
-_WRONG: Final = "what is wrong"
+"""Figures of each GPU that the trace shows as counters: names of fields of ``Device``."""
+_WRONG: Final = "problems"
 _BLAMED: Final = "takes from others"
 
 
 def pieces(windows: Iterable[Window], span: tuple[float, float]) -> Iterator[bytes]:
-    """Yield the pieces of the trace of ``windows``, which come in the order in which they were recorded.
-
-    ``span`` begins with the earliest window (Unix seconds). Raises StalltopError if the trace gets too large.
-    """
+    """Yield the pieces of the trace of ``windows``, which must be in the order in which they were recorded.
+    ``span`` begins at the start of the earliest window (Unix seconds). Raises StalltopError if the trace gets
+    too large."""
     trace = _Trace(_ns(span[0]))
     written = 0
     first = True
@@ -82,7 +82,7 @@ def pieces(windows: Iterable[Window], span: tuple[float, float]) -> Iterator[byt
 
 @dataclass(slots=True)
 class _Open:
-    """An open call, as the last window that had it showed it. Times are Unix ns."""
+    """An open call as it was in the last window in which it was open. Times are Unix ns."""
 
     began_ns: int
     seen_ns: int
@@ -90,22 +90,22 @@ class _Open:
 
 
 class _Trace:
-    """Turns windows into events. Keeps the state of earlier windows that later events need."""
+    """Turns windows into events of a trace. Keeps what later events need to know of earlier windows."""
 
     def __init__(self, base_ns: int) -> None:
         self.base_ns = base_ns
-        """Unix time in ns from which all times count."""
+        """Unix time in ns that is time 0 of the trace."""
         self.simulated = False
         self._tracks = Tracks()
         self._episodes = Episodes()
         self._ends: dict[str, int] = {}
-        """When the last window of each host ended, Unix ns."""
+        """For each host: the end of its last window, Unix ns."""
         self._values: dict[str, dict[tuple[int, str, str], float]] = {}
-        """The last value of each counter, of each host."""
+        """For each host: the last value of each counter."""
         self._open: dict[tuple[str, OpenCall], _Open] = {}
 
     def parts(self, windows: Iterable[Window]) -> Iterator[list[Event]]:
-        """Yield the events of each window, then the events of calls that are still open, then those of
+        """Yield the events of each window, then the events of calls that are still open, then the events of
         chains."""
         for window in windows:
             self.simulated = self.simulated or window.simulated
@@ -120,14 +120,14 @@ class _Trace:
         return [*self._tracks.take_named(), *events]
 
     def _time(self, unix_ns: int) -> float:
-        """Return µs since the beginning of the trace, 0 for earlier times."""
+        """Convert a Unix time in ns to µs since the beginning of the trace; 0 if the time is earlier."""
         return max(unix_ns - self.base_ns, 0) / 1000
 
     # ---- counters
 
     def _gap(self, window: Window) -> list[Event]:
-        """If there is a pause before ``window``, return a slice for the pause, and zero for all counters;
-        otherwise []."""
+        """If there is a gap before ``window``, return a slice for the gap, and set all counters to 0.
+        Otherwise return []."""
         start, end = _ns(window.start), self._ends.get(window.host)
         self._ends[window.host] = max(start + _ns(window.seconds), end or 0)
         if end is None or start - end <= _ns(max(LEAST_GAP_SECONDS, window.seconds / 2)):
@@ -146,7 +146,7 @@ class _Trace:
     def _count(
         self, values: dict[tuple[int, str, str], float], key: tuple[int, str, str], value: float, at_ns: int
     ) -> list[Event]:
-        """Return an event with a counter's new value; [] if the value stays the same."""
+        """Return an event with the new value of a counter; [] if the value stays the same."""
         if values.get(key) == value or (not value and key not in values):
             return []
         values[key] = value
@@ -155,7 +155,7 @@ class _Trace:
 
     def _counters(self, window: Window) -> list[Event]:
         values = self._values.setdefault(window.host, {})
-        # The track of the host is made first, so that it stands above those of its containers.
+        # The track of the host is made first, so that viewers show it above the tracks of its containers.
         self._tracks.host(window.host)
         now = {**self._of_calls(window), **self._of_host(window)}
         start = _ns(window.start)
@@ -165,7 +165,7 @@ class _Trace:
         return events
 
     def _of_calls(self, window: Window) -> dict[tuple[int, str, str], float]:
-        """Return counters of the outermost calls of every container and process."""
+        """Return the counters for the outermost calls of each container and process."""
         found: dict[tuple[int, str, str], float] = {}
         row_of = {(f"{key.host}/{key.pid}/{key.process}", key.tenant): key for key in window.rows.keys}
         kinds: tuple[tuple[Dimension, ...], ...] = (("container",), ("process", "container"))
@@ -185,7 +185,7 @@ class _Trace:
         return found
 
     def _of_host(self, window: Window) -> dict[tuple[int, str, str], float]:
-        """Return counters of CPUs, memory, devices and losses."""
+        """Return the counters for CPUs, memory, devices and losses."""
         track = self._tracks.host(window.host)
         found: dict[tuple[int, str, str], float] = {}
         system = window.system
@@ -232,7 +232,8 @@ class _Trace:
     def _slice(
         self, name: str, category: str, track: int, line: int, start: int, end: int, **args: Any
     ) -> Event:
-        """Return a slice from ``start`` to ``end`` (Unix ns). Leaves out ``args`` that are None or ''."""
+        """Return a slice from ``start`` to ``end`` (Unix ns). Those of ``args`` that are None or '' are left
+        out."""
         start, end = max(start, self.base_ns), max(end, self.base_ns)
         known = {key: value for key, value in args.items() if value not in (None, "")}
         return {
@@ -273,8 +274,8 @@ class _Trace:
         )
 
     def _open_calls(self, window: Window) -> list[Event]:
-        """Return slices of calls that were open in the previous window and are not open in ``window``. Calls
-        that returned and were captured already have a slice."""
+        """Return slices for the calls that were open in the previous window and are not open in ``window``. A
+        call that returned and was captured has a slice already, so it gets none here."""
         now: dict[tuple[str, OpenCall], _Open] = {}
         end = _ns(window.start) + _ns(window.seconds)
         for call in window.open_calls:
@@ -322,8 +323,8 @@ class _Trace:
     # ---- chains
 
     def _chain(self, episode: Episode, number: int) -> list[Event]:
-        """Return a slice on the track of the tenant that loses, and a slice with an arrow for each
-        culprit."""
+        """Return a slice on the track of the tenant that loses time. For each culprit, also return a slice on
+        the track of its tenant, and an arrow."""
         chain, host = episode.chain, episode.host
         if _ns(episode.end) < self.base_ns:
             return []  # it ended before the first window
@@ -354,7 +355,7 @@ class _Trace:
 
 
 def _ns(seconds: float) -> int:
-    """Convert seconds to ns exactly: ``seconds * 1e9`` rounds to hundreds of ns."""
+    """Convert seconds to ns exactly. The product ``seconds * 1e9`` would be rounded to hundreds of ns."""
     whole = math.floor(seconds)
     return whole * 1_000_000_000 + round((seconds - whole) * 1e9)
 
@@ -364,7 +365,7 @@ def _same(call: OpenCall) -> OpenCall:
 
 
 def _of(device: Device) -> Iterator[tuple[str, str, float]]:
-    """Yield (name, unit, value) of the figures of a device that are known."""
+    """Yield (name, unit, value) for each figure of a device that is known."""
     for figure in map(DEVICE_FIGURE.__getitem__, _OF_DEVICES):
         unit, per = figure.chart_unit
         value = figure.value(device)
@@ -373,7 +374,7 @@ def _of(device: Device) -> Iterator[tuple[str, str, float]]:
 
 
 def _told(chain: Chain) -> dict[str, Any]:
-    """Return the arguments of a chain's slice, which viewers show when it is selected."""
+    """Return the arguments of a chain's slice. Viewers show them when the slice is selected."""
     return {
         "summary": printable(chain.summary),
         "severity": chain.severity,
@@ -395,5 +396,5 @@ def _figures(link: Link) -> dict[str, Any]:
 
 
 def _blamed(link: Link) -> str:
-    who = f"{link.process} {link.pid}" if link.process and link.pid else link.process
+    who = with_pid(link.process, link.pid) if link.process else ""
     return printable(who or link.device or link.text)

@@ -1,7 +1,7 @@
-"""Tracks of a trace: gives hosts, containers, processes and threads the numbers of the Trace Event Format.
+"""Gives the tracks of a trace their numbers: the tracks of hosts, containers, processes and threads.
 
-The format has only processes and threads, each with a number. So hosts and containers are processes there,
-too, with numbers that no Linux process has.
+The Trace Event Format has only processes and threads, each with a number. In a trace, hosts and containers
+are therefore processes as well. They get numbers that no Linux process has.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from stalltop.model.text.figures import printable
+from stalltop.model.text.words import with_pid
 
 LEAST_MADE_UP: Final = 5_000_000
-"""Numbers from here on are for hosts, containers and further lines of slices: a PID on Linux is at most
-2^22."""
+"""Hosts, containers and further lines of slices get numbers from here on. A PID on Linux is at most 2^22."""
 _REMEMBERED: Final = 64
-"""Number of last slices of a line with which a new slice is compared."""
+"""A new slice of a line is compared with this many of the last slices."""
 _OF_CONTAINER: Final = 1_000
-"""Number of sort indices that are reserved for each container and its processes."""
+"""Number of sort indices that are reserved for one container and its processes."""
 
 Event = dict[str, Any]
 
 
 class SliceLine:
-    """One line of slices, which follow each other or are nested in each other."""
+    """One line of slices. Slices on a line follow each other, or one contains the other."""
 
     def __init__(self) -> None:
         self._slices: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
         self._end = 0
-        """The latest end of all slices."""
+        """The latest time at which a slice ends."""
 
     def takes(self, start_ns: int, end_ns: int, *, within: bool) -> bool:
-        """Add the slice and return True if it overlaps no other slice of the line, else return False. With
-        ``within``, the slice may also be nested in others or contain them."""
+        """Add the slice and return True, if it overlaps no other slice of the line; else return False. If
+        ``within`` is True, one slice may contain the other."""
         for start, end in self._slices if start_ns < self._end else ():
             apart = end_ns <= start or end <= start_ns
             nested = (start <= start_ns and end_ns <= end) or (start_ns <= start and end <= end_ns)
@@ -45,7 +45,8 @@ class SliceLine:
 
 
 class Tracks:
-    """Numbers and names of all tracks. A new track adds the events that name it to ``named``."""
+    """Numbers and names of all tracks. When a track is new, the events that name it are added to
+    ``named``."""
 
     def __init__(self) -> None:
         self.named: list[Event] = []
@@ -68,11 +69,11 @@ class Tracks:
     def process(self, host: str, tenant: str, name: str, pid: int, process: str) -> int:
         """Return the track of a process, which is below that of its container."""
         key = (host, tenant, str(pid), process)
-        return self._process(key, f"{process} {pid}" + (f" ({name})" if name else ""), pid)
+        return self._process(key, with_pid(process, pid) + (f" ({name})" if name else ""), pid)
 
     def line(self, track: int, tid: int, name: str, start_ns: int, end_ns: int, *, within: bool) -> int:
-        """Add a slice to the first line of thread ``tid`` that has room for it, or to a new line beside these
-        lines. Returns the number of the line."""
+        """Add a slice to the first line of thread ``tid`` that has room for it. If no line has room, add it
+        to a new line beside them. Returns the number of the line."""
         lines = self._lines.setdefault((track, tid, name), [])
         for number, line in lines:
             if line.takes(start_ns, end_ns, within=within):
@@ -89,7 +90,8 @@ class Tracks:
         number = self._numbers.get(key)
         if number is not None:
             return number
-        # A PID may be reused, and processes of several hosts may have the same PID.
+        # A PID may be reused, and processes of several hosts may have the same PID. Then the process gets a
+        # new number.
         number = pid if 0 < pid < LEAST_MADE_UP and pid not in self._taken else self._new()
         self._taken.add(number)
         self._numbers[key] = number
@@ -100,7 +102,8 @@ class Tracks:
         return number
 
     def _order(self, key: tuple[str, ...]) -> int:
-        """Return a sort index: hosts and containers by appearance, processes below their container."""
+        """Return a sort index. Hosts and containers are in the order of their appearance, and each process is
+        below its container."""
         if len(key) <= 2:
             self._orders[key] = len(self._orders) * _OF_CONTAINER
             return self._orders[key]
@@ -114,11 +117,11 @@ class Tracks:
         return self._next - 1
 
     def take_named(self) -> Iterator[Event]:
-        """Yield the events that name new tracks, each once."""
+        """Yield the events that name new tracks. Each event is yielded once."""
         yield from self.named
         self.named.clear()
 
 
 def _named(what: str, track: int, values: dict[str, Any], tid: int = 0) -> Event:
-    # Viewers take thread 0 for the idle task, so names of processes go to their main thread.
+    # Viewers take thread 0 for the idle task. So the name of a process is given to its main thread.
     return {"ph": "M", "name": what, "pid": track, "tid": tid or track, "ts": 0, "args": values}

@@ -89,7 +89,7 @@ async def test_a_page_of_another_origin_cannot_open_the_websocket(tmp_path: Path
     async with serving() as (_, address), browsing(tmp_path) as page:
         await page.go(address)
         await page.until("document.body.classList.contains('-first-byte')")
-        # A page of another origin, in the browser that has the cookie, asks for the WebSocket.
+        # The browser has the cookie. A page of another origin asks for the WebSocket, and must not get it.
         own = address.partition("?")[0]
         (tmp_path / "evil.html").write_text("<title>evil</title>")
         await page.go(f"file://{tmp_path}/evil.html")

@@ -16,7 +16,7 @@ runtime = ctypes.CDLL(sys.argv[1])
 memory, host = ctypes.c_void_p(), ctypes.create_string_buffer(SIZE_BYTES)
 assert runtime.cudaFree(None) == 0, "no GPU answers"
 
-# A CUDA graph of one node: a captured memset.
+# Capture a memset, which makes a CUDA graph of one node.
 stream, graph, launched = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
 kept, THREAD_LOCAL = ctypes.c_void_p(), 1
 assert runtime.cudaMalloc(ctypes.byref(kept), ctypes.c_size_t(SIZE_BYTES)) == 0

@@ -52,19 +52,21 @@ class SmiFigure:
     apart: float = 0.0
     """Allowed difference in the unit of the field, because the figure may change between the two readings."""
     share: float = 0.0
-    """Allowed difference as a share of the largest value, if that is more than ``apart``."""
+    """Allowed difference as a share of the larger of the two values. It replaces ``apart`` if it allows
+    more."""
 
 
 _SCALES: Final = {"B": _MIB, "B/s": 1000}
-"""Factor from a value of nvidia-smi to the unit of the ``DeviceFigure``, by this unit."""
+"""By unit of a ``DeviceFigure``: the factor that converts nvidia-smi's value into this unit."""
 _STEADY: Final[dict[str, float]] = {"B": _MIB, "W": 1}
-"""Allowed difference of figures of the board, which nvidia-smi rounds, by unit."""
+"""By unit: the allowed difference of figures of the board, which nvidia-smi rounds."""
 _MOVING: Final = {"%": 15, "B": 64 * _MIB, "C": 6, "B/s": 1e9}
-"""Allowed difference of all other figures, which change between the two readings, by unit."""
+"""By unit: the allowed difference of all other figures, which change between the two readings."""
 _SHARES: Final = {"W": 0.1, "MHz": 0.1}
-"""Allowed difference of figures that are not of the board, as a share of the larger value, by unit."""
+"""By unit: the allowed difference of these other figures as a share of the larger value."""
 _APART: Final[dict[str, float]] = {"performance_state": 8, "pcie_generation": 4, "fan_percent": 20}
-"""Allowed difference of single figures, by name, in place of that of their unit."""
+"""Allowed differences of some figures, by name. They replace the difference that is allowed for the figure's
+unit."""
 
 
 def _figure(figure: DeviceFigure) -> SmiFigure:

@@ -158,7 +158,7 @@ def test_a_loop_of_pytorch_is_counted_exactly(monitor: Monitor) -> None:
     assert found["cudaGraphLaunch"] == ROUNDS
     assert sum(n for name, n in found.items() if name.startswith("cudaMemcpy")) == ROUNDS
     assert found["cudaDeviceSynchronize"] == ROUNDS
-    assert found.get("cudaStreamSynchronize", 0) in (0, ROUNDS)  # the copy to the host may wait by this call
+    assert found.get("cudaStreamSynchronize", 0) in (0, ROUNDS)  # the copy to the host may call this to wait
     assert window.lost == 0
 
 

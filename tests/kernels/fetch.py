@@ -30,8 +30,9 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _SECONDS = 180
 """Longest time for one run of apt, in seconds."""
 _PACKAGE = re.compile(r"linux-(?:image|binary)-((\d+\.\d+)\S*)-cloud-(?:amd64|arm64)$")
-"""Matches packages with the image of a cloud kernel. Cloud kernels have few drivers, a third of the size of
-other kernels, and everything that tracing needs. From 7.0 on the image is in the package linux-binary-…."""
+"""Matches packages with the image of a cloud kernel. Cloud kernels have few drivers and so a third of the
+size of other kernels, but everything that tracing needs. From 7.0 on the image is in the package
+linux-binary-…."""
 
 
 class FetchError(Exception):

@@ -1,5 +1,5 @@
-"""Checks in a guest that the events of the host (starts and ends of processes, retransmits, stops, OOM kills)
-that the BPF programs report match what really happened in the guest."""
+"""Checks, in a guest, the events of the host that the BPF programs report: starts and ends of processes,
+retransmits, stops and OOM kills. They must match what really happened in the guest."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tests.kernels.initrd import PYTHON, ROOT
 
 SECONDS: Final = 420.0
-"""After this time a guest counts as hung. On a busy host a guest takes a fraction of it."""
+"""After this time a guest counts as hung. Even on a busy host a guest needs only a fraction of it."""
 MEMORY_MIB: Final = 1024
 CPUS: Final = 2
 _LAST_LINES: Final = 60

@@ -1,4 +1,4 @@
-"""Compares the counts of a kernel side in a guest with the known numbers of calls of test programs."""
+"""Compares what the BPF programs count in a guest with the known numbers of calls of test programs."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ STACKED: Final = ("outer", "jumping", "leaving")
 """Functions of native/traced.c: the first calls others, the second tail-calls another, longjmp leaves the
 third."""
 EXTENTS: Final = {"extending": 11 * 7 * 3, "filling": 13 * 5 * 2}
-"""Functions of native/traced.c that take a struct by value, and the bytes that the call made by
-native/driver.c moves."""
+"""Functions of native/traced.c that take a struct by value, and the number of bytes that native/driver.c
+passes to each."""
 WAITS: Final = {
     "wait_memory": "memory",
     "wait_lock": "lock",
@@ -95,7 +95,7 @@ class CallSums:
 
 @dataclass(frozen=True)
 class TracedSide:
-    """A kernel side and the programs that it traces."""
+    """The BPF programs in this guest, with the monitor's side of them, and the programs that they trace."""
 
     kernel: KernelSide
     driver: Path
@@ -138,8 +138,8 @@ class TracedSide:
         return rows
 
     def lost(self) -> dict[str, int]:
-        """Return the losses since the previous call, without waits that began before the CPU slices that the
-        BPF programs remember."""
+        """Return the losses since the previous call. Leaves out waits that began so long ago that the BPF
+        programs no longer remember who had the CPU."""
         return {name: count for name, count in self.kernel.losses().items() if count and name != "no_slice"}
 
 

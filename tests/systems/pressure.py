@@ -11,7 +11,7 @@ _SPIN = "while True: pass"
 
 
 def shown(guest: Guest) -> str:
-    """Check that a window shows the CPU pressure that four busy programs cause, twice as many as there are
+    """Check that a window shows the CPU pressure that four busy programs cause on a system with fewer
     CPUs."""
     # At a low priority the busy programs wait for a CPU as well, but hardly slow down stalltop.
     spinners = [subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", _SPIN]) for _ in range(4)]

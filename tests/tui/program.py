@@ -46,7 +46,7 @@ class Kinds:
             if self._kind == "cannot":
                 raise TracingError("no eBPF here", "use another kernel")
             if self._kind == "bug":
-                # No source returns such a window: the screen itself fails on it.
+                # The screen itself fails on this window, which no real source returns.
                 return replace(numbered(1), system=cast(System, "nonsense"))
         return numbered(self._reads - 1)
 

@@ -107,8 +107,8 @@ def window(
 
 
 def row_table(rows_: Rows) -> dict[RowKey, tuple[object, ...]]:
-    """Returns every count of every row by key. Two tables are equal if and only if their rows are, in any
-    order."""
+    """Returns every count of every row, by the row's key. The tables of two windows are equal if and only if
+    the windows have equal rows, in whatever order."""
     dense = rows_.histograms.dense()
     return {
         key_: (
@@ -134,7 +134,8 @@ def same_window(one: Window, other: Window) -> None:
 
 
 def evidence_table(evidence: Evidence) -> tuple[object, ...]:
-    """Returns all of ``evidence`` in a fixed order. Two tables are equal if and only if their evidence is."""
+    """Returns all of ``evidence`` in a fixed order. The tables of two evidences are equal if and only if the
+    evidences are equal."""
     lists = [
         records if name == "events" else sorted(records, key=repr)
         for name in RECORDS

@@ -134,7 +134,7 @@ EVIDENCE = Evidence(
         ),
     ),
 )
-"""Evidence with a value in every field."""
+"""Evidence that has a value in every field."""
 
 CHAINS = (
     Chain(
@@ -172,7 +172,7 @@ CHAINS = (
     Chain(
         id="oom_kill/cri:bb",
         cause="oom_kill",
-        title="killed for lack of memory",
+        title="Killed: out of memory (OOM)",
         severity="critical",
         summary="the kernel killed worker of serve",
         tenant="cri:bb",

@@ -30,7 +30,7 @@ TENANTS = {
         Tenant("cri:cc", "serve", kind="pod", runtime="containerd", container_id="cc" * 32, pod="llm-0"),
     )
 }
-"""Two tenants share a name, and one has no known cgroup."""
+"""The tenants of the calls, by id. Two of them share a name, and the cgroup of one is unknown."""
 
 
 class Call(NamedTuple):
@@ -93,8 +93,8 @@ def random_calls(seed: int, most: int = 120, windows: int = 3) -> list[Call]:
 
 
 def windows_of(calls: Iterable[Call], start: float = 1_700_000_000.0) -> list[Window]:
-    """Returns the windows in which stalltop would count ``calls``: one of one second for each window number
-    that has calls."""
+    """Returns the windows in which stalltop would count ``calls``: one window of one second for each window
+    number that has calls."""
     by_window: dict[int, list[Call]] = defaultdict(list)
     for call in calls:
         by_window[call.window].append(call)

@@ -36,8 +36,8 @@ def _told(rows: Grouped) -> Difference:
 
 
 def _values(of: Callable[[Difference], Values]) -> Callable[[Grouped], Values]:
-    """Return the function that computes the number by which each row is sorted. The numbers are those of
-    ``of``, or NaN if there is no window to compare with."""
+    """Return the function that computes the number by which each row is sorted: what ``of`` returns for the
+    difference of the two windows, or NaN if there is no window to compare with."""
 
     def values(rows: Grouped) -> Values:
         return np.full(len(rows), np.nan) if rows.difference is None else of(rows.difference)
@@ -59,7 +59,7 @@ def _lost(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         text = ("+" if lost > 0 else "-") + text
     if not found.changed[i]:
         return Cell(text, "dim", unsure=lost != 0)
-    much = bool(found.share[i] >= MUCH)  # False for NaN
+    much = bool(found.share[i] >= MUCH)  # False if the share is NaN
     role: Role = brightness(abs(lost)) if not much else "bad" if lost > 0 else "good"
     return Cell(text, role)
 
@@ -69,8 +69,8 @@ def _share(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 
 
 def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws a percentile in one window. The cell is marked as unsure for fewer calls
-    than ``few``."""
+    """Return the function that draws a percentile of the window ``side``. The cell is marked as unsure for
+    fewer calls than ``few``."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         one = side(_told(rows))
@@ -84,8 +84,8 @@ def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, Col
 
 
 def _ratio(name: str) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws a percentile now divided by the same percentile in the other window. The
-    cell is dim if chance can explain the ratio."""
+    """Return the function that draws a ratio: a percentile in the window, divided by the same percentile in
+    the window to compare with. The cell is dim if chance can explain the ratio."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         found = _told(rows)
@@ -110,7 +110,7 @@ def _calls(side: _Side) -> Callable[[Grouped, int, ColumnStyle], Cell]:
 
 
 def _split(side: _Side) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws where the time went in one window."""
+    """Return the function that draws where the time went in the window ``side``."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         one = side(_told(rows))

@@ -54,12 +54,12 @@ COLUMNS: Final = (
                 "the container of a process, the layer of an operation, the namespace of a pod",
                 "last", sort="name", right=False),
     TableColumn("calls", "CALL/S", 6, "calls per second over the window", "first", of_calls=True),
-    TableColumn("p50", "P50", 6, "half of the calls took no longer", "first", of_calls=True),
-    TableColumn("p95", "P95", 6, "95 % of the calls took no longer; ~ for fewer than 20 calls",
+    TableColumn("p50", "P50", 6, "50th percentile latency (median)", "first", of_calls=True),
+    TableColumn("p95", "P95", 6, "95th percentile latency; ~ for fewer than 20 calls",
                 "first", of_calls=True),
-    TableColumn("p99", "P99", 6, "99 % of the calls took no longer; ~ for fewer than 100 calls",
+    TableColumn("p99", "P99", 6, "99th percentile latency; ~ for fewer than 100 calls",
                 "first", of_calls=True),
-    TableColumn("max", "MAX", 6, "the longest call", "first", of_calls=True),
+    TableColumn("max", "MAX", 6, "longest call", "first", of_calls=True),
     TableColumn("mean", "MEAN", 6, "TOTAL divided by CALLS; far above P50 if few calls take most of the time",
                 of_calls=True),
     TableColumn("total", "TOTAL", 6,
@@ -70,23 +70,26 @@ COLUMNS: Final = (
     TableColumn("bar", "", 10, "SHARE as a bar", "roomy", sort="total", right=False),
     TableColumn("split", "SPLIT", SPLIT_CELLS, "where the time of the calls went, by letters and colours",
                 "first", sort="", right=False, needs="split"),
+    TableColumn("starved", "STARVED", 7,
+                "time in which the calls waited for a CPU, the disk or memory, summed over threads",
+                needs="split"),
     TableColumn("open", "OPEN", 6, "age of the oldest call that has not returned yet", "first"),
     TableColumn("errors", "ERR", 5, "calls that returned an error", "first"),
     TableColumn("bytes", "BYTES/S", 7, "bytes moved per second; empty for calls that move none", "last"),
     TableColumn("n", "CALLS", 6, "calls within the window", "last", sort="calls"),
     TableColumn("trend", "P99 TREND", TREND_WINDOWS,
-                "p99 of each of the ten newest windows, on a scale of its own",
+                "p99 of each of the ten newest windows; each row has its own scale",
                 "changes", sort="change", right=False, needs="past"),
     TableColumn("change", "P99/MED", 7, "p99 divided by the row's median p99 in the last 10 to 60 windows",
                 "changes", needs="past"),
-    TableColumn("normal", "P99/NORM", 8,
-                "p99 divided by its baseline, learned from windows without problems; a dash until then",
+    TableColumn("normal", "P99/BASE", 8,
+                "p99 divided by its baseline, learned from windows without problems; a dash: no baseline yet",
                 "changes", needs="baseline"),
     TableColumn("procs", "PROCS", 5, "processes that made the calls", "wider"),
-    TableColumn("device", "GPU", 5, "devices of its calls; else those on which its processes hold a context",
-                "wider"),
+    TableColumn("device", "GPU", 5,
+                "devices on which its calls ran; else those on which its processes hold a context", "wider"),
     TableColumn("gpu_memory", "GPU MEM", 7,
-                "memory that its processes hold on all GPUs; by device: on that one"),
+                "memory that its processes hold on all GPUs; in a table of GPUs, on that GPU"),
 )
 # fmt: on
 """The columns that show a row as it is in the window, in the order in which they are offered."""
@@ -166,6 +169,7 @@ BY_ID: Final = {**_BY_ID, **{column.id: column for column in MARK_COLUMNS}}
 IDS: Final = tuple(column.id for column in COLUMNS)
 """The columns that a user may choose."""
 SORTS: Final = _sorts(COLUMNS)
-"""Ids by which rows of the main screen can be sorted while nothing is compared with the mark."""
+"""Ids of the columns by which rows of the main screen can be sorted, unless it compares with the mark."""
 PAIR_SORTS: Final = _sorts(PAIR_COLUMNS)
-"""Ids by which the comparison of two rows can be sorted, in the order in which the key goes through them."""
+"""Ids of the columns by which the comparison of two rows can be sorted, in the order in which the sort key
+selects them."""

@@ -42,7 +42,7 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
 
     if width < WIDE:
         return (*_fitting(usual("first"), by, width), *usual("last"))
-    # With the container beside the name, 120 cells have no room for bars.
+    # Bars need more cells beside a split, and beside the column of containers in a table of processes.
     roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
     ids = usual("first", "last", "roomy") if roomy else usual("first", "last")
     if width >= WIDER:
@@ -53,15 +53,15 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
 
 
 def _tells(name: str, by: Dimension) -> bool:
-    """Return whether the column ``name`` tells more than the names of a table grouped ``by`` do."""
+    """Return whether the column ``name`` adds something to the names in a table grouped ``by``."""
     if name == "beside":
         return by in BESIDE
     return (name, by) not in (("procs", "process"), ("device", "device"))
 
 
 def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
-    """Return ``ids``. If not all columns fit, the least important ones are moved to the end: 80 cells must
-    show where the time went and which calls hang."""
+    """Return ``ids``. If the columns do not fit on ``width`` cells, move the least important ones to the end,
+    out of view: 80 cells must show where the time went and which calls hang."""
     first, last = list(ids), list[str]()
     for one in ("p95", "share"):
         if 2 + name_cells(by) + sum(BY_ID[name].width + 1 for name in first) > width:
@@ -71,12 +71,12 @@ def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
 
 
 def name_cells(by: Dimension) -> int:
-    """Return the width of the names of a table grouped ``by`` that is no tree."""
+    """Return the width in cells of the column of names, in a table grouped ``by`` that is no tree."""
     return {"container": 17, "layer": 17}.get(by, NAME_CELLS)
 
 
 def offered(ids: Sequence[str], have: Collection[Need]) -> tuple[str, ...]:
-    """Return those of ``ids`` that name columns whose needs ``have`` meets."""
+    """Return those of ``ids`` that are ids of columns for which ``have`` contains the data."""
     return tuple(name for name in ids if name in BY_ID and (not (need := BY_ID[name].needs) or need in have))
 
 
@@ -100,10 +100,7 @@ def columns(
     tree: bool = False,
 ) -> tuple[Column, ...]:
     """Return the columns of a table grouped ``by`` on ``width`` cells: the name, then the chosen or usual
-    ones.
-
-    The names of a ``tree`` are wider by their indent.
-    """
+    ones. In a ``tree`` the column of names is wider, because names are indented."""
     ids = offered(chosen, have) if chosen and "mark" not in have else defaults(by, width, have)
     cells = TREE_CELLS if tree else name_cells(by)
     name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)
@@ -118,8 +115,8 @@ def _column(column: TableColumn, by: Dimension) -> Column:
 
 
 def sorts(shown: Sequence[Column]) -> tuple[str, ...]:
-    """Return the ids by which a table with the columns ``shown`` can be sorted, in the order in which the key
-    goes through them."""
+    """Return the ids by which a table with the columns ``shown`` can be sorted, in the order in which the
+    sort key selects them."""
     found: dict[str, None] = {"name": None}
     for column in shown:
         sort = sort_of(column.id)

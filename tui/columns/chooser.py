@@ -19,7 +19,7 @@ def listed(chosen: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
 
 
 def toggled(chosen: Sequence[str], name: str) -> tuple[str, ...]:
-    """Return ``chosen`` with the column ``name`` added at the end, or without it."""
+    """Return ``chosen`` without the column ``name``. If it is not in ``chosen``, add it at the end."""
     return tuple(one for one in chosen if one != name) if name in chosen else (*chosen, name)
 
 
@@ -41,7 +41,8 @@ def possible(by: Dimension) -> tuple[str, ...]:
 def chooser(
     what: str, chosen: Sequence[str], order: Sequence[str], *, width: int, glyphs: Glyphs
 ) -> TableData:
-    """Return the list of the columns of a table of ``what`` (a plural), in ``order``, for ``width`` cells."""
+    """Return the list of the columns of a table, ``width`` cells wide. ``what`` names the rows of that table,
+    in the plural. ``order`` is the order of the lines."""
     rows = []
     for name in order:
         column, shown = BY_ID[name], name in chosen

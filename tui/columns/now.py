@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 from stalltop.model.devices.labels import order_of, text_of
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.window import SPLITS
 from stalltop.tui.columns.catalogue import TREND_WINDOWS
 from stalltop.tui.columns.cells import BLANK, ColumnCells, ColumnStyle, Values, duration_cell
 from stalltop.tui.columns.split import bar
 from stalltop.tui.views.groups import HUNG_NS, LONG_OPEN_NS, Grouped
 from stalltop.widgets.table import Cell, Role
+
+_STARVED: Final = [SPLITS.index(part) for part in ("runqueue", "disk", "memory")]
+"""Indices of the parts in which a call waits for the host. The part ``lock`` is not among them: such a wait
+may be one for the device."""
 
 
 def _calls(rows: Grouped, i: int) -> int:
@@ -23,15 +28,15 @@ def _calls(rows: Grouped, i: int) -> int:
 
 
 def _nested(rows: Grouped, i: int) -> Role:
-    """Return the role ``dim`` for shares that are not part of the whole: of nested calls and of the time
-    between calls."""
+    """Return the role of a share. It is ``dim`` for nested calls and for the time between calls, because such
+    a share is not part of the 100 %."""
     at = rows.at[i]
     return "dim" if rows.groups.nested[at] or rows.groups.between[at] else ""
 
 
 def _beside(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     labels = rows.labels[i]
-    # Unfolded rows have longer keys; their parent shows the second dimension.
+    # Rows below an unfolded row have longer keys. They leave this cell empty: the row above them fills it.
     return Cell(labels[1] if len(labels) == 2 else "", "dim")
 
 
@@ -108,6 +113,18 @@ def _split(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
     split_ns = rows.groups.split_ns
     parts = None if split_ns is None else split_ns[rows.at[i]]
     return Cell("", parts=bar(parts, glyphs=style.glyphs, letters=style.letters))
+
+
+def _starved(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
+    split_ns = rows.groups.split_ns
+    return duration_cell(None if split_ns is None else int(split_ns[rows.at[i], _STARVED].sum()), style)
+
+
+def _starved_values(rows: Grouped) -> Values:
+    split_ns = rows.groups.split_ns
+    if split_ns is None:
+        return np.full(len(rows), np.nan)
+    return rows.of(split_ns[:, _STARVED].sum(axis=1))
 
 
 def _errors(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
@@ -197,8 +214,8 @@ def _normal_values(rows: Grouped) -> Values:
 
 
 def _against(values: Callable[[Grouped], Values]) -> Callable[[Grouped, int, ColumnStyle], Cell]:
-    """Return the function that draws a p99 divided by another one. The cell is marked if the ratio is large
-    and enough calls support it."""
+    """Return the function that draws ``values``, each a p99 divided by another p99. The cell is coloured if
+    the ratio is large and enough calls support it."""
 
     def made(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
         value = float(values(rows)[i])
@@ -228,6 +245,7 @@ CELLS: Final[Mapping[str, ColumnCells]] = {
     "share": ColumnCells(_share),
     "bar": ColumnCells(_bar, uncounted=BLANK),
     "split": ColumnCells(_split),
+    "starved": ColumnCells(_starved, _starved_values),
     "open": ColumnCells(_open, _open_values, always=True),
     "errors": ColumnCells(_errors, _column("errors"), uncounted=BLANK),
     "bytes": ColumnCells(_bytes, _column("bytes"), uncounted=BLANK),

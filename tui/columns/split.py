@@ -15,7 +15,7 @@ Pieces = tuple[tuple[str, Role], ...]
 
 def cells(parts_ns: U64, most: int = SPLIT_CELLS) -> list[int]:
     """Divide ``most`` cells among the parts by the largest remainder method; all 0 if there is no time."""
-    whole = sum(parts_ns.tolist())  # summed as Python integers: values in a file may overflow
+    whole = sum(parts_ns.tolist())  # Python integers: values from a file may overflow uint64
     if not whole:
         return [0] * len(parts_ns)
     exact = parts_ns.astype(np.float64) * (most / whole)
@@ -29,8 +29,8 @@ def cells(parts_ns: U64, most: int = SPLIT_CELLS) -> list[int]:
 def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool) -> tuple[str, Role]:
     """Draw ``length`` cells of the part ``name``: its letter, then its colour.
 
-    With ``letters``, for terminals with few colours, a character that no other part has fills the cells after
-    the letter. So neighbours in a bar differ in every cell, whichever parts between them are missing.
+    With ``letters``, for terminals with few colours, the cells after the letter contain a character that no
+    other part uses. So any two parts that are adjacent in a bar look different.
     """
     text = PARTS[name].letter[:length]
     if not letters:
@@ -40,7 +40,9 @@ def piece(name: PartName, length: int, *, glyphs: Glyphs, letters: bool) -> tupl
 
 def bar(parts_ns: U64 | None, *, glyphs: Glyphs, letters: bool, most: int = SPLIT_CELLS) -> Pieces:
     """Draw the bar of one row, from the times of its parts, shape (len(PARTS),); None: not measured.
-    ``letters``: as in ``piece``."""
+
+    With ``letters`` the parts are drawn as letters and patterns, for terminals with few colours.
+    """
     if parts_ns is None:
         return ((figures.missing(1, glyphs).ljust(most), "dim"),)
     pieces: list[tuple[str, Role]] = []

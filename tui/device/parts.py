@@ -10,6 +10,7 @@ from typing import Final
 
 from stalltop.model.devices.device import DEVICE_COUNTERS, DEVICE_FIGURE, DEVICE_FIGURES, Device, DeviceFigure
 from stalltop.model.text import figures
+from stalltop.model.text.words import numbered
 from stalltop.model.window import Window
 from stalltop.tui.pages.sections import Frame, Section, duration_text, heading, pair
 from stalltop.widgets.page import PageLine
@@ -41,7 +42,7 @@ def age(device: Device, *fields: str) -> Said | None:
 
 
 def aged(line: PageLine, device: Device, *fields: str) -> PageLine:
-    """Add the age of its figures to ``line``."""
+    """Add to ``line`` the age of the figures ``fields``, unless they are as new as the rest of the page."""
     said = age(device, *fields)
     return PageLine((*line.parts, said), line.indent) if said else line
 
@@ -88,8 +89,8 @@ def _links(device: Device, window: Window, frame: Frame) -> Said | None:
         return None
     up = device.nvlinks_active
     if up is None:
-        return f"{device.nvlinks} links", "text"
-    return f"{up} of {device.nvlinks} links are up", "warn" if 0 < up < device.nvlinks else "text"
+        return numbered(device.nvlinks, "link"), "text"
+    return f"{up} of {numbered(device.nvlinks, 'link')} up", "warn" if 0 < up < device.nvlinks else "text"
 
 
 def _link_traffic(device: Device, window: Window, frame: Frame) -> Said | None:
@@ -135,11 +136,13 @@ def _rows(device: Device, window: Window, frame: Frame) -> Said | None:
 
 
 Part = tuple[str, tuple[str, ...], Callable[[Device, Window, Frame], Said | None]]
-"""A line: its name, the fields of ``Device`` whose age it shows, and the function that returns its text."""
+"""A line of the page: its name, the fields of ``Device`` that it shows, and the function that returns its
+text."""
 
 
 def _part(figure: DeviceFigure) -> Part:
-    """Return the line that shows one figure, and the end of its scale if the device reports it."""
+    """Return the line that shows ``figure``. If the device reports the largest possible value of the figure,
+    the line shows that too."""
 
     def told(device: Device, window: Window, frame: Frame) -> Said | None:
         value, limit = figure.value(device), figure.limit(device)
@@ -178,23 +181,23 @@ _LINES: Final[tuple[Part, ...]] = (
     ("pages retired", ("retired_pages",), _retired),
     ("rows replaced", ("remapped_corrected", "remapped_uncorrected"), _rows),
 )
-"""The first lines, in the order of the page."""
+"""The first lines of the section, in this order."""
 _SHOWN: Final = {field for _, fields, _ in _LINES for field in fields}
 _OTHERS: Final = tuple(
     _part(one) for one in DEVICE_FIGURES if one.label and not one.gauge and one.name not in _SHOWN
 )
-"""A line for each other figure that has a label."""
+"""The lines after ``_LINES``: one for each other figure that has a label."""
 
 
 def held(device: Device, frame: Frame) -> Iterator[tuple[str, int]]:
-    """Yield the reasons other than power and heat for which clocks were throttled in the window, and how long
-    (ns)."""
+    """Yield (name, ns) for each reason without a line of its own: how long it throttled clocks in the
+    window."""
     for name, ns in (
         ("sync boost", device.sync_boost_held_ns),
         ("board limit", device.board_limit_held_ns),
         ("reliability", device.reliability_held_ns),
-        ("heat, driver", device.software_thermal_held_ns),
-        ("heat, chip", device.hardware_thermal_held_ns),
+        ("thermal, driver", device.software_thermal_held_ns),
+        ("thermal, chip", device.hardware_thermal_held_ns),
         ("power brake", device.power_brake_held_ns),
     ):
         if ns:

@@ -19,7 +19,7 @@ STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)
 CHARTED_SECONDS: Final = 300.0
 """Seconds that the charts below the list of devices cover."""
 _FIGURES: Final = 27
-"""Cells right of an area: the current value, the least and the largest."""
+"""Cells right of an area, for three figures: the current, the least and the largest value."""
 _MOST_LINES: Final = 4
 """The most lines of one area on the page."""
 _OTHER_LINES: Final = 36
@@ -35,7 +35,7 @@ class FigureCourse:
     """The figures of a device over time, in columns of ``step`` seconds."""
 
     step: int
-    """Seconds of a column."""
+    """Seconds that a column covers."""
     span: float
     """Seconds from the first to the last sample."""
     last: int
@@ -64,7 +64,7 @@ class FigureCourse:
         return [value for value in values if value is not None]
 
     def held(self) -> list[bool]:
-        """Return for each column whether clocks were throttled."""
+        """Return for each column whether clocks were throttled in it."""
         found = [False] * self.room
         for column, device in self.seen:
             if device.throttle_reasons and self.last - column < self.room:

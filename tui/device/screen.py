@@ -95,12 +95,13 @@ class DevicesScreen(TableScreen):
     BINDINGS = [Binding("D", "close", show=False)]
 
     def __init__(self, on: Sequence[int] = ()) -> None:
-        """``on`` are numbers of devices. The cursor begins on the first of them."""
+        """``on`` holds numbers of devices. The cursor starts on the device with the first of these
+        numbers."""
         super().__init__(DeviceTable("list"))
         self._on = on
 
     def on_mount(self) -> None:
-        """Put the cursor on the first device of ``on``."""
+        """Put the cursor on the device with the first number in ``on``."""
         window = self.main.shown
         for device in window.devices.devices if window is not None else ():
             if device.index in self._on[:1]:
@@ -143,7 +144,7 @@ class DevicesScreen(TableScreen):
 
 
 PAST_CELLS = 18
-"""Cells of the sparkline of utilization, if there is room for it."""
+"""Cells of the sparkline of utilization, in a table that is wide enough for it."""
 _WIDE = 120
 
 
@@ -164,8 +165,8 @@ def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool
         Column("power", "POWER", 6),
         Column("heat", "TEMP", 5),
         Column("clock", "CLOCK", 7),
-        Column("held", "HELD DOWN BY", 17, right=False),
-        Column("users", "USED BY", 10, right=False),
+        Column("held", "THROTTLED BY", 17, right=False),
+        Column("users", "USED BY", 14, right=False),
         Column("errors", "ERRORS", 6),
     ]
     wide = frame.width >= _WIDE

@@ -17,8 +17,8 @@ MOST_GIVEN: Final = 12
 
 
 def sharers(device: Device, window: Window, frame: Frame) -> Section:
-    """Return the section about how tenants share the device, the figures of each tenant, and the share of the
-    device that a scheduler gave to each."""
+    """Return the section about how tenants share the device: the figures of each tenant, and what Kubernetes
+    gave to each container."""
     sharing = sharing_of(window, device)
     lines = [
         heading("Who shares it", sharing_text.WORDS[sharing.way]),
@@ -52,7 +52,8 @@ def _tenants(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
 
 
 def _given(sharing: Sharing, window: Window) -> list[PageLine]:
-    """Return what Kubernetes gave to each container, and whether the container uses it."""
+    """Return a line for each container to which Kubernetes gave the device or parts of it. The line tells
+    whether the container uses them."""
     if not sharing.holdings:
         return []
     lines = [PageLine((("  given by Kubernetes", "dim"),))]

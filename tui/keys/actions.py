@@ -40,11 +40,12 @@ PRINTED = {
     "ctrl+p": "Ctrl-P",
     "ctrl+z": "Ctrl-Z",
 }
-"""The printed names of keys, by Textual's names. A key that is not listed is printed as Textual names it."""
+"""How keys are printed, by the names that Textual gives them. A key that is not listed is printed as Textual
+names it."""
 
 
 _chosen: dict[str, tuple[str, ...]] = {}
-"""The keys that the user chose, by the ids of actions."""
+"""The keys that the user chose for actions, by the id of the action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ class Action:
 
 
 def key(name: str) -> str:
-    """Return the current key of the action with the id ``name``, as messages print it. Only the first key if
-    there are several."""
+    """Return the current key of the action with the id ``name``, as messages print it. If there are several
+    keys, return the first one."""
     return BY_ID[name].key.partition(" ")[0]
 
 
@@ -109,33 +110,33 @@ ACTIONS = (
     Action("devices", ("D",), "GPUs", "Show the devices: all figures, past, processes", _LOOK, "rows.devices"),
     Action("in", ("enter",), "In", "Open the row: operations, then processes", _LOOK, "choose", by="table"),
     Action("out", ("escape",), "Out", "Go back; at the top: clear the filter", _LOOK, "rows.out"),
-    Action("unfold", ("full_stop",), "Unfold", "Unfold the row in place; again: fold it", _LOOK, "rows.unfold"),
-    Action("unfold_all", ("asterisk",), "Unfold all", "Unfold all rows; again: fold them", _LOOK, "rows.unfold_all"),
-    Action("only", ("f",), "Rows", "Filter rows: all; not idle; with chains or open calls", _LOOK, "rows.only"),
+    Action("unfold", ("full_stop",), "Expand", "Expand or collapse the row", _LOOK, "rows.unfold"),
+    Action("unfold_all", ("asterisk",), "Expand all", "Expand or collapse all rows", _LOOK, "rows.unfold_all"),
+    Action("only", ("f",), "Rows", "Filter rows: all; not idle; with problems or open calls", _LOOK, "rows.only"),
     Action("versus", ("v",), "Versus", "Pick a row; on a second one: show both side by side", _LOOK, "rows.versus"),
     Action("columns", ("C",), "Columns", "Choose the columns and their order", _LOOK, "rows.columns"),
     Action("filter", ("slash",), "Filter", "Show only rows that match (see below)", _LOOK, "filter.open"),
     Action("sort", ("s",), "Sort", "Sort by the next column", _LOOK, "rows.sort(1)"),
     Action("sort_back", ("S",), "Sort back", "Sort by the previous column", _LOOK, "rows.sort(-1)"),
     Action("reverse", ("r",), "Reverse", "Reverse the sort order", _LOOK, "rows.reverse"),
-    Action("warnings", ("a",), "Warnings", "List the problems; Enter: cause and fix", _WHY, "problems.warnings"),
-    Action("chains", ("i",), "Why", "Go from a row to its chains, from a chain to its row", _WHY, "problems.chains"),
-    Action("details", ("I",), "Details", "Show all about this row; Enter at the bottom too", _WHY, "rows.details"),
+    Action("warnings", ("a",), "Problems", "List the problems; Enter: cause and fix", _WHY, "problems.warnings"),
+    Action("chains", ("i",), "Why", "Go from a row to its problems, from a problem to its row", _WHY, "problems.chains"),
+    Action("details", ("I",), "Details", "Show all details of this row; at the lowest level also Enter", _WHY, "rows.details"),
     Action("copy", ("y",), "Copy fix", "Copy the fix; after saving: the path", _WHY, "problems.copy_fix"),
-    Action("silence", ("z",), "Silence", "Hide this chain; again: show it", _WHY, "problems.silence"),
-    Action("silenced", ("Z",), "Silenced", "Show the hidden chains; again: hide them", _WHY, "problems.show_silenced"),
-    Action("freeze", ("space",), "Freeze", "Freeze the screen, counting goes on; again: live", _TIME, "playing.freeze"),
+    Action("silence", ("z",), "Silence", "Silence this problem; again: show it", _WHY, "problems.silence"),
+    Action("silenced", ("Z",), "Silenced", "Show silenced problems; again: hide them", _WHY, "problems.show_silenced"),
+    Action("freeze", ("space",), "Freeze", "Freeze display (counting continues); again: live", _TIME, "playing.freeze"),
     Action("longer", ("plus",), "Longer", "Use a longer window", _TIME, "time.window(1)", also=("equals_sign",)),
     Action("shorter", ("minus",), "Shorter", "Use a shorter window", _TIME, "time.window(-1)", also=("underscore",)),
     Action("back", ("left_square_bracket",), "Back", "Go to the previous moment", _TIME, "time.step(-1)"),
     Action("onward", ("right_square_bracket",), "On", "Go to the next moment; at the last: live", _TIME, "time.step(1)"),
     Action("minute_back", ("left_curly_bracket",), "Minute back", "Go back a minute", _TIME, "time.minutes(-1)"),
     Action("minute_on", ("right_curly_bracket",), "Minute on", "Go forward a minute", _TIME, "time.minutes(1)"),
-    Action("fault_back", ("left_parenthesis",), "Fault back", "Go back to where a chain began", _TIME, "time.fault(-1)"),
-    Action("fault_on", ("right_parenthesis",), "Fault on", "Go on to where the next chain begins", _TIME, "time.fault(1)"),
+    Action("fault_back", ("left_parenthesis",), "Problem back", "Go back to where a problem began", _TIME, "time.fault(-1)"),
+    Action("fault_on", ("right_parenthesis",), "Problem on", "Go on to where the next problem begins", _TIME, "time.fault(1)"),
     Action("when", ("T",), "Go to", "Go to a time that you type: 14:32, -2h", _TIME, "time.when"),
-    Action("play", ("P",), "Play", "Play the past; again: 10x, 60x, 600x; Space pauses", _TIME, "playing.play"),
-    Action("span", ("L",), "Time line", "Shorten the time line; at last: the usual one", _TIME, "time.span"),
+    Action("play", ("P",), "Play", "Play back; again: 10x, 60x, 600x; Space pauses", _TIME, "playing.play"),
+    Action("span", ("L",), "Timeline", "Shorten the timeline; after the shortest: default", _TIME, "time.span"),
     Action("mark", ("m",), "Mark", "Mark this moment, to compare with it", _TIME, "time.mark"),
     Action("compare", ("x",), "Compare", "Compare with the mark; again: back", _TIME, "time.compare"),
     Action("up", ("up",), "Up", "Move a row up (also k)", _MOVE, "move(-1)", also=("k",), by="table"),
@@ -148,9 +149,9 @@ ACTIONS = (
     Action("right", ("right",), "Right", "Scroll columns to the right", _MOVE, "sideways(1)", by="table"),
     Action("other", ("tab",), "Other table", "Go to the next table, if more than one is shown", _MOVE, "rows.other"),
     Action("enlarge", ("e",), "Enlarge", "Enlarge the focused panel; again: show all panels", _PANELS, "panels.enlarge"),
-    Action("panel_host", ("1",), "Host", "Show or hide the host's bars", _PANELS, "panels.toggle('host')"),
+    Action("panel_host", ("1",), "Host", "Show or hide the bars of the host", _PANELS, "panels.toggle('host')"),
     Action("panel_devices", ("2",), "Devices", "Show or hide the devices", _PANELS, "panels.toggle('devices')"),
-    Action("panel_warnings", ("3",), "Warnings", "Show or hide the warnings", _PANELS, "panels.toggle('warnings')"),
+    Action("panel_warnings", ("3",), "Problems", "Show or hide the problems", _PANELS, "panels.toggle('warnings')"),
     Action("panel_table", ("4",), "Tables", "Show or hide the tables", _PANELS, "panels.toggle('table')"),
     Action("panel_second", ("5",), "Second table", "Show or hide the second and third table", _PANELS, "panels.toggle('second')"),
     Action("panel_keys", ("6",), "Keys", "Show or hide the line of keys", _PANELS, "panels.toggle('keys')"),
@@ -164,7 +165,7 @@ ACTIONS = (
     Action("less", ("b",), "Draw less", "Draw less, for slow lines; again: draw everything", _REST, "program.draw_less"),
     Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
     Action("suspend", ("ctrl+z",), "Suspend", "Suspend stalltop; fg resumes", _REST, "suspend_process", by="app"),
-    Action("repaint", ("ctrl+l",), "Repaint", "Paint the whole screen again", _REST, "repaint", by="app"),
+    Action("repaint", ("ctrl+l",), "Repaint", "Redraw the whole screen", _REST, "repaint", by="app"),
     Action("help", ("question_mark",), "Help", "Show this help", _REST, "help", by="app"),
     Action("quit", ("q",), "Quit", "Quit; the last table stays on the terminal", _REST, "program.leave"),
     Action("interrupt", ("ctrl+c",), "Interrupt", "Quit with exit code 130", _REST, "interrupt", by="app"),
@@ -180,7 +181,8 @@ TYPED_ACTIONS = tuple(BY_ID[name].action for name in TYPED)
 
 
 def choose(keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-    """Set the keys that the user chose, by the ids of actions. All other actions get their usual keys."""
+    """Use the keys that the user chose for these actions (given by their ids), and the usual keys for all
+    others."""
     _chosen.clear()
     _chosen.update(keys)
 
@@ -191,8 +193,8 @@ def keymap() -> dict[str, str]:
 
 
 def bindings(owner: str, *only: str) -> list[BindingType]:
-    """Return the bindings of ``owner`` (``screen``, ``app`` or ``table``); with ``only``, just those whose
-    actions are named there."""
+    """Return the bindings of ``owner`` (``screen``, ``app`` or ``table``). With ``only``, return just those
+    whose Textual actions are in it."""
     return [
         _binding(action, action.bound)
         for action in ACTIONS
@@ -201,8 +203,8 @@ def bindings(owner: str, *only: str) -> list[BindingType]:
 
 
 def own_bindings(**actions: str) -> list[BindingType]:
-    """Return the bindings of a page: the keys of actions, given by ids, with the page's own Textual
-    actions."""
+    """Return the bindings of a page. ``actions`` maps the id of an action, whose keys the page uses, to the
+    page's own Textual action."""
     return [_binding(BY_ID[name], action) for name, action in actions.items()]
 
 
@@ -213,8 +215,8 @@ def _binding(action: Action, bound: str) -> Binding:
         action.help,
         show=False,
         id=action.id,
-        # A widget with the focus must not handle these keys. The keys that open a line of text have priority,
-        # so that all keys that follow them are text.
+        # With priority, a key is handled before the widget with the focus gets it. The keys that open a line
+        # of text have priority too, so that every later key is text.
         priority=action.id in ("interrupt", "suspend", "repaint", *TYPED),
     )
 

@@ -1,4 +1,4 @@
-"""Other keys for actions, as the config file names them: parsing and conflicts."""
+"""The keys that a config file gives to actions: parses them, and finds conflicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Chosen = tuple[tuple[str, tuple[str, ...]], ...]
 """Ids of actions, each with its keys by Textual's names."""
 
 _ALIKE: Final = "hijm"
-"""Letters that a terminal with Ctrl sends as Backspace (h), Tab (i) and Enter (j, m)."""
+"""Letters that cannot be used with Ctrl: the terminal then sends Backspace (h), Tab (i) or Enter (j, m)."""
 _NAMED: Final = frozenset(
     (
         *PRINTED,
@@ -46,8 +46,8 @@ def key_named(text: str) -> str:
 
 
 def keys_chosen(table: object) -> Chosen:
-    """Return the keys that ``table`` gives to actions. Raises ValueError with the reason if that is not
-    possible."""
+    """Return the keys that ``table``, a part of the config file, gives to actions. Raises ValueError with the
+    reason if ``table`` has a fault."""
     if not isinstance(table, Mapping):
         raise ValueError("must be a table of actions and their keys")
     chosen: dict[str, tuple[str, ...]] = {}

@@ -12,7 +12,7 @@ from stalltop.tui.keys.actions import printed
 
 @dataclass(frozen=True, slots=True)
 class PageKeys:
-    """The keys that have a meaning of their own on a screen. All others do what they do on the main
+    """The keys that have a meaning of their own on a screen. All other keys do the same as on the main
     screen."""
 
     heading: str
@@ -33,11 +33,11 @@ PAGES = (
     PageKeys("Pages", ("LivePage", "HelpScreen", "WarningsScreen"), (
         (("escape", "q"), _CLOSE),
     )),
-    PageKeys("Page of a chain", ("ChainScreen",), (
-        (("left", "right"), "Go to the previous or next chain"),
+    PageKeys("Page of a problem", ("ChainScreen",), (
+        (("left", "right"), "Go to the previous or next problem"),
     )),
     PageKeys("Page of a row", ("RowScreen",), (
-        (("enter",), "Go to the chain about the row"),
+        (("enter",), "Go to the problem that involves the row"),
     )),
     PageKeys("Devices", ("DeviceScreen", "DevicesScreen"), (
         (("left", "right"), "Go to the previous or next device"),

@@ -118,7 +118,8 @@ class Drawing:
         return path, named[-1].label if named else ""
 
     def _devices_before(self, window: Window) -> list[Devices]:
-        """Return the devices of earlier windows, oldest first; empty if their history is not drawn."""
+        """Return the devices of earlier windows, oldest first. Return an empty list if the screen shows no
+        history of the devices."""
         if not (self._arrangement.layout.history and self._screen.stalltop.pictures):
             return []
         if "gpu" in self._graphs.shown:
@@ -152,7 +153,7 @@ class Drawing:
         """Return what the first line shows, on this screen and on pages that cover it."""
         moments, window = self._moments, self._moments.window
         if self._alerts_of is not window:
-            self.alerts()  # a page covers this screen, so nothing else updates the list
+            self.alerts()  # a page covers this screen, so ``everything`` did not update the list
         app = self._screen.stalltop
         options, newest = app.options, moments.newest
         silent = silent_seconds(newest, app.began, options.interval)
@@ -172,6 +173,7 @@ class Drawing:
             playing=moments.playing,
             demo=options.demo,
             chains=self._panel.found.open,
+            silenced=self._panel.found.silenced_chains,
             glyphs=app.glyphs,
         )
         if options.recorded is None:

@@ -106,7 +106,7 @@ class ScreenLayout:
 
 
 def most_lines(height: int) -> int:
-    """Return the most lines of the list of problems on a terminal of ``height`` lines: 3 of 24, 5 of 40, 7 of
+    """Return the most lines of the list of problems: 3 on a terminal of 24 lines (``height``), 5 on 40, 7 on
     60."""
     return min(max(height // 8, 1), 10)
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Opens(Protocol):
-    """Opens pages that cover the main screen. Pages import the main screen, which therefore does not import
-    them."""
+    """Opens pages that cover the main screen. Pages import the main screen. The main screen calls this
+    protocol, so that it does not import them."""
 
     def row(self, path: Path) -> None:
         """Open the page of the row at ``path``."""
@@ -31,8 +31,8 @@ class Opens(Protocol):
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """Open the dialogue that chooses the columns of tables grouped ``by``; ``tell`` is called with each
-        choice."""
+        """Open the dialogue that chooses the columns of tables grouped ``by``. After each change, ``tell`` is
+        called with the ids of the chosen columns."""
 
     def graphs(self, chosen: tuple[str, ...], tell: Callable[[tuple[str, ...]], None]) -> None:
         """Open the dialogue that chooses the graphs; ``tell`` is called with each choice."""
@@ -50,8 +50,8 @@ class Opens(Protocol):
         """Open the list of GPUs. The cursor starts on the GPU with the first number in ``on``."""
 
     def save(self, shown: ShownScreen, tell: Callable[[str, str, float], None]) -> None:
-        """Open the dialogue that saves ``shown``; ``tell`` is called with a message, the role of its style,
-        and the seconds for which it is shown."""
+        """Open the dialogue that saves ``shown``. ``tell`` is called with a message, the name of the
+        message's style in the palette, and the seconds for which the message is shown."""
 
     def moment(self, start: float, end: float, at: float, went: Callable[[float | None], None]) -> None:
         """Open the line in which the user types a moment; ``went`` is called with its Unix time, or with None

@@ -30,7 +30,8 @@ class Speech:
         self._arrangement = arrangement
         self._timer: Timer | None = None
         self.count = 0
-        """Number of messages so far; it tells whether a message was replaced by another one."""
+        """Number of messages so far. If it is larger than before, another message has replaced the earlier
+        one."""
 
     def say(self, text: str, role: str = "good", seconds: float | None = None) -> None:
         """Show ``text`` on this screen and on the page that covers it."""

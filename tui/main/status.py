@@ -21,24 +21,25 @@ if TYPE_CHECKING:
     from stalltop.recordings.write.recorder import RecorderState
 
 QUIET_SECONDS = 2.0
-"""The first line reports missing data if no data came for longer than the interval and this many seconds
-together, and for longer than three intervals."""
+"""The first line reports missing data if the newest data is older than three intervals, and older than one
+interval plus this many seconds."""
 NEARLY = 0.15
-"""The first line tells a window's length if it differs from the chosen one by more than this share. Readings
-are never exactly on time."""
+"""If the length of a window differs from the chosen length by more than this share, the first line shows the
+real length. Small differences are normal: readings are never exactly on time."""
 LATE_WINDOWS = 5
 """If more windows than this wait to be written to disk, the text about the recording is drawn as a
 warning."""
 BAR_CELLS = 12
 """Cells of the progress bar of the start. The bar is never full, because the duration is an estimate."""
 LEAST_AGE = 0.5
-"""The first line tells how long ago the moment that is shown was, if that is at least this many seconds."""
+"""If the moment that is shown is at least this many seconds old, the first line tells how old it is."""
 
 
 def window_text(window: Window, length: float | None, began: float | None = None) -> str:
-    """Return the time that ``window`` covers, as text; ``length`` is the chosen one.
+    """Return the time that ``window`` covers, as text. ``length`` is the chosen length in seconds; None:
+    since the start.
 
-    ``began`` is the Unix time at which counting began. Not all windows since then may be kept.
+    ``began`` is the Unix time at which counting began. The oldest windows may have been dropped since then.
     """
     seconds = window.seconds
     if length is None:
@@ -62,7 +63,7 @@ def starting_text(step: ProgressStep | None, glyphs: Glyphs = UNICODE) -> str:
 
 
 def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> float:
-    """Return how many seconds ago the last data came, if data was expected since then; else 0.
+    """Return for how many seconds no data has come, if that is longer than usual; else 0.
 
     ``began`` is a time of time.monotonic(); ``interval`` is in seconds.
     """
@@ -98,6 +99,7 @@ def header_state(
     playing: float = 0.0,
     demo: bool = False,
     chains: Iterable[Chain] = (),
+    silenced: int = 0,
     glyphs: Glyphs = UNICODE,
 ) -> HeaderState:
     """Return what the header shows.
@@ -108,7 +110,7 @@ def header_state(
     without data, 0 if data comes in time. ``still``: the window is a saved one. ``file``: the window comes
     from a recording. ``grows``: another program still writes that recording. ``playing``: seconds of the past
     that pass in one second, 0: not playing. ``demo``: the data is a demonstration. ``chains``: the open
-    problems.
+    problems that are shown; ``silenced``: the number of those that the user silenced.
     """
     if window is None:
         if silent:
@@ -149,6 +151,8 @@ def header_state(
         window=f"{window.seconds:.0f}s" if still else window_text(window, length, began),
         calls_per_s=calls_per_s(window),
         lost=window.lost,
+        partial=window.partial,
+        silenced=silenced,
         traced=traced,
         partly=bool(untraced or coverage.tracing),
         chains=tuple((f"{number}{MARK[severity]}", ROLE[severity]) for severity, number in counts(chains)),

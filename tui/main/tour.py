@@ -10,21 +10,21 @@ from stalltop.tui.past.times import ago_text
 from stalltop.widgets.timeline import span_text
 
 NEWCOMER_SECONDS = 30.0
-"""Seconds that the line stays at the first start."""
+"""Seconds for which the line is shown at the first start."""
 _TO_THE_SECOND = 600.0
-"""The length of a recording that is shorter than this many seconds is shown to the second."""
+"""If a recording is shorter than this many seconds, the line tells its length to the second."""
 FILE_SECONDS = 12.0
-"""Seconds that the line stays when a recording is opened."""
+"""Seconds for which the line is shown when a recording is opened."""
 
 
 def for_newcomers(width: int) -> str:
     """Return the line for the first start, for ``width`` cells."""
     inside, out, wrong, all_keys = (key(name) for name in ("in", "out", "warnings", "help"))
     long = (
-        f"First start: {inside} looks into a row, {out} goes back, {wrong} says what is wrong, "
+        f"First start: {inside} looks into a row, {out} goes back, {wrong} lists problems, "
         f"{all_keys} all keys"
     )
-    short = f"New here? {inside} into a row, {out} back, {wrong} what is wrong, {all_keys} all keys"
+    short = f"New here? {inside} into a row, {out} back, {wrong} problems, {all_keys} all keys"
     return long if width > len(long) + 2 else short
 
 
@@ -37,29 +37,30 @@ def of_file(past: WindowTimes, width: int) -> str:
     )
     when, play, all_keys = key("when"), key("play"), key("help")
     long = (
-        f"a recording of {length}: {steps} step, {faults} go to faults, {when} to a moment, {play} plays, "
+        f"a recording of {length}: {steps} step, {faults} go to problems, {when} to a moment, {play} plays, "
         f"{all_keys} all keys"
     )
     short = (
-        f"recorded {length}: {steps} step  {faults} faults  {when} go to  {play} play  {all_keys} all keys"
+        f"recorded {length}: {steps} step  {faults} problems  {when} go to  {play} play  {all_keys} all keys"
     )
     return long if width > len(long) + 2 else short
 
 
 class Tour:
-    """Shows the line once, until it is replaced, its time is over, or a key is pressed."""
+    """Shows the line with the most important keys once. The line stays until it is replaced, its time is
+    over, or a key is pressed."""
 
     def __init__(self, speech: Speech, *, file: bool) -> None:
         self._speech = speech
         self._file = file
         self.shown = False
-        """Whether the line was shown or is no longer wanted."""
+        """Whether the line was shown, or must not be shown any more."""
         self._message: int | None = None
         """The number of the message with the line."""
 
     def begin(self, past: WindowTimes, width: int, *, newcomer: bool) -> None:
-        """Show the line for a recording with the windows ``past``, or else for a ``newcomer``, on a terminal
-        of ``width`` cells."""
+        """Show the line, once, on a terminal of ``width`` cells. A recording, with the windows ``past``, has
+        a line of its own. Without a recording the line is only for a ``newcomer``."""
         if self.shown or not (self._file or newcomer):
             return
         self.shown = True
@@ -72,7 +73,7 @@ class Tour:
     def end(self) -> None:
         """Remove the line, unless another message has replaced it: a user who presses keys no longer needs
         the line."""
-        self.shown |= self._file  # a key that comes before the line of a recording prevents the line
+        self.shown |= self._file  # a key pressed before the line appeared: do not show it
         if self._message == self._speech.count:
             self._speech.say("")
         self._message = None

@@ -13,10 +13,10 @@ from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.terminal.slow_line import offer
 
 OFFER_SECONDS = 8.0
-"""Seconds that the offer to draw less stays. They are many, because a slow connection shows the offer
-late."""
+"""Seconds for which the offer to draw less is shown. The time is long, because a slow connection shows the
+offer late."""
 NEWS_SECONDS = 6.0
-"""Seconds that a message about the running recording stays."""
+"""Seconds for which a message about the running recording is shown."""
 
 
 class Updates:
@@ -31,14 +31,13 @@ class Updates:
         self._drawing = drawing
         self._speech = speech
         self.tour = Tour(speech, file=file)
-        # Pictures are computed in another thread: ``call_later`` passes them to the thread of the screen.
+        # Pictures are computed in another thread. ``call_later`` passes them to the thread of the screen.
         self._pictures = PictureMaker(
             lambda turn, picture: screen.call_later(self._made, turn, picture),
             lambda error: screen.call_later(self._not_made, error),
         )
         self._late = False
-        """Whether data came that is newer than the data shown, because the connection was too slow to draw
-        it."""
+        """Whether the newest data was not drawn, because the connection was too slow."""
 
     # ---- new data
 
@@ -61,7 +60,7 @@ class Updates:
         self.begin_tour()
 
     def _begin(self) -> None:
-        """Handle the first data: go to the moment that the options name, if they name one."""
+        """Handle the first data. If the options name a moment, go to that moment."""
         at = self._screen.stalltop.options.at
         if at is not None:
             self._moments.go_to(at)
@@ -69,14 +68,15 @@ class Updates:
             self.show_moment()
 
     def begin_tour(self) -> None:
-        """Show the line with the most important keys, if there is data and the user should see the line."""
+        """Show the line with the most important keys, if there is data and the line is wanted (``Tour``)."""
         options, newest = self._screen.stalltop.options, self._moments.newest
         if newest is not None and self._drawing.whole:
             newcomer = options.tour and options.keep is not None
             self.tour.begin(newest.kept.stretch, self._screen.app.size.width, newcomer=newcomer)
 
     def every_second(self) -> None:
-        """Draw the first line, which tells how old the data is, or data that was not drawn in time."""
+        """Draw the first line, which tells how old the data is. If the newest data was not drawn in time,
+        draw everything."""
         if not self._drawing.whole:
             return
         app = self._screen.stalltop

@@ -38,12 +38,12 @@ class MainView(AppScreen):
     """The main screen: header, host, devices, problems, one to three tables, time line and keys."""
 
     AUTO_FOCUS = "#main"
-    # The terminal handles selecting with the mouse (with Shift held).
+    # Users select text with their terminal (mouse with Shift held), not with Textual.
     ALLOW_SELECT = False
 
     def __init__(self, length: float | None, opens: Opens, *, file: bool = False) -> None:
-        """``length`` is that of a window in seconds, None: since the start. ``opens`` opens other pages.
-        ``file`` tells that a recording is shown."""
+        """``length`` is the length of the window in seconds; None: since the start. ``opens`` opens other
+        pages. ``file`` tells that a recording is shown."""
         super().__init__()
         self.opens = opens
         self.panel = AlertPanel("alerts")
@@ -99,7 +99,8 @@ class MainView(AppScreen):
 
     @property
     def past(self) -> Sequence[Packed]:
-        """Return the kept windows, oldest first; while frozen, also windows after the one on the screen."""
+        """Return the kept windows, oldest first. While the screen is frozen, some of them may be later than
+        the window on the screen."""
         return self.moments.past
 
     def choices(self) -> dict[str, object]:

@@ -39,7 +39,7 @@ class FileKeys:
         if window is None:
             self._say("there is nothing to save yet", "warn", READ_SECONDS)
             return
-        self._main.speech.hush()  # the saved picture of the screen shows no message
+        self._main.speech.hush()  # a saved picture of the screen must not contain a message
         picture = drawn(self._main.app.screen)
         shown = ShownScreen(
             window,

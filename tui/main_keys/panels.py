@@ -8,9 +8,9 @@ from stalltop.tui.main.view import MainView
 from stalltop.tui.settings.settings import LEAST_SHARE, MOST_SHARE, Settings
 
 NAMES = {
-    "host": "the host's bars",
+    "host": "the bars of the host",
     "devices": "the devices",
-    "warnings": "the warnings",
+    "warnings": "the problems",
     "table": "the tables",
     "second": "the second table",
     "keys": "the line of keys",
@@ -33,7 +33,7 @@ class PanelKeys:
             self._enlarge("")
         hidden = name not in arrangement.panels
         if not hidden and not arrangement.panels - {name} & {"table", "warnings"}:
-            self._say("the tables or the warnings must stay visible", "warn")
+            self._say("the tables or the problems must stay visible", "warn")
             return
         arrangement.panels = arrangement.panels ^ {name}
         reason = why_not(name, *self._main.app.size) if hidden else ""
@@ -83,7 +83,7 @@ class PanelKeys:
         self._main.opens.graphs(graphs.wanted, choose)
 
     def share(self, percent: int) -> None:
-        """Give ``percent`` more of the room to the first of two tables; less if negative."""
+        """Give the first of two tables ``percent`` percent more of the room; less if negative."""
         if not self._main.tables.second.display:
             self._say("only one table is shown", "dim")
             return

@@ -33,8 +33,8 @@ class Playing:
         went there with a key."""
 
     def play(self) -> None:
-        """Play the past from the moment that is shown. When it already plays, play faster; after the highest
-        speed continue with the lowest."""
+        """Play the past from the moment that is shown. If the past is already playing, play faster; after the
+        highest speed continue with the lowest."""
         if not self._time.has_past():
             return
         if self._timer is None:
@@ -74,7 +74,7 @@ class Playing:
             self._main.updates.show_moment()
             return
         if moments.wanted is not None or self._main.stalltop.line_is_behind:
-            return  # do not play faster than the screen can be drawn
+            return  # the screen cannot be drawn that fast: wait
         if moments.at != self._shown_at:
             self._clock = moments.at  # a key went to another moment: continue from there
         clock = moments.play(self._clock + self._moments.playing * FRAME_SECONDS)

@@ -35,7 +35,8 @@ class ProblemKeys:
             self._main.set_focus(self._main.panel)
 
     def open(self, line: Hashable) -> None:
-        """Open the page of the problem in a line of the list, or the page of all warnings for other lines."""
+        """Open the page of the problem in the line ``line`` of the list. For a line without a problem, open
+        the page of all warnings."""
         chains = self._main.panel.found.chains
         at = next((at for at, chain in enumerate(chains) if chain.id == line), None)
         if at is None:
@@ -52,8 +53,8 @@ class ProblemKeys:
             self._main.opens.chains(self._row_chains())
 
     def to_row(self, chain: Chain) -> None:
-        """Move the cursor to the row that loses time because of ``chain``. The key that led to the row also
-        leads back to the problem."""
+        """Move the cursor to the row that loses time because of ``chain``. On that row the same key leads
+        back to the problem."""
         self._came_from = chain.id
         self._steps.look_at(chain)
 
@@ -95,7 +96,8 @@ class ProblemKeys:
         if not typed:
             said = f"no command to copy; {chain.fixes[0].text}" if chain.fixes else "no fix is known"
         else:
-            command = printable(typed[0].command)  # on one line, so that pasting it does not run it
+            # Without line breaks: a shell does not run the command when the user pastes it.
+            command = printable(typed[0].command)
             self._main.app.copy_to_clipboard(command)
             said = (
                 f"copied a command that only shows more: {command}" if typed[0].look else f"copied: {command}"
@@ -114,7 +116,7 @@ class ProblemKeys:
             panel.found.chain(panel.cursor_key) if panel.has_focus else next(iter(self._row_chains()), None)
         )
         if chain is None:
-            self._say("no problem names this line", "dim")
+            self._say("No problem involves this line", "dim")
         return chain
 
     def _row_chains(self) -> list[Chain]:

@@ -60,7 +60,8 @@ class RowKeys:
         self._main.tables.other()
 
     def unfold(self) -> None:
-        """Show the rows that the row under the cursor consists of below it, or hide them again."""
+        """Unfold the row under the cursor: show the rows that it consists of, below it. If the row is
+        unfolded, fold it."""
         widget, view = self._main.tables.here
         key = widget.cursor_key
         if not isinstance(key, tuple):
@@ -85,8 +86,8 @@ class RowKeys:
         self._main.tables.change(lambda _: changed, widget)
 
     def only(self) -> None:
-        """Change which rows are left out: first idle rows, then rows without a problem or a long open call,
-        then none."""
+        """Switch to the next choice of rows: first without idle rows, then only rows with a problem or a long
+        open call, then all rows."""
         left = self._main.tables.views.next_only()
         self._main.tables.redraw()
         self._say(f"rows: {left}", "label")

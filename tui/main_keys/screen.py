@@ -47,7 +47,8 @@ class MainScreen(MainView):
         getattr(getattr(self, part), method)(*parameters)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keys that open a line of text while a filter is typed: there they are text."""
+        """While the user types a filter, disable the keys that open a line of text: they are letters of the
+        filter."""
         opens_a_line = action == "do" and parameters[0] in TYPED_ACTIONS
         return not (opens_a_line and isinstance(self.focused, FilterEntry))
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from stalltop.model.text import figures
+from stalltop.model.text.words import numbered
 from stalltop.tui.keys.actions import key
 from stalltop.tui.main.view import MainView
 from stalltop.tui.past.times import length_text
 from stalltop.widgets.timeline import span_text
 
 MUCH = 1_000
-"""If a recording has more windows than this, adding up all of them takes so long that a message says so."""
+"""If all windows of a recording must be added up and there are more than this, a message tells the user that
+it takes a while."""
 ONE_MOMENT = "a saved window is one moment: there is no other to go to, nor to compare with"
 
 
@@ -51,7 +53,7 @@ class TimeKeys:
     def choose_window(self, length: float | None) -> None:
         """Choose a window of ``length`` seconds; None: since the start."""
         if self._main.stalltop.options.still:
-            self.window(0)  # shows why there is no other length
+            self.window(0)  # tells the user why there is no other length
             return
         self._moments.length = length
         self._length_chosen()
@@ -62,13 +64,14 @@ class TimeKeys:
         self._main.updates.show_moment()
 
     def _much(self) -> str:
-        """Return a warning if the whole of a long recording is to be added up; else an empty string."""
+        """Return a warning if so many windows of a recording must be added up that it takes a while; else an
+        empty string."""
         newest = self._moments.newest
         if self._moments.length is not None or not self._main.file or newest is None:
             return ""
         windows = len(newest.kept.stretch.end)
         return (
-            f": {windows:,} windows to add up, which takes a while; {key('shorter')} for less"
+            f": {numbered(windows, 'window')} to add up, which takes a while; {key('shorter')} for less"
             if windows > MUCH
             else ""
         )
@@ -116,7 +119,7 @@ class TimeKeys:
             return
         before, span = self._moments.span, self._moments.zoom()
         usual = "as usual" if before else "too little is kept for a shorter one"
-        self._say(f"time line: {span_text(span)[1:] if span else usual}", "label")
+        self._say(f"timeline: {span_text(span)[1:] if span else usual}", "label")
         self._main.updates.show_moment()
 
     def mark(self) -> None:

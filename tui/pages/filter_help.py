@@ -10,7 +10,7 @@ from stalltop.model.rows.filter import KEYS, SHORT_KEYS
 TERMS: Final = (
     (
         "allreduce",
-        "any name of the row contains the word; with several words, all of them; a number also matches a PID",
+        "any name of the row contains the word; a number also matches a PID; several words must all match",
     ),
     ('"data loader"', "any name of the row contains this text, which may have blanks"),
     (

@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.timer import Timer
 
 from stalltop.model.merge.packing import Packed
+from stalltop.model.text.words import numbered
 from stalltop.model.window import Window
 from stalltop.tui.keys.actions import bindings, key, own_bindings
 from stalltop.tui.main.view import MainView
@@ -58,7 +59,8 @@ class LiveScreen(PageScreen):
 
     @abstractmethod
     def show_page(self) -> None:
-        """Draw the current window, and assign it to ``_drawn_of`` unless more remains to be computed."""
+        """Draw the current window. Assign it to ``_drawn_of``, unless more of the page remains to be
+        computed."""
 
     def on_mount(self) -> None:
         """Draw, and check for new windows from now on."""
@@ -101,7 +103,7 @@ class LiveScreen(PageScreen):
         if self.main.files.copy_path():
             return
         self.app.copy_to_clipboard(self._plain)
-        self.say(f"copied: {len(self._plain.splitlines())} lines")
+        self.say(f"copied: {numbered(len(self._plain.splitlines()), 'line')}")
 
     def action_do(self, what: str, *parameters: object) -> None:
         """Do on the main screen what the key does there, and draw again."""

@@ -22,7 +22,7 @@ MOST_LISTED: Final = 16
 _MOST_COUNTERS: Final = 5
 """The most counters that a line about errors names."""
 _LEAST_SHARE: Final = 0.1
-"""A problem concerns the network if at least this part of the time of its rows is `network`."""
+"""A problem concerns the network if the part `network` is at least this share of the time of its rows."""
 _NAME, _STATE, _SPEED = 14, 7, 8
 """Widths of columns, in cells."""
 _KINDS: Final = {"interface": "", "infiniband": "InfiniBand", "roce": "RoCE", "rdma": "RDMA"}
@@ -31,7 +31,8 @@ _TROUBLE: Final[tuple[tuple[CounterSort, str, str], ...]] = (
     ("drop", "dropped", "text"),
     ("congestion", "congestion", "text"),
 )
-"""Sorts of counters that have a line of their own if one of them is above 0, each with its name and role."""
+"""Sorts of counters, each with its name on the page and its role. A sort has a line of its own if one of its
+counters is above 0."""
 
 
 def network(window: Window, host: str, glyphs: Glyphs) -> Section:
@@ -92,7 +93,7 @@ def _speed(bits_per_second: int | None, glyphs: Glyphs) -> str:
 
 
 def _use(port: NetworkPort, seconds: float) -> str:
-    """Return how much of its speed the port used in its busier direction; '' if that is not known."""
+    """Return how much of the port's speed its busier direction used, as text; '' if that is not known."""
     busier = max(port.rx_bytes or 0, port.tx_bytes or 0)
     if not port.bits_per_second or seconds <= 0 or port.rx_bytes is port.tx_bytes is None:
         return ""

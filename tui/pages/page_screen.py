@@ -26,7 +26,7 @@ class KeyedPage(Page, can_focus=True):
 
 
 class PageScreen(AppScreen):
-    """A page. Esc, q and the key that opened it close it."""
+    """A page that covers the main screen. Esc, q, and the key that opened the page, close it."""
 
     ALLOW_SELECT = False
     TITLE_TEXT = ""
@@ -38,7 +38,7 @@ class PageScreen(AppScreen):
 
     @property
     def whole(self) -> bool:
-        """Return whether all widgets exist; see ``Drawing.whole``."""
+        """Return whether all widgets exist. They do not while the screen is being built or removed."""
         return self.is_mounted and self.display
 
     def compose(self) -> ComposeResult:

@@ -14,9 +14,9 @@ from stalltop.widgets.drawing.strips import printable
 from stalltop.widgets.page import PageLine, wrapped
 
 LABEL = 12
-"""Cells of the name before a figure."""
+"""Width in cells of the name before a figure."""
 APART = 3
-"""Cells between two columns of sections."""
+"""Number of blank cells between two columns of sections."""
 
 Row = tuple[tuple[str, str], ...]
 """The (text, role) of each piece of a line, left to right."""

@@ -14,7 +14,8 @@ from stalltop.widgets.table_data import TableData
 
 
 class TableScreen(LiveScreen):
-    """One table that fills the screen. The user can save it, copy from it and step it through time."""
+    """One table that fills the screen. The user can save the table, copy its rows, and go to other
+    moments."""
 
     BINDINGS = own_bindings(copy_row="copy_row")
 
@@ -35,7 +36,7 @@ class TableScreen(LiveScreen):
         self.table.focus()
 
     def show_page(self) -> None:
-        """Draw the current window. A message replaces the title."""
+        """Draw the current window. While a message is shown, the message replaces the title."""
         window = self.main.shown
         if window is None or not self.whole:
             return

@@ -35,7 +35,8 @@ def _values(side: Side, column: _Column) -> Callable[[Grouped], Values]:
 
 
 def _place(rows: Grouped, i: int, side: Side) -> tuple[Groups, int] | None:
-    """Return the groups of a side and the index of row ``i`` in them; None if that side has no call."""
+    """Return the groups of one side, and the index of row ``i`` in these groups. Return None if the row has
+    no call on that side."""
     if side == "B":
         return (rows.groups, int(rows.at[i])) if rows.at[i] >= 0 else None
     if rows.before is None or rows.before_at is None or rows.before_at[i] < 0:
@@ -85,7 +86,7 @@ def _ratio(rows: Grouped, i: int, style: ColumnStyle) -> Cell:
 
 
 def _more_ns(rows: Grouped) -> Values:
-    """Return how much more time (ns) B took than A. A side without a call took no time."""
+    """Return how much more time (ns) B took than A in each row. A side without a call took no time."""
     a, b = _values("A", _total)(rows), _values("B", _total)(rows)
     return np.asarray(np.nan_to_num(b, nan=0.0) - np.nan_to_num(a, nan=0.0), np.float64)
 

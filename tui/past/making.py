@@ -9,17 +9,18 @@ from stalltop.tui.reading.latest import Latest
 
 
 class PictureMaker:
-    """Computes the pictures that are asked for, one at a time. Of requests that wait, only the
-    newest is kept."""
+    """Computes the pictures that are asked for, one at a time. Of the requests that wait, only the newest is
+    kept."""
 
     def __init__(self, made: Callable[[int, Picture], object], failed: Callable[[Exception], object]) -> None:
-        """Both functions are called in the thread that computes: ``made`` with the turn of the request and
-        the picture, ``failed`` with the error of a picture that cannot be computed."""
+        """Both functions are called in the computing thread: ``made`` with the turn of the request
+        (``Asked.turn``) and the picture, ``failed`` with the error if a picture cannot be computed."""
         self._made = made
         self._latest = Latest("stalltop-past", failed)
 
     def make(self, asked: Asked) -> None:
-        """Compute the picture that is ``asked`` for after the one that is being computed."""
+        """Compute what the screen shows of the moment that ``asked`` describes, as soon as the current
+        computation has ended."""
 
         def work(stale: Callable[[], bool]) -> None:
             for picture in asked.make(stale):

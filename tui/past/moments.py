@@ -45,17 +45,20 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A picture that must be computed in the background."""
+    """A request for a picture, to be computed in the background. ``turn`` is the value of ``Moments._turn``
+    at the request."""
 
     turn: int
     make: Callable[[Stale], Iterator[Picture]]
-    """Computes the picture, which may take seconds, and yields it. If the windows before it take longer,
-    yields the picture a second time, with these windows. Ends early if its argument returns True: the picture
-    is no longer wanted."""
+    """Computes the picture, which may take seconds, and yields it. If more of the earlier
+    windows must be read, yields the picture first with those at hand, then again with all of them. Its
+    argument is a function that returns True as soon as the picture is no longer wanted: the computation then
+    ends early."""
 
 
 class Moments:
-    """Selects the moment that is shown. While frozen this moment stays, although reading continues."""
+    """Selects the moment that is shown. While the screen is frozen, that moment stays, but new data is still
+    read."""
 
     def __init__(self, length: float | None, words: Words = LIVE) -> None:
         self.words = words
@@ -64,7 +67,7 @@ class Moments:
         self.newest: Snapshot | None = None
         """What was read last."""
         self.mark: Picture | None = None
-        """The picture to compare with."""
+        """The picture at the mark, to compare with; None if no mark is set."""
         self.comparing = False
         """Whether the difference from the mark is shown."""
         self.playing = 0.0
@@ -95,8 +98,8 @@ class Moments:
 
     @property
     def past(self) -> Sequence[Packed]:
-        """Return the windows in memory, oldest first: all up to the window on the screen, and perhaps later
-        ones."""
+        """Return the windows in memory, oldest first. They reach at least to the window on the screen, and
+        may include later windows."""
         if self.newest is None:
             return ()
         before = None if self._held is None else self._held.before
@@ -163,12 +166,12 @@ class Moments:
         past = self.newest.kept.stretch
         at = moved(past, self._here, seconds)
         if at is None and seconds < 0:
-            at = float(past.end[0])  # the past is shorter than that
+            at = float(past.end[0])  # not that much is kept: go to the oldest window
         return self._go(at, seconds)
 
     def go_to(self, at: float) -> str:
-        """Go to the moment ``at``, Unix time, or the nearest that is kept; see ``recall.named``. Returns a
-        message for the user."""
+        """Go to the moment ``at``, Unix time, or to the nearest moment that is kept. A whole second is the
+        moment that the screen shows with that second (``recall.named``). Returns a message for the user."""
         if self.newest is None:
             return NO_PAST
         past = self.newest.kept.stretch
@@ -183,8 +186,8 @@ class Moments:
             return NO_PAST
         found = next_fault(self.newest.kept.stretch, self._here, step)
         if found is None:
-            return f"no chain begins {'after' if step > 0 else 'before'} this moment"
-        return self._go(found[0], -1) or f"here a chain begins: {found[1]}"
+            return f"no problem begins {'after' if step > 0 else 'before'} this moment"
+        return self._go(found[0], -1) or f"a problem begins here: {found[1]}"
 
     def play(self, clock: float) -> float | None:
         """Show the window that was the newest one at ``clock``, Unix time.
@@ -238,7 +241,8 @@ class Moments:
     # ---- windows that were asked for
 
     def ask(self) -> Asked | None:
-        """Return how to compute the picture that is wanted; None if the screen shows that picture already."""
+        """Return the request for the picture that is wanted; None if the screen shows that picture
+        already."""
         wanted, now = self.wanted, self.newest
         if wanted is None or now is None:
             return None
@@ -262,7 +266,8 @@ class Moments:
         return Asked(self._turn, make)
 
     def made(self, turn: int, picture: Picture) -> bool:
-        """Accept ``picture``, which was asked for at ``turn``. Returns whether the picture is shown."""
+        """Show ``picture`` unless it is out of date. ``turn`` is the turn of its request. Returns whether the
+        picture is shown."""
         if turn != self._turn or picture.length != self.length:
             return False
         if self._held is not None:

@@ -31,7 +31,7 @@ terminal of 60 columns."""
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The window that is asked for."""
+    """The window that the screen wants to show."""
 
     at: float | None
     """Unix time of the window's end; None: now."""
@@ -72,7 +72,8 @@ def named(past: WindowTimes, at: float) -> float:
 
 
 def moved(past: WindowTimes, at: float, seconds: float) -> float | None:
-    """Return the end of a window about ``seconds`` after ``at``, or before it if negative; at least one step.
+    """Return the end of the window about ``seconds`` after ``at``, or before it if negative. This is always
+    another window than the one at ``at``.
 
     Returns None if nothing is kept there.
     """
@@ -107,8 +108,8 @@ def hole_at(past: WindowTimes, at: float) -> tuple[float, float] | None:
 
 
 def played(past: WindowTimes, at: float, clock: float) -> tuple[float, float] | None:
-    """Return the end of the window to show when the past was played up to ``clock``, and the new clock.
-    ``at`` is the end of the window shown until now.
+    """Play the past up to ``clock``, Unix time. Return the end of the window to show, and the new clock.
+    ``at`` is the end of the window that is shown now.
 
     In a gap without windows the clock moves to the end of the next window. Returns None if ``at`` is the end
     of the last window.
@@ -129,8 +130,8 @@ def played(past: WindowTimes, at: float, clock: float) -> tuple[float, float] | 
 
 
 def whole_span(past: WindowTimes) -> float:
-    """Return a length of the time line that holds all of ``past``. It is a round one, so that it seldom
-    changes when windows are added."""
+    """Return a length of the time line, in seconds, that holds all of ``past``. The length is a round number,
+    so that it seldom changes when windows are added."""
     seconds = float(past.end[-1] - past.start[0]) / _SURE
     if seconds <= _SHORT[-1]:
         return next(one for one in _SHORT if seconds <= one)
@@ -139,8 +140,8 @@ def whole_span(past: WindowTimes) -> float:
 
 
 def next_span(past: WindowTimes, span: float | None) -> float | None:
-    """Return the next shorter length of the time line than ``span``, in seconds. None stands for the usual
-    length, which also follows the shortest one."""
+    """Return the next length of the time line that is shorter than ``span``, in seconds. After the shortest
+    length, return None: the usual length. ``span`` may be None too."""
     shorter = [one for one in SPANS if one < min(0.8 * whole_span(past), span or np.inf)]
     return shorter[-1] if shorter else None
 
@@ -166,8 +167,8 @@ def timespan(
         whole = whole_span(past)
         span = whole if all_of_it else next((one for one in SPANS if age <= one * _INSIDE), whole)
     elif shown is not None and age > span * _INSIDE:
-        # The line moves by quarters of its length, so that it stays still while the moment moves within its
-        # middle.
+        # The line moves in steps of a quarter of its length. So it stays still while the moment moves within
+        # the middle of the line.
         end = min(ceil((shown + span * 0.375) / (span / 4)) * (span / 4), newest)
     first = int(np.searchsorted(past.end, end - span, "right"))
     last = int(np.searchsorted(past.start, end))

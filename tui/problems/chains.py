@@ -14,6 +14,7 @@ from stalltop.model.rows.dimensions import Dimension
 from stalltop.model.rows.pivot import RowNaming
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import UNICODE, Glyphs
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import Window
 from stalltop.tui.problems.warnings import Warn, warnings
 from stalltop.tui.views.view import View
@@ -41,7 +42,8 @@ and problems of severity ``info``."""
 STANDING: Final = "standing"
 """First part of the keys of lines about conditions that hold since the start, such as an untraced process."""
 CLEARLY: Final = 2.0
-"""A loss counts as changed if it grows or shrinks by this factor."""
+"""The loss by which a problem is sorted changes if the real loss is more than this factor larger or
+smaller."""
 HELD_SECONDS: Final = 30.0
 """Seconds for which a problem keeps its severity after it became less severe."""
 _NOT_SHOWN: Final[Mapping[str, float]] = {}
@@ -56,12 +58,16 @@ class Listed:
     """Open problems and warnings, the worst first; then problems that ended; then problems of severity
     ``info``.
 
-    Problems of one kind that ended share a line. So do those of one kind and severity ``info``.
+    Problems of one kind that ended share one line. Problems of one kind and of severity ``info`` share one
+    line too.
     """
     chains: tuple[Chain, ...]
-    """The chains of the list, the worst first, those that ended last."""
+    """The chains of the list, the worst first; chains that ended come last."""
     silenced: int
-    """The number of silenced lines about open problems and warnings, whether these lines are shown or not."""
+    """The number of silenced lines about open problems and warnings. It does not depend on whether these
+    lines are shown."""
+    silenced_chains: int = 0
+    """The number of silenced open problems, without warnings."""
     aside: tuple[AlertRow, ...] = ()
     """Lines of the list that are drawn only while the list has the keyboard focus."""
     sorted_by: Mapping[str, float] = field(default_factory=dict)
@@ -88,8 +94,8 @@ def stands(key: Hashable) -> bool:
 def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SHOWN) -> dict[str, float]:
     """Return the loss (ms/s) by which each open chain is sorted, by the chain's id.
 
-    This is the loss in ``before`` until the chain's loss differs from it by more than the factor ``CLEARLY``;
-    then it is the current loss. So no line jumps because a loss varies a little.
+    This is the loss in ``before``, unless the chain's current loss is more than ``CLEARLY`` times as large or
+    as small; then it is the current loss. So no line jumps because a loss varies a little.
     """
 
     def kept(chain: Chain) -> float:
@@ -105,8 +111,8 @@ def steady_severities(
     """Return the severity with which each open chain is shown at ``now``, and the last time at which the
     chain really had this severity (Unix seconds), by the chain's id.
 
-    A chain keeps its severity from ``before`` for ``HELD_SECONDS`` after it became less severe. So a loss
-    that comes in bursts does not change its colour and its place with each burst.
+    A chain keeps its severity from ``before`` for ``HELD_SECONDS`` after it became less severe. So the line
+    of a loss that comes in bursts does not change its colour and its place with each burst.
     """
 
     def kept(chain: Chain) -> tuple[Severity, float]:
@@ -119,8 +125,8 @@ def steady_severities(
 
 
 def steady(chains: Iterable[Chain], losses: Mapping[str, float] = _NOT_SHOWN) -> tuple[Chain, ...]:
-    """Return ``chains``, the worst first. Chains whose ids are in ``losses`` are sorted by the loss given
-    there (see ``steady_losses``), others by their own."""
+    """Return ``chains``, the worst first. A chain whose id is in ``losses`` (from ``steady_losses``) is
+    sorted by the loss given there, any other chain by its own loss."""
 
     def rank(chain: Chain) -> tuple[bool, int, int, float, str]:
         return worst_first(replace(chain, lost_ms_per_s=losses.get(chain.id, chain.lost_ms_per_s)))
@@ -177,10 +183,12 @@ def listed(
         else:
             ranked.append((_STANDING if warn.standing else _WARNING_RANK[warn.level], row))
     ranked.sort(key=lambda pair: pair[0])
+    silenced_chains = sum(chain.open and chain.id in silenced for chain in chains)
     return Listed(
         rows=tuple(row for _, row in ranked),
         chains=tuple(shown),
-        silenced=sum(chain.open and chain.id in silenced for chain in chains) + standing_silenced,
+        silenced=silenced_chains + standing_silenced,
+        silenced_chains=silenced_chains,
         aside=tuple(aside),
         sorted_by=losses,
         held=severities,
@@ -242,8 +250,8 @@ def _devices(chain: Chain) -> str:
 
 
 def _several(chains: Sequence[Chain]) -> str:
-    """Return how many tenants lose time because of ``chains``. If that is not more than one, return how many
-    GPUs the chains name, or ``several``."""
+    """Return, as text, how many tenants lose time because of ``chains``. If there are fewer than two, return
+    how many GPUs the chains name. If these are fewer than two, return ``several``."""
     tenants = {chain.tenant for chain in chains if chain.tenant}
     if len(tenants) > 1:
         return f"{len(tenants)} tenants"
@@ -257,13 +265,13 @@ def _device_numbers(chain: Chain) -> list[str]:
 
 
 def loss(chain: Chain, glyphs: Glyphs = UNICODE) -> str:
-    """Return the time lost because of a chain; empty if none was lost yet."""
+    """Return the time lost per second because of a chain, as text; empty if none was lost yet."""
     return rate(chain.lost_ms_per_s * 1e6, glyphs) if chain.lost_ms_per_s > 0 else ""
 
 
 def culprit(chain: Chain, window: Window) -> str:
-    """Return the main culprit of a chain as text. If there is none, return its last mechanism or reason;
-    empty if there is none of these either."""
+    """Return the main culprit of a chain as text. If the chain has no culprit, return its last mechanism or
+    reason; empty if it has none."""
     if chain.culprits:
         return subject(chain.culprits[0], chain.tenant, window) or chain.culprits[0].text
     roots = [link for link in chain.links if link.role in ("mechanism", "reason")]
@@ -271,10 +279,11 @@ def culprit(chain: Chain, window: Window) -> str:
 
 
 def subject(link: Link, victim: str, window: Window) -> str:
-    """Return the name of the process, tenant or device of a link. It includes the tenant if that is not
+    """Return the name of the process, tenant or device of a link. The tenant is part of the name if it is not
     ``victim``."""
-    process = f"{link.process} {link.pid or ''}".strip()
+    process = with_pid(link.process, link.pid) if link.process else ""
     tenant = name_of(link.tenant, window) if link.tenant and link.tenant != victim else ""
+    tenant = "" if tenant == link.process else tenant  # a tenant outside containers: do not repeat its name
     return ": ".join(part for part in (tenant, process or link.device) if part)
 
 
@@ -296,7 +305,8 @@ def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
 
 
 def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Iterator[tuple[str, ...]]:
-    """Yield the keys that the rows named by ``chain`` have on ``level`` of the tree of ``view``."""
+    """Yield, for each row that ``chain`` names, the key of the table row that contains it on ``level`` of the
+    tree of ``view``."""
     dimensions = view.levels()[level].by
     naming = RowNaming(window)
     by_device = "device" in dimensions or any(step.dimension == "device" for step in view.path)
@@ -319,8 +329,8 @@ def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Itera
 
 
 def marks(chains: Iterable[Chain], window: Window, view: View) -> dict[tuple[str, ...], Cell]:
-    """Return the mark of each row of the table of ``view`` that one of ``chains`` names. If several chains
-    name a row, the first one gives the mark, so ``chains`` begin with the worst."""
+    """Return the mark of each row of the table of ``view`` that one of ``chains`` names. ``chains`` begin
+    with the worst: if several name a row, the first one gives the mark."""
     found: dict[tuple[str, ...], Cell] = {}
     levels = range(len(view.levels()) if view.is_tree else 1)
     for chain in chains:

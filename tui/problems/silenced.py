@@ -18,12 +18,13 @@ class Silenced:
         """Whether silenced lines are shown."""
 
     def toggle(self, chain: Chain) -> str:
-        """Silence ``chain`` from now on; no longer if it is silenced already."""
+        """Silence ``chain`` from now on. If it is silenced already, show it again."""
         self.keys ^= {chain.id}
         return f"silenced: {chain.title}" if chain.id in self.keys else f"no longer silenced: {chain.title}"
 
     def toggle_line(self, key: Hashable) -> str:
-        """Silence the line ``key``, which is about no problem; no longer if it is silenced already."""
+        """Silence the line ``key``, which is not about a problem. If it is silenced already, show it
+        again."""
         self.keys ^= {key}
         return "silenced: this line" if key in self.keys else "no longer silenced: this line"
 

@@ -1,7 +1,7 @@
 """Reads a source in the background, so that the screen never waits for it.
 
-A daemon thread reads. Textual waits at its end for the threads that it started, so a read that hangs in a
-driver would block the terminal if a Textual worker made it.
+A daemon thread of this module reads, not a worker of Textual: at its end, Textual waits for its workers, so a
+read that hangs in a driver would block the terminal.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ class Snapshot:
 
     def of_length(self, length: float | None, stale: Stale = never) -> Window | None:
         """Return the window of another length that ends at the same moment. A long window takes up to a
-        second to compute. Returns None if ``stale`` tells meanwhile that the window is no longer wanted."""
+        second to compute.
+
+        ``stale`` returns True as soon as the window is no longer wanted; then the result is None.
+        """
         if length == self.length:
             return self.window
         if length is None and self.whole is not None:
@@ -170,7 +173,7 @@ class Collector(SourceReader):
             if sliding is not whole:
                 sliding.take_in(window, packed)
             at = time.monotonic()
-            parts = self._history.parts or (packed,)  # a window larger than the limit is not kept
+            parts = self._history.parts or (packed,)  # empty if the window exceeds the limit
             self._tell(sliding, whole, window, parts, at)
             # The first intervals are shorter, because the user waits for data.
             waits = FIRST_SECONDS[read] if read < len(FIRST_SECONDS) else self._interval

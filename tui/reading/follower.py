@@ -32,16 +32,16 @@ class Follower(SourceReader):
         interval: float = 1.0,
         length: float | None = 10.0,
     ) -> None:
-        """``interval`` is the least number of seconds between two reads. ``length`` is that of a window in
-        seconds; None: all."""
+        """``interval`` is the least number of seconds between two reads. ``length`` is the length of a window
+        in seconds; None: of all data."""
         super().__init__("follower", post)
         self._recording = recording
         self._interval = interval
         self._length = length
 
     def choose(self, length: float | None) -> None:
-        """Post windows of ``length`` from now on. The screen itself asks for the current window of that
-        length."""
+        """Post windows of ``length`` seconds from now on; None: of all data. The screen itself computes the
+        current window of that length."""
         self._length = length
 
     def _close(self) -> None:
@@ -64,7 +64,8 @@ class Follower(SourceReader):
             took = time.thread_time() - began
 
     def _tell(self, kept: InFile, *, grows: bool) -> None:
-        """Post the window of the chosen length. Restart if another length is chosen meanwhile."""
+        """Post the window of the chosen length. If the user chooses another length meanwhile, start again
+        with that length."""
         while not self._wake.is_set():
             length = self._length
             window = kept.window_at(kept.end, length, self._stale(length))

@@ -1,4 +1,4 @@
-"""Runs work in the background, one piece at a time. Of waiting pieces only the newest is run."""
+"""Runs work in the background, one piece at a time. Of the pieces that wait, only the newest is run."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ LONGEST_NAME = 200
 
 
 def kernels(facts: RowFacts, frame: Frame) -> Section:
-    """Return the CUDA kernels that the row launches, by the time in launch calls, the largest first.
+    """Return the section about the CUDA kernels that the row launches, sorted by the time in their launch
+    calls, the longest first.
 
     Returns an empty section if the row launches none, or if the window has no CUDA kernels.
     """
@@ -48,7 +49,8 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
         unknown[1] + max(whole_ns - known_ns, 0),
     )
     lines = [heading(title, "share of the time in launches, launches a second, time of one")]
-    # Times within half an octave count as equal and are sorted by name, so that lines do not jump.
+    # Times that differ by less than half an octave (a factor of 1.4) may count as equal. Such CUDA kernels
+    # are sorted by name, so that lines do not jump.
     order = sorted(sums, key=lambda name: (-round(2 * math.log2(sums[name][1] + 1)), name))
     shown = order[:MOST_KERNELS]
     lines += [_line(*sums[name], _short(name, frame), "text", whole_ns, facts, frame) for name in shown]

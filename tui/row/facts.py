@@ -32,7 +32,7 @@ class RowFacts:
     groups: Groups
     """The calls of the row as one group, which may be empty."""
     charges: tuple[Charge, ...]
-    """The charges for time of the row, in calls and between them."""
+    """The charges for time that the row lost, in calls and between them."""
     open_calls: tuple[OpenCall, ...]
     """The open calls of the row, the oldest first."""
     chains: tuple[Chain, ...]
@@ -65,7 +65,7 @@ def facts(window: Window, path: Path) -> RowFacts:
     exist in this window."""
     own = below(path, window)
     scoped = scope(window, path)
-    # A charge that names no device belongs to the row of its operation on every device.
+    # If a charge names no device, it belongs to the rows of its operation on all devices.
     counted = {key._replace(nested=False, device=UNKNOWN) for key in scoped.rows.keys}
     charges = tuple(
         charge
@@ -115,8 +115,8 @@ def _kept(window: Window, path: Path) -> tuple[CapturedCall, ...]:
 def _processes(window: Window, path: Path, scoped: Window) -> tuple[ProcessUse, ...]:
     """Return the processes with a row or an open call in ``scoped``, the one with the most time first.
 
-    If the path contains neither an operation nor a layer, the measured processes of its tenants that make no
-    call are added, such as those that only do host work or only are charged.
+    If the path contains neither an operation nor a layer, also return the row's processes that make no call,
+    such as those that only do host work or are only culprits.
     """
     spent: dict[tuple[str, int, str], int] = {}
     for key, ns in zip(scoped.rows.keys, scoped.rows.total_ns.tolist(), strict=True):

@@ -12,6 +12,7 @@ from stalltop.model.chain import loss_step
 from stalltop.model.evidence import HOST_GAP, Charge
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS
 from stalltop.model.text import figures
+from stalltop.model.text.words import with_pid
 from stalltop.model.window import PARTS, SPLITS
 from stalltop.tui.columns.split import piece
 from stalltop.tui.pages.sections import LABEL, Frame, Section, duration_text, heading, more, note, pair
@@ -29,13 +30,14 @@ MOST_LISTED = 6
 LEAST_SHARE = 0.005
 """Parts with a smaller share of the time are not shown."""
 WIDE = 100
-"""Width in cells from which the line of a part also tells its time in each call."""
+"""Width in cells from which the line of a part also shows the part's mean time per call."""
 _FIGURES = 16
-"""Cells right of a sparkline: the current value and the largest."""
+"""Cells right of a sparkline, for two figures: the current and the largest value."""
 
 
 def columns_high(frame: Frame) -> int:
-    """Return the height of the histogram of durations in lines: 6 of 24, 10 of 40, 14 of 60."""
+    """Return the height of the histogram of durations in lines: 6 on a terminal of 24 lines, 10 on 40, 14 on
+    60."""
     return min(max(frame.height // 4, 3), 14)
 
 
@@ -73,19 +75,20 @@ def chains(facts: RowFacts, frame: Frame) -> Section:
         about = "  " + "; ".join(part for part in said if part)
         lines.append(PageLine((mark, (f" {chain.title}", "text"), (about, "dim")), indent=5))
     if not lines:
-        return Section("chains", (note("no problem names this row"),))
-    about = "Enter opens the chain" if len(facts.chains) == 1 else "Enter opens the first one"
+        return Section("chains", (note("No problem involves this row"),))
+    about = "Enter opens the problem" if len(facts.chains) == 1 else "Enter opens the first one"
     rest = more(len(facts.chains) - MOST_LISTED)
-    return Section("chains", (heading("What is wrong", about), *lines, *rest))
+    return Section("chains", (heading("Problems", about), *lines, *rest))
 
 
 def durations(facts: RowFacts, frame: Frame, axis: DurationAxis | None) -> Section:
-    """Return the histogram of the durations of calls, on ``axis``."""
+    """Return the section with the histogram of the durations of calls. ``axis`` is a range that its axis
+    covers at least."""
     histogram = facts.groups.histograms
     lines = [
         heading(
             "How long each took" if facts.between else "How long calls took",
-            "both scales logarithmic; counted in steps below 0.8 %" if frame.width >= 76 else "log scales",
+            "both scales logarithmic; durations exact within 0.8 %" if frame.width >= 76 else "log scales",
         )
     ]
     picture = distribution(
@@ -149,10 +152,10 @@ def shown_parts(facts: RowFacts) -> set[str]:
 def past(
     samples: Sequence[Sample | None], frame: Frame, parts: Collection[str], *, calls: bool = True
 ) -> Section:
-    """Return sparklines over the latest windows: of the row's call rate, of its p99, and of its time in each
-    of ``parts`` of the split. The sparklines of the parts share one scale.
+    """Return the section with sparklines over the latest windows: of the row's call rate, of its p99, and of
+    its time in each of ``parts`` of the split. The sparklines of the parts share one scale.
 
-    ``calls``: whether the row is calls, and not the time between them.
+    ``calls`` is False if the row is the time between calls.
     """
     room = past_columns(frame)
     columns = [None] * (room - len(samples)) + list(samples)[-room:]
@@ -208,7 +211,7 @@ def takers(facts: RowFacts, frame: Frame) -> Section:
 
 
 def wakers(facts: RowFacts, frame: Frame) -> Section:
-    """Return the culprits that ended the row's waits, except the waits for a CPU."""
+    """Return the culprits that ended the row's waits. Waits for a CPU are left out."""
     kinds = tuple(kind for kind in SPLITS if kind not in ("running", "runqueue"))
     lines = [heading("Who ended its waits", "share of these waits, time a second, waited for, who")]
     return Section("wakers", (*lines, *_charged(facts, frame, kinds)))
@@ -221,7 +224,7 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
     if not waited:
         return [note("not known: no split of its time was measured")]
     if facts.nested:
-        return [note("not known: it is charged to the calls that contain these")]
+        return [note("not known: the time is charged to the calls that contain these")]
     whole = sum(waited[kind] for kind in kinds)
     seconds = facts.window.seconds or 1.0
     sums: dict[tuple[str, str, bool], int] = {}
@@ -231,9 +234,9 @@ def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLi
             sums[key] = sums.get(key, 0) + charge.ns
     if not sums:
         if whole / seconds < 1e6:
-            return [note("nobody: it hardly waited, less than 1 ms a second")]
+            return [note("none: it waited less than 1 ms per second")]
         cost = rate(whole / seconds, frame.glyphs).strip()
-        return [note(f"not known: {cost} of such waits are unattributed")]
+        return [note(f"{cost} of such waits are unattributed")]
     order = sorted(sums, key=lambda key: (-loss_step(sums[key] / seconds / 1e6), key))
     lines = []
     for key in order[:MOST_LISTED]:
@@ -257,12 +260,12 @@ def _share(ns: int, whole: int, frame: Frame) -> str:
 
 
 def _who(charge: Charge, facts: RowFacts) -> str:
-    """Return the name of a culprit. It includes the tenant if that is not a tenant of the row."""
+    """Return the name of a culprit. Its tenant is part of the name if another tenant lost the time."""
     if charge.culprit_pid == charge.pid:
-        return "itself, another of its threads"
+        return "itself: another of its threads"
     if not charge.culprit_pid:
-        return "the kernel: interrupts and the like"
-    process = f"{charge.culprit_process} {charge.culprit_pid if charge.culprit_pid > 0 else ''}".strip()
+        return "the Linux kernel: interrupts, softirqs"
+    process = with_pid(charge.culprit_process, charge.culprit_pid)
     other = charge.culprit_tenant and charge.culprit_tenant != charge.tenant
     return f"{name_of(charge.culprit_tenant, facts.window)}: {process}" if other else process
 
@@ -270,12 +273,12 @@ def _who(charge: Charge, facts: RowFacts) -> str:
 def open_calls(facts: RowFacts, frame: Frame) -> Section:
     """Return the calls that have not returned, and the calls whose thread ended within them."""
     calls = facts.open_calls
-    lines = [heading("Open calls", "age, operation, thread: those that had not returned")]
+    lines = [heading("Open calls", "calls that had not returned: age, operation, thread")]
     for call in calls[:MOST_LISTED]:
         role = "bad" if call.age_ns >= HUNG_NS else "warn" if call.age_ns >= LONG_OPEN_NS else "text"
         age = f"  {figures.duration(call.age_ns, frame.glyphs)}  "
-        said = f"{call.operation}, thread {call.tid} of {call.process} {call.pid}"
-        said += "; its thread ended inside of it" if call.ended else ""
+        said = f"{call.operation}, thread {call.tid} of {with_pid(call.process, call.pid)}"
+        said += "; its thread ended inside it" if call.ended else ""
         said += f"; {name_of(call.tenant, facts.window)}" if len(facts.tenants) > 1 else ""
         lines.append(PageLine(((age, role), (said, "text")), indent=len(age)))
     if not calls:

@@ -29,8 +29,8 @@ class Sample:
 
 
 class RowPast:
-    """The past of the row at ``path``. The figures of a window are computed once, because that takes about a
-    millisecond."""
+    """Computes the figures of the row at ``path`` in earlier windows. Each window is computed only once,
+    because that takes about a millisecond."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -20,8 +20,8 @@ def row_text(data: TableData, at: int, window: Window, view: View, chains: Seque
     """Return two lines: the heads of all columns, also of those that are not visible, and row ``at`` of
     ``data``.
 
-    Bars of parts are written in words. A bar without a head is left out, because its figure is in another
-    column.
+    A bar of the parts of time is written as words. A bar without a head is left out, because its figure is in
+    another column.
     """
     heads, fields = [], []
     row = data.rows[at]

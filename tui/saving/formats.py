@@ -56,8 +56,8 @@ class ShownScreen:
 
 
 def problem(chosen: Format, *, still: bool) -> str:
-    """Return why this format is not available, and what to do; empty if it is. ``still``: a saved window is
-    shown."""
+    """Return why this format is not available, and what to do; empty if it is available. ``still`` tells that
+    a saved window is shown."""
     if chosen.suffix == SUFFIX and still:
         return "saved already: it is the file that was opened"
     return chosen.problem()
@@ -78,8 +78,8 @@ class SavePlace:
 
 
 def wanted(typed: str, default: Path) -> Path:
-    """Return the path that was typed. ``~`` is the home directory; a folder gets the default name; an empty
-    text is the default."""
+    """Return the path that the user typed. ``~`` is the home directory; a folder gets the default name; an
+    empty text is the default."""
     typed = typed.strip()
     if not typed:
         return default
@@ -88,7 +88,7 @@ def wanted(typed: str, default: Path) -> Path:
 
 
 def place(typed: str, default: Path) -> SavePlace:
-    """Return the place that was typed. This reads the file system, which may take long."""
+    """Return the place that the user typed. This reads the file system, which may take long."""
     path = wanted(typed, default)
     folder = path.parent
     while not os.path.lexists(folder) and folder != folder.parent:
@@ -120,7 +120,8 @@ def save(shown: ShownScreen, chosen: Format, typed: str) -> Path:
 
 
 def with_format(typed: str, chosen: Format) -> str:
-    """Replace the file ending of another format in ``typed`` by that of ``chosen``. Other endings stay."""
+    """If ``typed`` has the file ending of another format, replace this ending by that of ``chosen``. Other
+    endings stay."""
     for other in SAVED:
         if typed.endswith(other.suffix) and not typed.endswith("/" + other.suffix):
             return typed.removesuffix(other.suffix) + chosen.suffix

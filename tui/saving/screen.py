@@ -22,7 +22,7 @@ from stalltop.tui.screens.bases import TopScreen
 from stalltop.widgets.choices import Choice, Choices, Note
 
 LIST_LINES = 1 + len(SAVED)
-"""Lines of the title and of the formats."""
+"""Number of lines that the title and the formats take."""
 FRAME_LINES = LIST_LINES + 7
 """Lines of the terminal from which the dialogue has a border."""
 NOTE_LINES = LIST_LINES + 3
@@ -60,22 +60,22 @@ class SaveScreen(ModalScreen[None], TopScreen[None]):
     def __init__(
         self, shown: ShownScreen, saving: Saving, tell: Callable[[str, str, float], None], *, still: bool
     ) -> None:
-        """``saving`` writes the file. ``tell`` gets a message for the main screen, its role, and the seconds
-        for which it is shown."""
+        """``saving`` writes the file. ``tell`` is called with a message for the main screen, the name of the
+        message's style in the palette, and the seconds for which it is shown."""
         super().__init__()
         self._tell = tell
         self._saving = saving
         self._shown = shown
         self._still = still
-        # A window of a file already exists as a window file: begin with the next format.
+        # A saved window exists as a file of the first format already: begin with the second format.
         self._at = 1 if still else 0
         self._ready = False
-        """Whether the widgets exist. Keys may arrive before."""
+        """Whether the widgets exist. Keys may arrive before they exist."""
         self._choices: list[Choice] = []
         self._note: tuple[str, str] = ("", "dim")
         """The note about the path, with its role."""
         self._asked: str | None = None
-        """The typed text that the file system is being asked about."""
+        """The typed text whose place is being looked up in the file system; None if no look-up runs."""
 
     @property
     def chosen(self) -> Format:

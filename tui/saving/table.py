@@ -1,4 +1,5 @@
-"""Makes the sheet of a table that is shown, for saving: all its rows, with the figures of its cells."""
+"""Makes the sheet of a table on the screen, for a file: all rows of the table, with the figures of their
+cells."""
 
 from __future__ import annotations
 

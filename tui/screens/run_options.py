@@ -17,7 +17,7 @@ class RunOptions(Settings):
     notes: tuple[str, ...] = ()
     """Messages of the program that are not about a window, such as why data is simulated; one line each."""
     demo: bool = False
-    """Whether the tenants are samples that were started as a demo; the first line tells it."""
+    """Whether the tenants are samples (``stalltop demo``); the first line then says so."""
     still: bool = False
     """Whether the source has only one window, such as a saved one."""
     recorded: RecordedSource | None = None

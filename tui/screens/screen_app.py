@@ -62,7 +62,7 @@ def glyphs_for(options: RunOptions) -> Glyphs:
 def _reader(
     source: Source | OpenedRecording, post: Callable[[Message], object], options: RunOptions
 ) -> SourceReader:
-    """Return what reads ``source`` in the background."""
+    """Return the object that reads ``source`` in the background."""
     interval, length = options.interval, options.window
     if not isinstance(source, Source):
         # imported here, because it imports all modules that read files

@@ -35,7 +35,8 @@ class Colours:
 
     @property
     def choice(self) -> str:
-        """Return the theme as the value of the setting: the given one, unless a key changed it."""
+        """Return the value of the setting ``theme``: the one given at the start, unless the user has changed
+        the theme with a key."""
         theme = self._before_few or self._app.theme
         return self._wanted if theme == chosen(self._wanted) else theme
 

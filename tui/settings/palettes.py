@@ -13,7 +13,8 @@ from stalltop.model.text.part_colours import PART_COLOURS
 
 _PARTS = {f"role-{name}": f"{part.letter} on {part.background}" for name, part in PART_COLOURS.items()}
 _PATTERNS = dict.fromkeys(_PARTS, "ansi_default")
-"""The parts of a bar have no colours where there are too few of them: they are drawn as patterns."""
+"""For terminals with too few colours: all parts of a bar have the same colour, and patterns tell them
+apart."""
 _DARK = {
     "role-ground": "#d7dde3 on #11161b",
     "role-text": "#d7dde3",

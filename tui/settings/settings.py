@@ -135,7 +135,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class SeveralOf:
-    """A list of different words. At least one of ``needed`` is among them."""
+    """A list of words, each at most once. It contains at least one of ``needed``."""
 
     words: tuple[str, ...]
     needed: tuple[str, ...] = ()

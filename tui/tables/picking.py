@@ -32,14 +32,14 @@ class Pair:
 
     @property
     def view(self) -> View:
-        """Return the view of both rows: grouped by the first dimension in which they may have values in
-        common."""
+        """Return the view in which both rows are compared. It is grouped by the first dimension whose values
+        both rows may share, such as operations for two containers."""
         apart = {a.dimension for a, b in zip(self.a, self.b, strict=True) if a != b}
         taken = {step.dimension for step in self.a}
         if apart & PLACES:
-            taken |= PLACES  # a process of one row does not run in the other
+            taken |= PLACES  # no container, process, ... is part of both rows
         if "layer" in taken:
-            taken |= {"operation"}  # an operation belongs to one layer
+            taken |= {"operation"}  # an operation belongs to one layer only
         by: Dimension = next((one for one in BELOW if one not in taken), "operation")
         return View(by=by, path=self.a)
 

@@ -88,7 +88,7 @@ class TablesLayout:
 
 
 def first_cells(width: int, share: int, *, gives: bool = True) -> int:
-    """Return the width of the first of two tables side by side, which may take ``share`` percent of
+    """Return the width in cells of the first of two tables side by side. It may take ``share`` percent of
     ``width``.
 
     With ``gives`` the first table is up to ``MOST_SPARE`` cells narrower, because the second one shows

@@ -38,7 +38,7 @@ class TableSteps:
         first = tables.views.first
         view = next((view for shown, view in tables.shown() if shown is widget), first)
         if widget.data.find(key) is None or not isinstance(key, tuple):
-            return True  # the row has left the table since it was chosen
+            return True  # the row has left the table since the user chose it
         path = steps_to(widget.data, view, key)
         view = view.looking_at(path)
         inside = view.entered(path[-1].key, path[-1].label)
@@ -51,7 +51,8 @@ class TableSteps:
         return True
 
     def _remember(self, inside: tuple[PathStep, ...], focused: Widget | None) -> None:
-        """Remember the tables before a step to the path ``inside``, with the widget that has the focus."""
+        """Remember the tables as they are before a step to the path ``inside``. ``focused`` is the widget
+        that has the focus."""
         widgets, views = self._tables.all, self._tables.views
         first, second, third = (widget.chosen_key for widget in widgets)
         others = (views.others[0], views.others[1])

@@ -169,7 +169,8 @@ def lines_of(
 ) -> list[TreeRow]:
     """Return all rows in the order of ``view``; in a tree, children follow their parent.
 
-    ``found`` is the filter of the view. Of ``marks`` only the keys matter.
+    ``found`` is the filter of the view. The keys of ``marks`` tell which rows have a mark; the marks
+    themselves are not used.
     """
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
@@ -214,7 +215,7 @@ def _unfolded(lines: Sequence[Sequence[TreeRow]], view: View, levels: Sequence[L
 
 
 def _between(rows: Grouped) -> NDArray[np.bool_]:
-    """Return which rows are the time between calls."""
+    """Return for each row whether it is the time between calls."""
     known = rows.at >= 0
     found = np.zeros(len(rows), np.bool_)
     found[known] = rows.groups.between[rows.at[known]]
@@ -222,7 +223,7 @@ def _between(rows: Grouped) -> NDArray[np.bool_]:
 
 
 def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_]:
-    """Return which rows ``view.only`` keeps."""
+    """Return for each row whether ``view.only`` keeps it."""
     kept = rows.open_ns >= LONG_OPEN_NS
     if view.only == "busy":
         return np.asarray(kept | (np.nan_to_num(rows.of(rows.groups.calls), nan=0.0) > 0))
@@ -234,11 +235,11 @@ def sorted_by(
 ) -> NDArray[np.int64]:
     """Return the positions of ``rows`` sorted by values; equal values by name, so that rows do not jump.
 
-    If ``values_of`` is None, rows are sorted by name: the parts of the key from ``own`` on. NaN, an unknown
-    value, comes last in both directions.
+    If ``values_of`` is None, rows are sorted by name: by their labels from number ``own`` on, because the
+    labels before are names of parents. NaN, an unknown value, comes last in both directions.
     """
     if not own and len(rows) == len(rows.groups):
-        by_name = np.arange(len(rows))  # groups are sorted by name
+        by_name = np.arange(len(rows))  # the groups are in the order of names already
     else:
         names = sorted(range(len(rows)), key=lambda i: (rows.labels[i][own:], rows.keys[i]))
         by_name = np.array(names, np.int64)

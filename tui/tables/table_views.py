@@ -30,7 +30,8 @@ class TableViews:
         return replace(self.others[at], by=by, path=first.path, filter=first.filter, only=first.only)
 
     def in_order(self, view: View) -> View:
-        """Return ``view``. While the tables show what changed, it has the sort order chosen for changes."""
+        """Return ``view``. While the tables show what changed, return it with the sort order that the user
+        chose for changes."""
         if not self.comparing:
             return view
         sort, descending = self._changes_order
@@ -52,7 +53,7 @@ class TableViews:
         self.others = [view.folded() for view in self.others]
 
     def next_only(self) -> str:
-        """Choose the next kind of rows to show: see ``ONLY``. Returns a message about it."""
+        """Choose the next kind of rows to show, in the order of ``ONLY``. Returns a message about it."""
         self.first = self.first.next_only()
         return ONLY[self.first.only]
 

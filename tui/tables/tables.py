@@ -69,7 +69,7 @@ class Tables(Panel):
         self.against: Picture | None = None
         """The moment that rows are compared with; None if rows are not compared."""
         self._behind: tuple[View, Hashable, int] | None = None
-        """Set while another table than the first is enlarged in place of the first: the view and the cursor
+        """Set while the second or the third table is enlarged in place of the first: the view and the cursor
         of the first table, and the number of the enlarged one."""
 
     def compose(self) -> ComposeResult:
@@ -125,7 +125,7 @@ class Tables(Panel):
     def lay_out(self, layout: TablesLayout) -> None:
         """Show the tables for which ``layout`` has room.
 
-        If the tables take the whole screen while another table than the first has the focus, that table takes
+        If the tables take the whole screen while the second or the third one has the focus, that table takes
         the place of the first one until the other panels are shown again.
         """
         back = self._bring_back() if not layout.alone else None
@@ -157,7 +157,7 @@ class Tables(Panel):
         return first, second, third
 
     def _bring_back(self) -> int | None:
-        """Undo the enlarging of a table other than the first.
+        """Undo the enlarging of the second or the third table.
 
         Returns the number of that table; None if none was enlarged, or if its view has changed meanwhile.
         """
@@ -174,7 +174,7 @@ class Tables(Panel):
         return at
 
     def _besides(self, view: View | None = None) -> tuple[Dimension, ...]:
-        """Return the dimensions of the tables next to the first one."""
+        """Return the dimensions by which the second and the third table are grouped."""
         devices = self.window.devices.devices if self.window is not None else ()
         known = any(device.processes for device in devices)
         return (view or self.views.first).besides(devices=known)

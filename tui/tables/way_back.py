@@ -19,7 +19,7 @@ class TablesBefore:
     other_views: tuple[View, View]
     """The views of the second and the third table."""
     cursors: tuple[Hashable, Hashable, Hashable]
-    """The cursor of each table; None if it was not moved."""
+    """The key of the row to which the cursor of each table was moved; None if it was not moved."""
     focus: int
     """The number of the table that had the focus, from 0."""
 
@@ -35,7 +35,8 @@ class WayBack:
         self._steps.append(tables)
 
     def before(self, path: Sequence[PathStep]) -> TablesBefore | None:
-        """Return and forget the tables before the last step of ``path``; None if no step led there."""
+        """Return the tables as they were before the last step of ``path``, and forget that step. Return None
+        if no remembered step led to ``path``."""
         path = tuple(path)
         while self._steps and self._steps[-1].inside != path[: len(self._steps[-1].inside)]:
             self._steps.pop()  # grouping by another dimension removed that step

@@ -55,7 +55,7 @@ def speaks_unicode() -> bool:
     as in many containers, the terminal is assumed to show UTF-8, as today's terminals do.
     """
     if os.environ.get("TERM") == "linux":
-        return False  # the console's font lacks many of the glyphs
+        return False  # the font of the Linux console lacks many of the glyphs
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):
         value = os.environ.get(name)
         if value and not (name == "LC_CTYPE" and value in COERCED and not _given(name)):

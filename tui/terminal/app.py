@@ -19,10 +19,11 @@ QUEUED_WRITES = 3
 """The number of writes waiting for the terminal above which frames are skipped: about as many writes as one
 frame takes."""
 RESIZED_SECONDS = 1.0
-"""Seconds for which everything is painted after a resize, until all earlier output has arrived."""
+"""After a resize everything is painted for this many seconds: output from before the resize may still
+arrive."""
 SETTLED_SECONDS = 4.0
-"""Seconds after the last resize at which everything is painted once more: on a busy host earlier output
-arrives later."""
+"""This many seconds after the last resize everything is painted once more: on a busy host, output from before
+the resize may arrive that late."""
 
 
 class TerminalApp(QuietApp):
@@ -43,7 +44,7 @@ class TerminalApp(QuietApp):
         return LeanDriver if chosen is LinuxDriver else chosen
 
     def watch_terminal(self) -> None:
-        """Repaint the screen when the program continues after Ctrl-Z or SIGCONT. Called once the screen
+        """Repaint the screen when the program continues after Ctrl-Z or SIGCONT. Called as soon as the screen
         exists."""
         self._loop_of_screen = loop = asyncio.get_running_loop()
         if self.driver is not None:
@@ -74,8 +75,8 @@ class TerminalApp(QuietApp):
         self.exit(return_code=INTERRUPTED)
 
     def pop_screen(self) -> AwaitComplete:
-        """Close the top screen. A screen that is closing still handles waiting keys, so a second Esc closes
-        the one below; on the main screen it does nothing."""
+        """Close the top screen, unless it is the main screen. A screen that is closing still gets keys: a
+        second Esc closes the screen below."""
         return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def action_repaint(self) -> None:

@@ -26,14 +26,14 @@ from stalltop.tui.reading.collector import Failed
 from stalltop.tui.terminal.textual_internals import BRACKETED_PASTE_END, Parser
 
 READ_BYTES = 1024
-"""The most bytes read at once: until it is handled, an event takes a thousand times the memory of its
+"""The most bytes read at once. Until a key is handled, its event takes a thousand times the memory of its
 byte."""
 POLL_SECONDS = 0.1
 """Seconds after which an Esc that nothing follows counts as the key, not as the start of a sequence."""
 PASTE_SECONDS = 2.0
 """Seconds without input after which a paste counts as ended. Slow connections pause for less."""
 UNHANDLED_BYTES = 256
-"""Number of bytes after which the thread waits for the app. Text that is pasted without paste markers arrives
+"""After this many bytes the thread waits for the app. Text that is pasted without paste markers arrives
 faster than keys are handled; it then waits in the terminal, not in memory."""
 UNHANDLED_EVENTS = 32
 """The thread waits while more events than this wait in any widget."""
@@ -42,8 +42,8 @@ UNHANDLED_SECONDS = 1.0
 
 
 def lost(error: Exception) -> Failed:
-    """Return the message that ends the app if keys cannot be read any more: the user could not leave the
-    screen."""
+    """Return the message that ends the app because keys cannot be read any more: without keys the user could
+    not leave the screen."""
     return Failed(
         StalltopError(f"cannot read keys: {described(error)}", "start stalltop again in a terminal")
     )
@@ -61,7 +61,7 @@ class Keyboard:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._parser = Parser()
         self._since: float | None = None
-        """Time of the last bytes; None: no paste can be open."""
+        """Time at which the last bytes arrived; None if no paste can be open."""
 
     def read(self, descriptor: int) -> Iterator[bytes]:
         """Yield the input until the app ends, and empty bytes if none arrived for ``POLL_SECONDS``.
@@ -92,20 +92,21 @@ class Keyboard:
         handled.cancel()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Yield the events in ``data``. Empty bytes yield the events that were held back because more bytes
-        could have continued them."""
+        """Yield the events in ``data``. Empty ``data`` tells that no bytes arrived for a while: then yield
+        events for bytes that were held back because they could have been the start of a sequence."""
         if text := self._decoder.decode(data):
             self._since = time.monotonic()
             yield from self._events(text)
         elif self._since is not None and time.monotonic() > self._since + PASTE_SECONDS:
             self._since = None
-            yield from self._events(BRACKETED_PASTE_END)  # without an open paste this has no effect
+            yield from self._events(BRACKETED_PASTE_END)  # ends an open paste, if there is one
         yield from self._parser.tick()
 
     def _events(self, text: str) -> Iterator[Message]:
         for message in self._parser.feed(text):
-            # The kernel reports the size of the terminal. A size in the input may have any value, and code
-            # that divides by it, such as for mouse positions in pixels, could divide by zero.
+            # A size of the terminal in the input is ignored: the kernel reports the real size. A size in the
+            # input may have any value, and code that divides by it, such as for mouse positions in pixels,
+            # could divide by zero.
             if isinstance(message, events.Resize):
                 self._parser.mouse_pixels = False
             elif not isinstance(message, InBandWindowResize):

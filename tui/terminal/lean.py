@@ -23,8 +23,9 @@ _TOKEN: Final = re.compile(
     r"|(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
     r"|(?P<other>[\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*)"
 )
-"""``harmless``: modes of cursor, mouse, focus, paste and synchronized output, messages to the terminal itself
-(OSC, such as the clipboard), and the bell. ``between``: the end of a line and the start of another one."""
+"""The group ``harmless`` matches sequences that change no cell: modes of cursor, mouse, focus, paste and
+synchronized output, messages to the terminal itself (OSC, such as the clipboard), and the bell. ``between``
+matches the ends of lines before a sequence that moves the cursor to a place."""
 _COLOURS: Final = frozenset(map(str, (*range(30, 38), 39, *range(90, 98))))
 _BACKGROUNDS: Final = frozenset(map(str, (*range(40, 48), 49, *range(100, 108))))
 _UNSEEN: Final = frozenset(("1", "2", "3"))
@@ -32,8 +33,8 @@ _UNSEEN: Final = frozenset(("1", "2", "3"))
 _KEPT: Final = 4096
 """Number of pairs of styles whose difference is cached; a theme needs some hundred."""
 _MOVE_CELLS: Final = 6
-"""Unchanged cells up to this number are sent again instead of skipped: moving the cursor takes about as many
-bytes."""
+"""Up to this number of unchanged cells between two changes are sent again: moving the cursor over them takes
+about as many bytes."""
 
 
 class CellStyle(NamedTuple):
@@ -50,7 +51,8 @@ _Cell = tuple[str, CellStyle] | None
 
 
 class Lean:
-    """Shortens the output to one terminal. Each text begins and ends in the plain style."""
+    """Shortens the output to one terminal. The terminal has the plain style at the start and at the end of
+    each text."""
 
     def __init__(self) -> None:
         self._lines: dict[int, list[_Cell]] = {}

@@ -1,7 +1,7 @@
 """Ends the program in good order after signals, a lost terminal or a blocked screen.
 
-It passes a request to end to the app. If the app does not end soon, for example because its output is
-blocked, this module restores the terminal and ends the process. The probes end with the process.
+This module asks the app to end. If the app does not end soon, for example because its output is blocked, this
+module restores the terminal and ends the process. The probes end with the process.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ RESTORE = (
     "\x18\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2048l\x1b[?1004l\x1b[<u"
     "\x1b[?1049l\x1b[?25h\x1b[0m"
 )
-"""Ends an unfinished sequence, then turns off: bracketed paste, no wrapping, mouse and its encodings, resize
-and focus reports, the keyboard protocol, the alternate screen; shows the cursor."""
+"""Ends an unfinished sequence. Turns off bracketed paste, mouse reports and their encodings, resize and focus
+reports, the keyboard protocol and the alternate screen. Turns on line wrapping and the cursor, and resets the
+style."""
 
 
 class Leaving:
-    """A context in which signals and a lost terminal end the app: a thread calls ``leave``.
+    """While this context is open, a signal or the loss of the terminal ends the app: a thread calls
+    ``leave``.
 
     The signal handler only writes a byte, because the main thread may hold any lock when it runs.
     """
@@ -78,7 +80,7 @@ class Leaving:
         self._ring()
 
     def _ring(self) -> None:
-        # If the pipe is full, its bytes wake the thread anyway.
+        # If the pipe is full, the bytes in it wake the thread.
         with contextlib.suppress(BlockingIOError):
             os.write(self._bell[1], b"!")
 

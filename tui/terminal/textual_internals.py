@@ -1,7 +1,7 @@
 """All code that uses internals of Textual, and that an update of Textual may break.
 
-``tests/tui/terminal/test_textual_internals.py`` lists every private name with the class of Textual that has
-it, and for everything defined here the tests that fail if it no longer works.
+``tests/tui/terminal/test_textual_internals.py`` lists every private name that is used, with the class of
+Textual that has it. For everything that is defined here, it lists the tests that fail if it no longer works.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class PathStep:
-    """One step of a path: only rows of the group ``key`` of ``dimension``."""
+    """One step of a path: it selects the group ``key`` of ``dimension``."""
 
     dimension: Dimension
     key: str
@@ -56,11 +56,11 @@ class Grouped:
     """Index into ``groups`` for each row; -1 if no call of the row returned: its calls hang, or the row
     exists only in the window to compare with."""
     open_ns: NDArray[np.int64]
-    """Age of the row's oldest open call; 0 if it has none."""
+    """Age (ns) of the row's oldest open call; 0 if it has none."""
     waited_ns: NDArray[np.int64]
-    """Time within the window that long open calls of the row took so far, summed over threads."""
+    """Time (ns) within the window that long open calls of the row took so far, summed over threads."""
     whole_ns: int
-    """The whole that shares are parts of: the time of all outermost calls below the path of the view."""
+    """The time (ns) that is 100 % for shares: of all outermost calls below the path of the view."""
     before: Groups | None = None
     """The groups of the window to compare with."""
     before_at: NDArray[np.int64] | None = None
@@ -121,7 +121,7 @@ class Grouped:
         """Return the device memory that the processes of each row hold, as the driver lists it; NaN if it
         lists none.
 
-        Rows of devices count the memory of that device, other rows that of all devices.
+        In a table by device, a row counts the memory on its own device; in other tables, on all devices.
         """
         held, devices = held_bytes(self.window), placement(self.window).devices
         of_device = "device" in self.groups.by
@@ -159,7 +159,7 @@ class Grouped:
     @cached_property
     def changes(self) -> NDArray[np.float64]:
         """Return the p99 of each row divided by the median of its p99 in earlier windows; NaN if there are
-        too few."""
+        too few earlier windows."""
         past = self.p99_past_ns
         usual = np.full(len(self), np.nan)
         if past is not None:
@@ -175,7 +175,7 @@ class Grouped:
         """Return the p99 of each row divided by its baseline; NaN if none was learned.
 
         A baseline belongs to one operation of one process. A row with several baselines gets the geometric
-        mean of their ratios, weighted by time, in which twice as slow and twice as fast cancel out.
+        mean of their ratios, weighted by time. In this mean, twice as slow and twice as fast cancel out.
         """
         rows, normals, group = self.window.rows, self.window.normals, self.groups.group_of_row
         normal_ns = np.array([normals.get(key, (0, 0))[1] for key in rows.keys], np.float64)
@@ -200,8 +200,8 @@ def _picked(column: NDArray[np.integer] | NDArray[np.floating], at: NDArray[np.i
 def scope(window: Window, path: tuple[PathStep, ...]) -> Window:
     """Return the part of ``window`` below ``path``.
 
-    If the path contains an operation or a layer, nested calls count like outermost ones: otherwise a driver
-    function that only the runtime calls would show nothing. See ``decided``.
+    If the path contains an operation or a layer (``decided``), nested calls count like outermost ones:
+    otherwise a driver function that only the runtime calls would show nothing.
     """
     if not path:
         return window
@@ -255,7 +255,8 @@ def grouped(
     """Group the rows and the open calls of ``window``. A call that hangs is in no row of the window, yet it
     must be visible.
 
-    ``against`` is a window to compare with, narrowed like ``window``. Its rows are included.
+    ``against`` is a window to compare with, narrowed like ``window``. Groups that only ``against`` contains
+    are included.
     """
     groups = pivot(window, by, all_rows=all_rows)
     labels = dict(zip(groups.keys, groups.labels, strict=True))
@@ -269,7 +270,7 @@ def grouped(
         key, name = naming.parts(by, key_of(call, window))
         if key not in labels:
             if call.age_ns < LONG_OPEN_NS:
-                continue  # it will return soon; a row that comes and goes would not help
+                continue  # it will return soon: do not add a row that would vanish again
             labels[key] = name
         ages[key] = max(ages.get(key, 0), call.age_ns)
         if call.age_ns >= LONG_OPEN_NS:

@@ -18,7 +18,7 @@ from stalltop.tui.views.view import View
 WINDOWS = 60
 """Number of windows to look back."""
 AT_ONCE = 10
-"""Number of windows to compute at once for a new table: those that its trend shows."""
+"""Number of windows to compute at once for a new table: those that its column ``trend`` shows."""
 ROWS_AT_ONCE = 5_000
 """Number of rows to compute for one update of the screen. Later updates compute the rest."""
 MOST_KEYS = 20_000
@@ -75,7 +75,8 @@ class RowTrends:
         self._rows_left = ROWS_AT_ONCE
 
     def follow(self, parts: Sequence[Packed], end: float) -> None:
-        """Look back from ``end`` (Unix time in seconds) at ``parts``, oldest first, from now on."""
+        """From now on look back at those of ``parts`` (oldest first) that ended before ``end`` (Unix time in
+        seconds) or at it."""
         before = [part for part in parts if part.window.end <= end + _ROUNDING]
         self._parts = tuple(before[-WINDOWS:])
         self._known = {one: known for one, known in self._known.items() if one in self._used}

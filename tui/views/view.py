@@ -34,13 +34,14 @@ BESIDE: dict[Dimension, tuple[Dimension, ...]] = {
 """Dimensions whose rows show a second dimension beside the name, to tell rows of one name apart."""
 
 BELOW: tuple[Dimension, ...] = ("container", "operation", "process")
-"""The dimensions through which Enter goes, in this order. Those in the path are skipped."""
+"""Enter on a row shows the rows inside it, grouped by the next of these dimensions. Dimensions in the path
+are skipped."""
 
 
 Only = Literal["", "busy", "warned"]
 """The rows to show: all, those with a call, or those with a problem or a long open call."""
-ONLY: dict[Only, str] = {"": "all rows", "busy": "without idle rows", "warned": "with chains or open calls"}
-"""The message about each choice, in the order in which the key goes through them."""
+ONLY: dict[Only, str] = {"": "all rows", "busy": "without idle rows", "warned": "with problems or open calls"}
+"""The message about each choice of rows, in the order in which the key selects them."""
 
 DEPTH = 3
 """Levels of a tree: rows, and two levels below them."""
@@ -78,10 +79,11 @@ class View:
         return {self.by, *(step.dimension for step in self.path)}
 
     def below(self) -> Dimension | None:
-        """Return the dimension that Enter shows next; None at the last one."""
+        """Return the dimension by which Enter groups the rows inside a row; None if a row has no rows
+        inside."""
         used = self.used()
         if "process" in used or ("pod" in used and "container" in used):
-            used |= {"container"}  # a process runs in one container
+            used |= {"container"}  # a process runs in one container only
         return next((dimension for dimension in BELOW if dimension not in used), None)
 
     def entered(self, key: str, label: str) -> View:
@@ -112,7 +114,7 @@ class View:
         return replace(self if by == self.by and path == self.path else self.folded(), by=by, path=path)
 
     def besides(self, *, devices: bool = False) -> tuple[Dimension, ...]:
-        """Return the dimensions of the second and the third table next to this one.
+        """Return the dimensions by which the second and the third table are grouped beside this view.
 
         ``devices`` tells that the devices of processes are known.
         """

@@ -10,16 +10,16 @@ Brightness = Literal["dim", "text", "bright"]
 UNSURE: Final = "~"
 """Stands before a figure that few calls support or that chance can explain."""
 _FROM_MS: Final = 999.5e3
-"""Shortest duration, in ns, that ``figures.duration`` writes in milliseconds: rounded, it is 1.00 ms."""
+"""The shortest duration, in ns, that ``figures.duration`` writes in milliseconds (rounded to 1.00 ms)."""
 _FROM_S: Final = 999.5e6
-"""Shortest duration, in ns, that ``figures.duration`` writes in seconds."""
+"""The shortest duration, in ns, that ``figures.duration`` writes in seconds (rounded to 1.00 s)."""
 
 
 def brightness(ns: float | None) -> Brightness:
     """Return the role of a duration, or of time lost per second: ``dim`` below a millisecond and for an
     unknown one (None or NaN), ``text`` in milliseconds, ``bright`` from a second on.
 
-    So the eye finds the long durations of a column, whose figures have one width whatever their unit is.
+    All figures of a column have the same width, whatever their unit is. So brightness shows which are long.
     """
     if ns is None or not ns >= _FROM_MS:
         return "dim"

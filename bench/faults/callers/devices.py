@@ -19,8 +19,8 @@ _GIB: Final = 1 << 30
 
 
 def _user(stage: Stage, name: str, speed: Path, *, sync_ms: float = 6.0) -> tuple[Place, Caller]:
-    """Starts a tenant whose waits for the device take as long as the file ``speed`` says (see `Speed`).
-    Returns the tenant and its process."""
+    """Starts a tenant that waits for the device in every step. The file ``speed`` says how long these waits
+    take (see `Speed`). Returns the tenant and its process."""
     place = stage.tenant(name)
     durations = latencies(sync_ms)
     durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed)
@@ -28,7 +28,8 @@ def _user(stage: Stage, name: str, speed: Path, *, sync_ms: float = 6.0) -> tupl
 
 
 def _slowed(stage: Stage, reasons: int, lowest: float, highest: float, **shown: str | int) -> Iterator[Truth]:
-    """Lowers the clocks to a random part of their maximum, and makes device work take accordingly longer."""
+    """Lowers the clocks to a random part of their maximum, and makes device work take longer in the same
+    proportion."""
     speed = Speed(stage)
     _user(stage, "user", speed.path)
     part = stage.between("clocks", lowest, highest)

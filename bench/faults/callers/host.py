@@ -56,7 +56,7 @@ def cpu_pinning(stage: Stage) -> Iterator[Truth]:
     victim = stage.tenant("victim")
     count = stage.whole(
         "processes", 2, min(max(CPUS, 2), 4)
-    )  # more than one CPU can run, and at most half of all CPUs
+    )  # they need more than one CPU can give, and at most half of all CPUs
     compute_ms = stage.between("compute_ms", 6, 9)
     callers = [trainer(stage, victim, compute_ms=compute_ms, sync_ms=8) for _ in range(count)]
     cpu = stage.whole("cpu", 0, CPUS - 1)
@@ -178,8 +178,8 @@ def service_elsewhere(stage: Stage) -> Iterator[Truth]:
 
 @fault("lock_contention", common=True)
 def lock_contention(stage: Stage) -> Iterator[Truth]:
-    """Another process, of the victim or of another tenant, holds for 8 to 40 ms at a time a lock that the
-    victim takes in every step."""
+    """Another process holds a lock for 8 to 40 ms at a time, and the victim takes this lock in every step.
+    The process belongs to the victim or to another tenant."""
     victim = stage.tenant("victim")
     trainer(stage, victim, before="@lock:shared:100", sync_ms=5)
     whose = stage.one_of("holder", ("own", "other"))
@@ -191,8 +191,8 @@ def lock_contention(stage: Stage) -> Iterator[Truth]:
 
 @fault("tcp_retransmits", common=True, healthy_seconds=6.0)
 def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
-    """The victim's network link loses segments. Either the calling thread itself sends over this link, or
-    another thread of the same process does, as for collectives."""
+    """The victim's network link loses segments. Either the calling thread sends over this link, or another
+    thread of its process does, as NCCL's proxy thread does for collectives."""
     victim = stage.tenant("victim")
     peer = stage.tenant("parameter-server")
     server = stage.process(peer, "server", own_network=True)

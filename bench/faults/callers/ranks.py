@@ -16,7 +16,7 @@ from stalltop.demo.latencies import Latency
 
 _STEP: Final = "cudaLaunchKernel:10 ncclAllReduce:1:6553600:7 cudaStreamSynchronize"
 """One step of a rank. It is short because all ranks compute at the same time: with more work, ranks would
-wait for each other's CPU on a host with two CPUs."""
+also wait for a CPU on a host with two CPUs."""
 
 _TRACED_SECONDS: Final = 1.5
 """Time between loading NCCL and making a communicator, in which stalltop attaches its probes. Ranks of a
@@ -46,7 +46,7 @@ def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
 
 def remote_rank(stage: Stage, place: Place, speed: Speed) -> Caller:
     """Starts a process that seems to share a communicator with a rank on another host. There is no other
-    host: the file of ``speed`` sets how long the process waits, as if for that rank."""
+    host: the process waits for as long as the file of ``speed`` says, as if it waited for that rank."""
     durations = latencies(8)
     durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed.path)
     caller = stage.process(place, "train.py", latencies=durations)

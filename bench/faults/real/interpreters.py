@@ -30,8 +30,8 @@ def python_lock(stage: Stage) -> Iterator[Truth]:
 
 
 def _stopped(stage: Stage, *how: str) -> Iterator[Truth]:
-    """Script of a fault: a process of another tenant stops a PyTorch loop for 0.2 to 0.5 s of each second.
-    ``how`` is the value of --by of ``programs/stopper.py``, and further options."""
+    """Script of several faults: a process of another tenant stops a PyTorch loop for 0.2 to 0.5 s of each
+    second. ``how`` is the value of the option --by of ``programs/stopper.py``, and further options."""
     victim, operator = stage.tenant("victim"), stage.tenant("operator")
     program = RealProgram(
         stage, victim, "torch_loader.py", "--workers", "1", "--persistent", numbers=(QUICK_MS,)

@@ -11,7 +11,7 @@ from bench.faults.stage.fault import Truth, fault
 from bench.faults.stage.stage import Place, Stage
 
 RANK_MS: Final = 2.0
-"""Time for which a rank computes in each step before the fault."""
+"""Before the fault, each rank computes for this long in each step."""
 
 
 def _ranks(stage: Stage, *places: Place) -> list[RealProgram]:
@@ -44,7 +44,8 @@ def late_rank(stage: Stage) -> Iterator[Truth]:
 
 @fault("late_rank", "gloo-late-container")
 def late_container(stage: Stage) -> Iterator[Truth]:
-    """One of two ranks (torch.distributed, gloo), each in its own container, computes for 25 to 60 ms."""
+    """One of two ranks (torch.distributed, gloo), each in its own container, computes for 25 to 60 ms in each
+    step."""
     places = [stage.tenant("rank 0"), stage.tenant("rank 1")]
     late = stage.whole("late", 0, 1)
     ranks = _ranks(stage, *places)

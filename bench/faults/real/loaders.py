@@ -13,7 +13,7 @@ QUICK_MS = 1.0
 """Time that a DataLoader's item takes before the fault."""
 POOL_MS = 12.0
 """Time that an item takes before the fault in multiprocessing's pool. The pool's two workers are then about
-as fast as the device, so that few finished batches wait to be used."""
+as fast as the device, so that few finished batches wait in the queue."""
 POLLED_MS = 4.0
 """Time that an item takes before the fault in joblib's pool, which gets a limited number of items at a time
 and so cannot run far ahead."""

@@ -21,7 +21,8 @@ _LEGEND_HEIGHT: Final = 34
 _FOOT_HEIGHT: Final = 14
 _CAPTION: Final = "Share of the trials, by the share of its time that the victim loses; dashed: 10 %"
 _SHARES: Final = (0.025, 1.0)
-"""Ends of the logarithmic axis of the share lost."""
+"""Least and greatest value on the horizontal axis, which is logarithmic and shows the share that the victim
+lost."""
 _TICKS: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
 _LINES: Final = (
     ("found", "a problem about the victim opened"),

@@ -32,11 +32,12 @@ class CurvePoint:
     named: int
     """Number of trials in which the victim's first problem at the end had the right cause."""
     culprit: int
-    """Number of trials in which a problem of the right cause blamed the right tenant, or rightly none."""
+    """Number of trials in which a problem of the right cause blamed the right tenant, or blamed none if no
+    other tenant was at fault."""
     alarms: int
-    """Number of false alarms: all alarms before the injection, and those of other causes since then."""
+    """Number of false alarms: all alarms before the injection, and alarms of other causes after it."""
     instead: tuple[str, ...]
-    """Wrong causes of first problems at the end."""
+    """The wrong causes that the victim's first problem had at the end of a trial, each once."""
 
     @property
     def typical_lost(self) -> float:

@@ -55,8 +55,8 @@ class Limits:
             (self._unified / "cpu.max").write_text(f"{quota or 'max'} {PERIOD_US}")
 
     def cpu_weight(self, times: float) -> None:
-        """Gives the tenant ``times`` the CPU time of a tenant with the default weight while both want a
-        CPU."""
+        """Multiplies the default CPU weight by ``times`` for this tenant. While both want a CPU, the tenant
+        gets ``times`` as much CPU time as a tenant with the default weight."""
         legacy = self._legacy.get("cpu")
         if legacy is not None:
             (legacy / "cpu.shares").write_text(str(int(1024 * times)))
@@ -120,7 +120,8 @@ def _enable(place: Path, controller: str) -> None:
     if controller not in (root / "cgroup.controllers").read_text().split():
         raise StalltopError(f"this host has no cgroup controller {controller}")
     for parent in reversed([parent for parent in place.parents if parent.is_relative_to(root)]):
-        # A parent that has processes refuses. Setting the limit then fails, with a message.
+        # The Linux kernel refuses this for a parent that has processes. Setting the limit then fails, with a
+        # message.
         with contextlib.suppress(OSError):
             (parent / "cgroup.subtree_control").write_text(f"+{controller}")
 

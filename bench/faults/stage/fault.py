@@ -59,8 +59,8 @@ def fault(
     watch_seconds: float = 8.0,
     healthy_seconds: float = 3.0,
 ) -> Callable[[Script], Script]:
-    """Returns a decorator that registers a script as a fault of ``cause``. The fault is called ``name``; if
-    that is '', like the cause."""
+    """Returns a decorator that registers a script as a fault of ``cause``. The fault gets the name ``name``,
+    or the name of its cause if ``name`` is ''."""
     name = name or cause
     if cause not in CAUSES or name in FAULTS:
         raise ValueError(f"not a cause, or a name that already has a script: {name}")

@@ -22,8 +22,8 @@ from stalltop.demo.latencies import Latency
 from stalltop.model.errors import StalltopError
 
 _MOST: Final = 3
-"""Maximum number of temporary tenants at a time. On a host with two CPUs, more would lack CPU time, so that a
-problem would rightly be reported."""
+"""Maximum number of temporary tenants at a time. With more of them, a host with two CPUs would lack CPU time,
+and the diagnosis would rightly report a problem."""
 _SETTLE_SECONDS: Final = 2.0
 """Time between the start of the first tenants and the first window: while they all start together, two CPUs
 are not enough. Later tenants start one by one and are observed from their start."""
@@ -85,8 +85,8 @@ class _Host:
         self.stage.chance.choice(choices)()
 
     def wait_long(self) -> None:
-        """Lets the process with long steps wait once for about ``_LONG_SECONDS`` for the device, as it always
-        does."""
+        """Lets the program with long steps make one of its usual steps, which waits for the device for about
+        ``_LONG_SECONDS``."""
         assert self.long is not None
         self.told.append("long synchronize")
         self.long.do("finish")

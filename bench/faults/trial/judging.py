@@ -88,7 +88,8 @@ def _blames_right(window: Window, chain: Chain, truth: Truth, places: Sequence[P
         return True
     if truth.victim is not None:
         return is_about(window, first.tenant, truth.victim)
-    # A device is at fault, and no tenant: the chain may still name tenants of the trial that use the device.
+    # A device is at fault, not a tenant. The chain may still name a tenant of the trial, which uses the
+    # device.
     return is_here(window, first.tenant, places)
 
 
@@ -98,8 +99,8 @@ def chains_of(window: Window, truth: Truth, places: Sequence[Place]) -> list[Cha
 
     def concerns(chain: Chain) -> bool:
         if truth.victim is not None:
-            # If several tenants wait for the same one, the chain names only the first of them as its tenant,
-            # but its rows are those of all of them.
+            # If several tenants wait for one other tenant, a single chain describes all these waits:
+            # ``chain.tenant`` is the first of these tenants, and ``chain.rows`` has the rows of all of them.
             tenants = {chain.tenant, *(row.tenant for row in chain.rows)}
             return any(is_about(window, tenant, truth.victim) for tenant in tenants)
         return not chain.tenant or is_here(window, chain.tenant, places)

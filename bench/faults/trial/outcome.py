@@ -34,10 +34,10 @@ class Outcome:
     """Time from the injection until the victim's first chain was a new one of the right cause; None if that
     never happened."""
     found: str = ""
-    """Cause of the victim's first chain at the end; '' if it had none."""
+    """Cause of the worst chain about the victim when the trial ends; '' if there is none."""
     found_raw: str = ""
-    """Cause of the victim's first chain at the end, counting also chains that rightly blame a process outside
-    of the trial, which ``found`` leaves out; '' if it had none."""
+    """Like ``found``, but chains that rightly blame a process outside of the trial count, too: the cause of
+    the worst chain about the victim when the trial ends, '' if there is none."""
     named: bool = False
     """Whether the right cause was among the victim's chains at the end."""
     culprit_expected: bool = False
@@ -53,8 +53,9 @@ class Outcome:
     """False alarms: alarms since the fault began about tenants of this trial, of causes that were not
     injected."""
     disturbed: tuple[str, ...] = ()
-    """Alarms before the fault that rightly blame a process outside of the trial, because that process used as
-    much of a resource as it is charged with. These are not false alarms; the host was not quiet."""
+    """Alarms before the fault that rightly blame a process outside of the trial: that process used as much of
+    a resource as the alarm charges to it. They are not false alarms; they show that the host was not
+    quiet."""
     said: tuple[str, ...] = ()
     """The victim's chains at the end, as text."""
     error: str = ""
@@ -65,8 +66,8 @@ class Outcome:
     """Share of the victim's time that was lost, computed from the victim's own count of steps; None if the
     victim does not count steps."""
     outside_share: float = 0.0
-    """Time for which the victim waited for CPUs that processes outside of the trial had, as a share of the
-    time watched. Computed before and after the beginning of the fault; this is the greater of the two."""
+    """How long the victim waited for CPUs on which processes outside of the trial ran, as a share of the time
+    watched. It is computed before and after the beginning of the fault; this is the greater value."""
 
     @property
     def fault(self) -> str:
@@ -81,8 +82,8 @@ class Outcome:
 
     @property
     def quiet(self) -> bool:
-        """Returns whether processes outside of the trial took so little of the victim's time that the fault
-        explains what the victim lost. Always True if the script chose the strength, because the loss is then
+        """Returns whether processes outside of the trial took so little of the victim's time that its loss
+        can be ascribed to the fault. Always True if the script chose the strength, because the loss is then
         not compared with anything."""
         most = max(MOST_OUTSIDE, MOST_OUTSIDE_OF_STRENGTH * self.strength)
         return not self.strength or self.outside_share <= most

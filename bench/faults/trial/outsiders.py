@@ -15,17 +15,17 @@ from stalltop.model.chain import Chain, Link
 from stalltop.model.window import Window
 
 COVERED: Final = 0.9
-"""Minimum ratio of what a process used to what it is charged with. It is less than 1 because use and charge
-are not measured over exactly the same time."""
+"""A process is rightly blamed if it used at least this share of what it is charged with. The share is less
+than 1 because use and charge are not measured over exactly the same time."""
 
 
 def is_excused(looks: Sequence[Seen], chain: Chain, places: Sequence[Place]) -> bool:
     """Returns whether ``chain``, which is open in the last of ``looks``, rightly blames a process outside of
-    the trial: its first culprit is not part of the trial and, measured separately, used as much CPU or disk
-    time as it is charged with.
+    the trial: its first culprit is not part of the trial, and used as much CPU or disk time as it is charged
+    with, by a separate measurement.
 
     Without this proof, returns False, and the chain counts as wrong. Also returns False if the culprit is
-    this process, in which the tracer runs.
+    this process itself, in which the tracer runs.
     """
     first = next(iter(chain.culprits), None)
     if first is None or not first.tenant or first.pid == os.getpid():
@@ -39,8 +39,8 @@ def is_excused(looks: Sequence[Seen], chain: Chain, places: Sequence[Place]) -> 
 
 
 def taken_by_outsiders(looks: Sequence[Seen], victim: Place, places: Sequence[Place]) -> float:
-    """Returns the time for which ``victim`` waited for CPUs that processes outside of the trial had, as a
-    share of the length of ``looks``. If several threads of the victim wait, each counts."""
+    """Returns how long ``victim`` waited for CPUs on which processes outside of the trial ran, as a share of
+    the length of ``looks``. If several threads of the victim wait at once, the waits of all of them count."""
     seconds = sum(look.window.seconds for look in looks)
     taken_ns = sum(
         charge.ns

@@ -21,8 +21,8 @@ from stalltop.demo.build import Built
 _GLANCE_SECONDS: Final = 0.2
 """Time between two checks of what the diagnosis found."""
 _WELL_SECONDS: Final = 15.0
-"""Maximum time that a trial waits until windows show the stand-in GPU without the faults of the trial
-before."""
+"""Maximum time for which a trial waits until the windows no longer show the faults that the previous trial
+gave the stand-in GPU."""
 
 
 def run_trial(

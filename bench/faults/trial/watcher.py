@@ -31,8 +31,8 @@ class Seen:
 
 
 class Watcher:
-    """One tracer for many trials. Each trial has a diagnosis of its own, which knows nothing of other trials;
-    only with ``normals`` it has the baselines that were learned in them."""
+    """One tracer for many trials. Each trial has its own diagnosis, which knows nothing of other trials,
+    except for the baselines that ``normals`` learned in them."""
 
     def __init__(self, nvml_environment: Mapping[str, str], normals: Normals | None = None) -> None:
         """``nvml_environment`` is the environment in which NVML is loaded. ``normals`` are baselines that all

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Empty programs for an entry and a return probe: every tool with such a pair of probes pays at least this. */
+/*
+ * Empty programs for an entry and a return probe. A tool that times calls with such a pair of probes costs at
+ * least as much as these.
+ */
 
 int call_begins(void *ctx)
 {

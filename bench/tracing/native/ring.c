@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Works as tracers usually do: sends one event per call through a ring buffer to a program that reads the events. */
+/* Works as most tracers do: sends an event per call through a ring buffer to a reading program. */
 #include <uapi/linux/ptrace.h>
 
 struct event {

@@ -77,9 +77,9 @@ class LaunchTotals:
         }
 
     def check_kept(self, caller: Caller, operation: str = LAUNCH) -> None:
-        """Check that some launches were captured, and of each CUDA kernel not more than were counted."""
+        """Check that of each CUDA kernel not more launches were captured than counted. None may be captured:
+        the limits per second are for all processes of the host, those of other tests included."""
         kept = {what[2]: n for what, n in self.kept.items() if what[:2] == (caller.pid, operation)}
-        assert kept
         assert all(n <= self.of(caller, operation).get(kernel, 0) for kernel, n in kept.items())
 
     def see(self, caller: Caller, operation: str, calls: int) -> None:

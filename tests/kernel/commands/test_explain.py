@@ -67,8 +67,8 @@ def test_demo_tenants_are_explained_and_a_baseline_is_stored(tmp_path: Path) -> 
     faults = [chain for chain in explained["chains"] if chain["severity"] != "info"]
     assert explained["healthy"] is (not faults)
     assert all(chain["summary"] and chain["title"] for chain in explained["chains"])
-    # Host gaps are listed as operations, and the parts of their time add up. Processes that make calls are
-    # listed with their use of resources.
+    # Host gaps are listed among the operations, and the parts of an operation's time add up to the whole. For
+    # each process that makes calls, its use of resources is listed.
     assert gaps
     assert all(sum(row["split_ns"].values()) == row["total_ns"] for row in gaps)
     callers = {row["pid"] for row in window["operations"] if row["layer"] != "host"}

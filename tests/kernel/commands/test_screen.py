@@ -37,8 +37,8 @@ pytestmark = [
 ]
 
 PAST_SECONDS = 3.0
-"""After this time since the first window, there are windows that ended in an earlier second of the clock than
-the newest window, so that a step back changes the time that the screen shows."""
+"""After this many seconds the oldest window ended in an earlier second of the clock than the newest one. From
+then on, a step back changes the time that the screen shows."""
 
 
 class Tmux:

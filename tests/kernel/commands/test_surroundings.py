@@ -61,7 +61,7 @@ def told(done: subprocess.CompletedProcess[str], reason: str, remedy: str) -> No
     assert "CPU" in done.stdout, "the host's state needs no tracing"
 
 
-# Users and kernels.
+# The next tests run stalltop as users with few rights, and on Linux kernels that report another version.
 
 NOBODY = (
     *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"),
@@ -162,7 +162,7 @@ def calls_of(document: Mapping[str, Any], pid: int) -> int:
     return sum(row["calls"] for row in document["operations"] if row["pid"] == pid)
 
 
-# Libraries.
+# The next test damages a library.
 
 BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda whole: whole[: len(whole) // 3],
@@ -192,7 +192,7 @@ def test_a_broken_library_is_reported_and_others_are_traced(
     assert calls_of(document, walker.pid) > 0, "other libraries are traced"
 
 
-# Output and environment.
+# The next tests close or redirect output, and change environment variables.
 
 
 def test_closed_standard_streams_do_no_harm(walker: Caller) -> None:
@@ -239,7 +239,7 @@ def test_output_is_ascii_in_locales_without_utf_8(walker: Caller, variables: dic
     assert done.stdout.isascii()
 
 
-# Terminals.
+# The next tests use unusual terminals.
 
 
 def test_the_screen_fits_a_small_terminal(walker: Caller) -> None:

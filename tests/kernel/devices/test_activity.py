@@ -27,7 +27,8 @@ FUNCTIONS = (
 )
 MS = 1_000_000
 SOON_NS = 200 * MS
-"""Time between sending a schedule and its first call: a program that gets it too late makes shorter calls."""
+"""Time between sending a schedule and its first call: a program that gets the schedule later than that makes
+shorter calls."""
 
 
 @pytest.fixture(scope="module")

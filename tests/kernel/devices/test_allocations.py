@@ -45,7 +45,7 @@ def of(kernel: KernelSide, pid: int) -> tuple[int, ...]:
 
 
 def pieces(kernel: KernelSide) -> int:
-    """Return how many allocations that are not yet freed the BPF programs know."""
+    """Return the number of allocations that the BPF programs know and that were not freed yet."""
     keys, _ = look_at_all(kernel._programs.pieces, layout.PIECE, PIECE_BYTES)
     return len(keys)
 

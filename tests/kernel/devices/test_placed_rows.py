@@ -60,8 +60,7 @@ class CallReader:
 
 
 def own(placed: Placed) -> dict[str, int]:
-    """Return the number of calls that the program itself made, which are those to cudaDeviceSynchronize, by
-    device."""
+    """Return, by device, the number of calls that the program itself made: those to cudaDeviceSynchronize."""
     return {device: calls for (name, device, _), calls in placed.items() if name == "cudaDeviceSynchronize"}
 
 
@@ -100,8 +99,8 @@ def test_rows_name_the_gpu_on_which_their_calls_were_made(built: Built, tmp_path
     ):
         run(older, built, "work(0)")
         with looking(built, tmp_path) as looks:
-            # The process sees one device only. All of its rows belong to this device, even those of threads
-            # of which no probe has seen how they chose a device.
+            # The process sees one device only. All of its rows belong to this device, even if no probe has
+            # seen how a thread chose its device.
             run(
                 older,
                 built,

@@ -91,14 +91,14 @@ def agrees(window: Window, sharing: Sharing) -> None:
 
 
 def no_split(window: Window, sharing: Sharing) -> None:
-    """Check that utilization is given for the whole device and for no tenant."""
+    """Check that the whole device has a utilization, and that no tenant has one of its own."""
     said = sharing_text.statement(sharing, window)
     assert f"the device is 93% busy; {sharing_text.NO_SPLIT}" in said
     assert all(one.sample_percent is None for one in sharing.sharers)
 
 
 def seen(source: TracedTenants, gone: str = "") -> bool:
-    """Read a window; return whether it is complete and without the tenant ``gone``."""
+    """Read a window; return whether it is complete and no longer contains the tenant ``gone``."""
     window, sharing = look(source, 0.3)
     agrees(window, sharing)
     return complete(window, sharing) and gone not in {one.tenant for one in sharing.sharers}

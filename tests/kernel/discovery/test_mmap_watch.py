@@ -28,8 +28,8 @@ def test_mappings_are_reported_with_pid_and_path(library: Path) -> None:
             assert (child.pid, os.fsencode(library)) in {
                 (mapped.pid, mapped.name) for mapped in changes.mapped
             }
-            # In total far more bytes than the rings hold, each read in time, so that records lie across the
-            # end of a ring: they are read whole.
+            # Map far more often than the rings have room for, and read every time. Some records then lie
+            # across the end of a ring, and they must be read whole.
             for _ in range(300):
                 for _ in range(10):
                     child.do("map_file", library)

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.timeout(900)  # seconds: on a busy machine all tries of
 
 ROOT = Path(__file__).resolve().parents[3]
 CAUSES = ("cpu_contention", "cfs_throttling", "lock_contention")
-"""A cause for each kind of culprit: other tenants, a limit, and a waker. ``commands/test_demo.py`` tests
-disks and ranks."""
+"""One cause for each kind of culprit: another tenant that has the CPU, a limit, and a process that ends the
+victim's waits. ``commands/test_demo.py`` tests disks and ranks."""
 
 
 def suite(out: Path, *options: str) -> subprocess.Popen[str]:

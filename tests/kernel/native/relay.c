@@ -122,7 +122,7 @@ static void relay(long times)
 			give(end[1]);
 		}
 	}
-	signal(SIGCHLD, child_changed); /* as PyTorch's loader does: it interrupts waits */
+	signal(SIGCHLD, child_changed); /* PyTorch's loader has such a handler; it interrupts waits */
 	printf("ok %d %d\n", source, worker);
 	fflush(stdout);
 	take(0); /* wait for the line with which the test says that it has read the PIDs */

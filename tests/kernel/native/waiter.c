@@ -139,7 +139,7 @@ EXPORT int wait_poll(long unused)
 	return poll_pipe();
 }
 
-EXPORT int wait_poll_elsewhere(long unused) /* like wait_poll, but the test traces it in another layer */
+EXPORT int wait_poll_elsewhere(long unused) /* like wait_poll, but traced in another layer */
 {
 	(void)unused;
 	return poll_pipe();

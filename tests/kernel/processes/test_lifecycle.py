@@ -47,7 +47,7 @@ def watched(monitor: Monitor) -> WatchedMonitor:
 
 
 def held(workplace: Workplace) -> dict[str, Latency]:
-    """Return latencies with which a synchronization never returns."""
+    """Return latencies that make a synchronization hang for ever."""
     hold = workplace.folder / "hold"
     hold.touch()
     return {"cuCtxSynchronize": Latency("hold", path=hold)}
@@ -101,8 +101,8 @@ def test_a_process_killed_while_it_calls_keeps_its_counts(
     caller.kill()
     watched.read()
     total = watched.calls(LAUNCH, caller.pid)
-    # Each of the four threads may have been killed after its driver's call returned and before the runtime's
-    # call returned.
+    # When the threads are killed, each of the four may have returned from its call of the driver but not yet
+    # from the call of the runtime.
     assert 0 <= watched.calls(INNER, caller.pid) - total <= 4
     for _ in range(2):
         watched.read()

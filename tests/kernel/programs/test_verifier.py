@@ -1,5 +1,5 @@
-"""Tests the loaded BPF programs: the verifier processes few instructions, and all elements are free at
-first."""
+"""Tests the loaded BPF programs: the verifier processes few instructions, and at first each queue of free
+elements contains every element once."""
 
 from __future__ import annotations
 

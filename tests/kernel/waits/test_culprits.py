@@ -60,8 +60,8 @@ def test_the_time_charged_is_the_cpu_time_of_the_culprit(
             assert lost >= 0.2 * told.rows[victim.pid, "spin"].total_ns
             assert charged <= lost
             ratios.append((charged / lost, told.charged(victim.pid, "runqueue")[hog.pid] / spent))
-    # In a single round the hog's CPU time and its charge may differ, for instance if the hog also ran while
-    # the victim did not wait. So the median over the rounds is compared.
+    # In a single round the hog's CPU time and the time charged to it may differ, for instance if the hog also
+    # ran while the victim did not wait. So compare the median over the rounds.
     for sort in zip(*ratios, strict=True):
         assert 0.98 <= median(sort) <= 1.02, ratios
 

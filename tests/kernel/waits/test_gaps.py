@@ -80,7 +80,8 @@ def test_calls_and_gaps_add_up_to_the_whole_time(kernel: KernelSide, relay: Path
     assert rows[0].calls == OUTER_CALLS
     assert rows[2].calls == calls - 1
     counted = sum(row.total_ns for row in rows)
-    # ``read`` checked that each split adds up to its row; here the rows add up to the elapsed time.
+    # ``read`` has checked that the parts of each row add up to its time. This line checks that the times of
+    # all rows add up to the elapsed time.
     assert wall - 1000 * calls <= counted <= wall
     assert not lost(kernel)
 

@@ -38,7 +38,7 @@ def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay:
     # The source sleeps, for which no process is charged, and then waits until the caller begins a new round.
     rest = told.rows[source, HOST_WORK]
     assert TIMES - 3 <= rest.calls <= TIMES - 1
-    # A clock tick of a few µs may be missing at the edges of a unit.
+    # The clock has ticks of a few µs, so one tick may be missing at each end of a piece of host work.
     assert rest.parts["sleep"] >= rest.calls * REST_NS * 0.98
     assert told.charged(source, "sleep") == {}
     (slept,) = [

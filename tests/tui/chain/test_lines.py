@@ -48,13 +48,13 @@ def test_only_a_clearly_different_loss_moves_a_line() -> None:
         return listed(faulty(*chains), before=before.sorted_by if before else {})
 
     first = shown(60.0, 99.0)
-    assert [found.id for found in first.chains] == ["a", "b"]  # both losses are sorted as equal
+    assert [found.id for found in first.chains] == ["a", "b"]  # in sorting, both losses count as equal
     edge = shown(60.0, 101.0, before=first)
     assert edge.chains == shown(60.0, 101.0, before=edge).chains
     assert [found.id for found in edge.chains] == ["a", "b"]
     assert [found.id for found in shown(60.0, 101.0).chains] == ["b", "a"]
-    # Small changes cannot add up unnoticed: the new loss of a chain is compared with the loss by which its
-    # line was last sorted, not with the previous loss.
+    # A loss that grows in small steps still moves its line in the end: the new loss is compared with the loss
+    # by which the line was last sorted, not with the previous loss.
     assert [found.id for found in shown(60.0, 250.0, before=edge).chains] == ["b", "a"]
     worse = (
         replace(STORM, id="a", severity="high", lost_ms_per_s=1.0),
@@ -72,8 +72,8 @@ def test_a_chain_that_comes_in_bursts_keeps_its_colour_and_place_for_some_second
     assert counts(second.open) == (("high", 1), ("medium", 1))
     third = listed(faulty(calm, STORM, number=40), before=second.sorted_by, held=second.held)
     assert [(row.mark, row.key) for row in third.rows] == [("M", STORM.id), ("L", STARVED.id)]
-    # When the screen shows the past, a severity held at a later moment does not count. A worse severity shows
-    # at once, and so does ``info``.
+    # The screen shows a past moment, so a severity that was held at a later moment does not count. A worse
+    # severity shows at once, and so does ``info``.
     later: dict[str, tuple[Severity, float]] = {calm.id: ("high", 2_000.0)}
     assert [row.mark for row in listed(faulty(calm), held=later).rows] == ["L"]
     assert [row.mark for row in listed(faulty(STARVED, number=41), held=third.held).rows] == ["H"]
@@ -163,7 +163,7 @@ def test_a_warning_that_a_chain_explains_is_not_listed_again() -> None:
     told = chain("gpu_thermal", links=(Link("mechanism", "it is hot", device="GPU 0"),))
     assert sum(bool(row.text) for row in listed(one).rows) == 2
     rows = listed(replace(one, chains=(told,))).rows
-    assert [row.text for row in rows if row.text] == ["GPU 1 held down: hw thermal"]
+    assert [row.text for row in rows if row.text] == ["GPU 1 throttled: hw thermal"]
 
 
 def test_silenced_chains_are_hidden_counted_and_can_be_shown() -> None:
@@ -247,11 +247,11 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
 
 def test_the_page_shows_the_baseline_and_the_end_of_a_chain() -> None:
     learning = replace(STORM, p99_ns=9_000_000, calls=1200)
-    assert "p99        9.00ms, its baseline is not learned yet; 1,200 calls" in "\n".join(
+    assert "p99        9.00ms, no baseline yet; 1,200 calls" in "\n".join(
         text(chain_page(learning, faulty(), glyphs=UNICODE, letters=False))
     )
     known = replace(learning, normal_p99_ns=40_000)
-    assert "9.00ms, normally 40.0µs (22,400% slower than usual for this program)" in "\n".join(
+    assert "9.00ms, baseline 40.0µs (22,400% slower than usual for this program)" in "\n".join(
         text(chain_page(known, faulty(), glyphs=UNICODE, letters=False))
     )
     over = text(chain_page(replace(OVER, links=()), faulty(), glyphs=UNICODE, letters=False))

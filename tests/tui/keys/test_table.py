@@ -106,7 +106,7 @@ async def test_keys_move_the_cursor() -> None:
 
         def at(key: str) -> int:
             name = next(row.cells[0].text for row in table.data.rows if row.key == table.cursor_key)
-            assert name in screen.text(), key  # the table follows the cursor
+            assert name in screen.text(), key  # the table scrolls with the cursor
             return names.index(name)
 
         for key, place in (("j", 1), ("j", 2), ("k", 1), ("down", 2), ("up", 1), ("G", 59), ("k", 58)):

@@ -89,7 +89,7 @@ async def test_tab_cycles_through_three_tables_and_each_keeps_its_state() -> Non
         await screen.until(lambda: tables.third.has_focus and "▲TOTAL" in screen.text())
         await screen.until(lambda: screen.names("third")[-1] == "tritonserver 200")
         chosen = tables.third.chosen_key
-        # Enter a row of the third table and leave the row again.
+        # Enter opens a row of the third table; Esc goes back to the table.
         await screen.press("enter")
         await screen.until(lambda: "processes › " in screen.text())
         await screen.press("escape")

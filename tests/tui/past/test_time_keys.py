@@ -215,8 +215,7 @@ async def test_new_and_gone_rows_are_labelled_and_tables_stay_usable() -> None:
         text = screen.text()
         assert text.count(" gone ") == 2
         assert text.count(" new ") == 1
-        # Keys that sort a table of changes do not change the order of rows that tables have without a
-        # comparison.
+        # In a comparison, the keys that sort do not change the order that rows have without the comparison.
         before = screen.app.main.tables.views.order
         await screen.press("s", "s", "r", "S")
         assert screen.app.main.tables.views.order == before

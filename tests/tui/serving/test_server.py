@@ -31,7 +31,8 @@ async def test_the_token_is_exchanged_for_a_cookie_and_leaves_the_address() -> N
         async with here.client.get(here.address) as answer:
             assert answer.status == 200
             assert "/textual.js" in await answer.text()
-        # With the cookie any token, right or wrong, is only removed from the address.
+        # If the browser already has the cookie, a token in the address is only removed from there, whether it
+        # is right or wrong.
         async with here.client.get(f"{here.address}/?token=x&ping=y", allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/")
 

@@ -22,19 +22,21 @@ from tests.tui.settings.colour_vision import EYES, contrast, distance, in_256_co
 BESIDE = ("running", "runqueue", "gpu", "lock", "network", "sleep")
 """The parts that most often stand side by side in a bar."""
 PARTS_DIFFER = {"normal": 17.0, "protanopia": 9.0, "deuteranopia": 9.0}
-"""Least distance (CIEDE2000) of any two parts, by eyes. Dichromats see hues on one line only, from blue to
-yellow, so that ten parts and three severities must differ in lightness too, which leaves less for each."""
+"""Least distance (CIEDE2000) of the colours of any two parts, for each kind of eyes. Dichromats see only hues
+from blue to yellow. For them ten parts and three severities must also differ in lightness, so each pair
+differs less."""
 BESIDE_DIFFER = {"normal": 22.0, "protanopia": 14.0, "deuteranopia": 16.0}
-"""Least distance of any two parts of ``BESIDE``."""
+"""Least distance of the colours of any two parts of ``BESIDE``, for each kind of eyes."""
 FROM_SEVERITY = {"normal": 13.0, "protanopia": 9.0, "deuteranopia": 8.0}
-"""Least distance of a part from the colour of any severity."""
+"""Least distance of a part's colour from that of any severity, for each kind of eyes."""
 SEVERITIES_DIFFER = {"normal": 16.0, "protanopia": 8.0, "deuteranopia": 6.0}
-"""Least distance of the colours of two severities, except that critical and high have one colour: critical
-fills the cell with it."""
+"""Least distance of the colours of two severities, for each kind of eyes. Critical and high are not compared:
+they have the same colour, and differ because critical fills the cell with it."""
 FROM_GROUND = {"normal": 17.0, "protanopia": 9.0, "deuteranopia": 14.0}
-"""Least distance of a part from the background of the theme."""
+"""Least distance of a part's colour from the background of the theme, for each kind of eyes."""
 LETTER_CONTRAST = 4.5
-"""Least contrast of the letter of a part, as WCAG 2.2 requires of text (success criterion 1.4.3, AA)."""
+"""Least contrast of the letter that stands for a part, as WCAG 2.2 requires of text (success criterion 1.4.3,
+AA)."""
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "config.md"
 COLOURED = [theme for theme in THEMES if not theme.ansi]
 SHOWN = {"24-bit": lambda color: color, "256": in_256_colours}

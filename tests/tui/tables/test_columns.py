@@ -13,7 +13,7 @@ from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.row_key import RowKey
 from stalltop.model.rows.dimensions import DIMENSIONS, Dimension
 from stalltop.model.text.glyphs import ASCII, UNICODE
-from stalltop.model.window import Window
+from stalltop.model.window import SPLITS, Window
 from stalltop.tui.columns import against, now
 from stalltop.tui.columns.catalogue import (
     BY_ID,
@@ -94,7 +94,7 @@ def test_chosen_columns_are_shown_in_their_order_where_the_table_has_them() -> N
         "name",
         "n",
         "p99",
-    ]  # no split, since none is measured, and no ``beside``, which tables of containers do not have
+    ]  # no split, since none is measured; tables of containers have no ``beside``
     assert [column.id for column in columns("process", 80, ALL, ("beside", "split"))][1:] == [
         "beside",
         "split",
@@ -116,6 +116,26 @@ def test_rows_show_the_mean_duration_of_their_calls_and_sort_by_it() -> None:
         "b 1.50ms",
         "c –",
     ]
+
+
+def test_rows_sort_by_the_time_in_which_their_calls_were_kept_waiting_by_the_host() -> None:
+    calls = [Calls(key("a"), [10_000_000]), Calls(key("b"), [9_000_000]), Calls(key("c"), [8_000_000])]
+    split = np.zeros((3, len(SPLITS)), np.uint64)
+    split[0, SPLITS.index("gpu")] = 10_000_000
+    for part in ("runqueue", "disk", "memory"):
+        split[1, SPLITS.index(part)] = 1_000_000
+    split[1, SPLITS.index("lock")] = 6_000_000
+    split[2, SPLITS.index("runqueue")] = 8_000_000
+    made = window(calls)
+    made = replace(made, rows=replace(made.rows, split_ns=split))
+    data = look(made, View(by="operation", sort="starved"), chosen=("starved",))
+    assert [f"{row.label} {row.cells[-1].text.strip()}" for row in data.rows] == [
+        "c 8.00ms",
+        "b 3.00ms",
+        "a 0ns",
+    ]
+    unmeasured = look(window(calls), View(by="operation", sort="starved"), chosen=("starved", "n"))
+    assert [column.id for column in unmeasured.columns] == ["name", "n"]
 
 
 def gpu_memory(one: Window, by: Dimension) -> list[str]:
@@ -335,7 +355,8 @@ def test_rows_show_their_ratio_to_the_baseline_and_sort_by_it() -> None:
 
 
 def test_a_row_of_several_operations_has_the_mean_ratio_weighted_by_time() -> None:
-    # b takes twice its baseline and has a quarter of the time, a takes its baseline: 2 ** 0.25 is 1.19.
+    # b takes twice its baseline and has a quarter of the time; a takes exactly its baseline. The mean ratio
+    # is 2 ** 0.25, which is 1.19.
     one = normal_window({key("a"): (1, 3_000_000), key("b"): (1, 500_000)})
     assert against_normal(one, "container") == ["train 1.19"]
     # Operations without a baseline do not count in the mean.

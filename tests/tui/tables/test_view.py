@@ -56,7 +56,7 @@ def test_a_hung_call_that_was_never_counted_has_a_row() -> None:
 
 def test_an_open_call_sorts_by_its_time_in_the_window_and_is_visible_at_80_columns() -> None:
     one = full_window()
-    assert one.seconds == 2.0  # of the 42 s since the open call began only the window's 2 s count
+    assert one.seconds == 2.0  # the call has been open for 42 s, but only the window's 2 s count
     busy = replace(one, rows=replace(one.rows, total_ns=np.full(len(one.rows), 10**9, np.uint64)))
     data = look(busy, View(by="operation"), 80)
     assert next(iter(cells(data))) == "ncclCommInitRank"

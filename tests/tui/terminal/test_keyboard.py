@@ -92,7 +92,8 @@ def test_no_bytes_stop_the_keyboard_and_a_key_after_them_is_read(
                 assert isinstance(message, Message)
                 assert not isinstance(message, events.Resize)
             clock.now += rng.choice((0.0, 0.05, 0.2))
-        # Advance the clock, so that a lone Esc, a paste without an end and half a character time out.
+        # Advance the clock, so that the keyboard stops waiting for the rest of a lone Esc, of a paste without
+        # an end, and of half a character.
         clock.now += 1.0
         list(keyboard.feed(b""))
         clock.now += PASTE_SECONDS

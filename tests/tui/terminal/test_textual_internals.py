@@ -54,8 +54,8 @@ BEHAVIOUR = {
     "queued_writes": "tui/main/test_slow_line.py",
     "resume_after_suspend_only": "tui/terminal/test_leaving.py",
 }
-"""For each public name of the file ``TAKEN_BY``: the test file that fails if what the name does no longer
-works."""
+"""Public names of Textual that the file ``TAKEN_BY`` uses. For each: the test file that fails if Textual
+changes what the name does."""
 OVERRIDDEN = {"_fatal_error", "_handle_exception", "_sigtstp_application"}
 OTHERS = {"_ActionsContainer", "_asdict", "_exit", "_replace"}
 """Names with an underscore that are not Textual's: documented names of named tuples and of ``os``, and a name

@@ -193,7 +193,8 @@ def test_revisions_run_their_own_code_in_alternating_rounds(
             text=True,
             cwd=temporary,
         ).split()
-        # Each revision runs its own code. Both use the packages of this environment, as they need equal ones.
+        # Each revision runs its own code. Both use the packages of this environment, because both need the
+        # same packages.
         assert where[0].startswith(str(there.root))
         assert not where[1].startswith(str(temporary))
         sides = [

@@ -139,7 +139,7 @@ def test_a_chain_open_before_the_fault_is_no_detection() -> None:
         Truth(VICTIM, HOG), second_until(9.5, old), second_until(10.5, old), second_until(12.5, right, old)
     )
     assert (outcome.detected_seconds, outcome.root_seconds, outcome.open_before) == (2.5, 2.5, False)
-    # If the worst chain was open before the fault, it does not show the fault: no root cause is found.
+    # The worst chain was open before the fault, so it cannot be about the fault: no root cause is found.
     worse = chain("own_threads", "critical", since=5.0)
     outcome = judged(
         Truth(VICTIM, HOG),
@@ -254,7 +254,8 @@ def test_alarms_are_separated_by_whom_they_blame() -> None:
     )
     assert early == ("reclaim (high, 100 ms/s): about reclaim",) * 2  # the chain opened twice
     assert disturbed == ("cpu_contention (high, 100 ms/s): about cpu_contention",)
-    # A chain that blames an outsider that used nothing at that time is a false alarm, whatever follows.
+    # In the first second the blamed outsider used nothing. The alarm is false, even though the outsider used
+    # CPU time in the next second.
     early, disturbed = alarms_in([second_until(1.0, blame), second_until(2.0, blame, used=1.0)], TRIAL)
     assert (len(early), disturbed) == (1, ())
 
@@ -346,7 +347,7 @@ def test_false_alarms_are_counted_per_hour() -> None:
         one.others, one.early = (other.cause,), ("reclaim",)
     lines = false_alarms(both, [Healthy(1800.0, ("a",), ("b", "c"))]).text().splitlines()[4:]
     assert lines[0].split() == ["healthy", "30.0", "1", "2.0", "2"]
-    # Two faults of one trial share the time before them, which counts once.
+    # Two faults of one trial share the seconds before the faults, which must count once.
     assert lines[1].split() == ["before", "faults", "0.1", "1", "900.0", "0"]
 
 
@@ -491,7 +492,8 @@ class SteadyMonitor:
         self.age = 0.0
 
     def read(self) -> Window:
-        """Returns a window that begins now and one of an earlier trial, a minute old, in turn."""
+        """Returns in turns a window of an earlier trial, which began a minute ago, and a window that begins
+        now."""
         self.age = 60.0 - self.age
         return replace(HEALTHY, start=time.time() - self.age)
 

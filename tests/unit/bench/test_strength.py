@@ -29,14 +29,15 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Victim:
-    """Stands for a program that makes ``per_s`` steps a second, fewer while a fault takes some of its time.
-    Only ``sleep`` advances the clock."""
+    """Stands for a program that makes ``per_s`` steps a second, or fewer while a fault takes some of its
+    time. Only ``sleep`` advances the clock."""
 
     def __init__(self, per_s: float, takes: float) -> None:
         self.now = self.made = 0.0
         self.per_s = per_s
         self.takes = takes
-        """What the fault takes, divided by the share that it is asked to take."""
+        """Ratio of the share of time that the fault really takes to the share that the fault is asked to
+        take."""
         self.asked: list[float] = []
         self.step_seconds: list[float] = []
 

@@ -188,7 +188,7 @@ def test_a_tenant_that_waits_for_a_device_is_active_there() -> None:
         (sharing,) = sharings(window)
         for one in sharing.sharers:
             for pid in one.pids:
-                if spent.get(pid, 0) <= 1e9:  # at most one call at a time
+                if spent.get(pid, 0) <= 1e9:  # the calls of this process did not overlap
                     assert (one.active_ns or 0) >= 0.99 * waited.get(pid, 0)
                     seen += pid in waited
     assert seen > 8

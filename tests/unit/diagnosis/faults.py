@@ -112,14 +112,14 @@ def own_threads() -> Window:
     )
 
 
-def threads_crowded_by_another_tenant(cpu_ms: int = 1_000) -> Window:
+def threads_crowded_by_another_tenant(cpu_ms: int = 1_000, charged_ms: int = 100) -> Window:
     """Threads of the trainer, which together ran for ``cpu_ms`` in this second, wait for each other on four
-    CPUs while another tenant uses most of the CPUs."""
+    CPUs while another tenant uses most of the CPUs, and is charged with ``charged_ms`` of their waits."""
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)],
         charges=[
             charge("runqueue", 290, 100, culprit_tenant=TRAIN, culprit_process="train.py"),
-            charge("runqueue", 100, 900),
+            charge("runqueue", charged_ms, 900),
         ],
         processes=[ProcessUse(TRAIN, 100, "train.py", link=0, threads=2, allowed_cpus=4, allowed="0-3")],
         tenants=[TenantUse(TRAIN, cpu_ns=cpu_ms * MS), TenantUse(BATCH, cpu_ns=3_000 * MS)],
@@ -130,7 +130,7 @@ def threads_crowded_by_another_tenant(cpu_ms: int = 1_000) -> Window:
 def cfs_throttling() -> Window:
     return window(
         [LAUNCHES, row(HOST_GAP, 40, running=290, runqueue=700)],
-        # While the quota stopped the trainer, a neighbour ran on its CPUs, but took nothing from it.
+        # While the quota stopped the trainer, a neighbour ran on its CPUs, but took no time from the trainer.
         charges=[charge("runqueue", 60, 900)],
         tenants=[
             TenantUse(
@@ -360,8 +360,8 @@ def replace_evidence(one: Window, *, events: tuple[Event, ...], **use: Any) -> W
 
 
 def waiting(seconds: float, longest_ms: float | None, operation: str = "cuStreamSynchronize") -> Window:
-    """Returns a window with a call of ``operation`` that has been open for ``seconds``, and with an ended
-    cuStreamSynchronize that took ``longest_ms``; without the latter if None."""
+    """Returns a window with a call of ``operation`` that has been open for ``seconds``, and with a
+    cuStreamSynchronize that ended and took ``longest_ms``. If ``longest_ms`` is None, no call has ended."""
     call = OpenCall(TRAIN, 100, 104, "train.py", "driver", operation, round(seconds * 1e9))
     before = [] if longest_ms is None else [row("cuStreamSynchronize", 1, gpu=longest_ms)]
     return window([LAUNCHES, *before], open_calls=[call])

@@ -29,7 +29,8 @@ def run_c(into: Path, includes: str, body: str, given: str = "") -> list[str]:
         pytest.skip("gcc is missing on this machine")
     source, program = into / "ask.c", into / "ask"
     source.write_text(f"{includes}\nextern int printf(const char *, ...);\nint main(void)\n{{\n{body}\n}}\n")
-    # stddef.h is the compiler's. The Linux headers are those of the BPF programs, whose types are compared.
+    # The compiler adds its own stddef.h. All Linux headers are those of the BPF programs, because the test
+    # compares the types in them.
     subprocess.run(
         ["gcc", "-I", SOURCE / "headers/include", "-I", SOURCE, "-o", program, source], check=True, timeout=60
     )

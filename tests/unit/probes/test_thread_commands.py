@@ -1,4 +1,5 @@
-"""Tests which processes that wait for each other get their command read, and how commands are compared."""
+"""Tests which processes get their command line read (those that waited long for data, and those that they
+waited for), and how command lines are compared."""
 
 from __future__ import annotations
 

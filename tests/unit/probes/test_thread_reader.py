@@ -1,4 +1,4 @@
-"""Tests what is reported of stopped processes: who stopped them, even long ago or if the stopper has
+"""Tests what is reported of stopped processes: who stopped them, even if that was long ago or the stopper has
 ended."""
 
 from __future__ import annotations

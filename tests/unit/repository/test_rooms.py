@@ -17,7 +17,7 @@ from tests.unit.repository.checkout import NOT_INSTALLED, ROOT, folders
 OF_THE_PROGRAM = [ROOT / name for name in sorted(folders())]
 MOST_METHODS = 25
 MOST_FILES = 20
-"""A folder of the program, of bench or of tests may have at most so many files in Python and C."""
+"""Maximum number of Python and C files in a folder of the program, of bench or of tests."""
 
 
 @cache
@@ -60,8 +60,8 @@ def room_of(name: str) -> str:
 
 
 def imports_between_siblings() -> dict[str, dict[tuple[str, str], str]]:
-    """Returns, by package, the pairs of its folders in which a module of the first imports one of the second,
-    each with an example.
+    """Returns which folders of a package import each other directly, by package. Each pair of folders
+    (importing, imported) comes with an example.
 
     Counts only modules that lie directly in the two folders. The modules of a package itself may import its
     folders, or be imported by them.

@@ -1,5 +1,5 @@
-"""Makes steps on the device, while another Python thread computes for a share of every 200 ms. Number 0 of
-the control file is this share, 0 to 1."""
+"""Makes steps on the device, while another Python thread computes during a part of every 200 ms. Number 0 of
+the control file is this part, as a share from 0 to 1."""
 
 import threading
 import time

@@ -1,5 +1,5 @@
 """Stops another process for a part of each second: by SIGSTOP, by the freezer of its cgroup, or as a
-debugger. Number 0 of the control file is that part, 0 to 1."""
+debugger. Number 0 of the control file is the length of that part, as a share from 0 to 1."""
 
 import argparse
 import ctypes

@@ -15,7 +15,8 @@ from stalltop.serving.packets import FilePacket, file_in
 
 @pytest.fixture
 def driver() -> BrowserDriver:
-    """Returns a driver without the attributes that need an app; tests set the output of the driver."""
+    """Returns a driver that was not initialized, because that would need an app. Tests set the attributes
+    that they use."""
     return BrowserDriver.__new__(BrowserDriver)
 
 

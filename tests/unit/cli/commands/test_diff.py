@@ -221,7 +221,7 @@ def test_unsure_conditions_fail_only_with_the_option_unsure(
     few = of(QUICK[:50]), of(SLOW[:50])
     code, out = ran(capsys, tmp_path, *few, "--fail-if", "p99 > 1.5x")
     assert code == 0
-    assert "1 perhaps: too few calls to be sure" in out
+    assert "perhaps met by 1 of the rows: too few calls to be sure" in out
     assert ran(capsys, tmp_path, *few, "--fail-if", "p99 > 1.5x", "--unsure")[0] == 1
 
 
@@ -231,7 +231,7 @@ def test_new_faults_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, out = ran(capsys, tmp_path, healthy, now, "--fail-if", "faults > 0")
     assert code == 1
     assert "NEW " in out
-    assert re.search(r"NEW +HIGH .*of the change, \d+% sure\)", " ".join(out.split()))
+    assert re.search(r"NEW +HIGH .*of the change, confidence \d+%\)", " ".join(out.split()))
     assert ran(capsys, tmp_path, then, now, "--fail-if", "faults > 0")[0] == 0
 
 

@@ -27,7 +27,7 @@ class SleepClock:
 
 
 class ShortLivedProcesses:
-    """A source whose reads take 40 ms. Each window shows a new process that made one call and ended."""
+    """A source whose reads take 40 ms. Each window shows a new process that made one call and then ended."""
 
     def __init__(self, clock: SleepClock) -> None:
         self.clock = clock
@@ -60,7 +60,7 @@ def test_once_reads_every_second_and_adds_up(
     assert len(source.read_at) == 1 + reads
     assert whole.seconds == pytest.approx(seconds, abs=0.05)
     assert all(0.1 <= after - before <= 1.5 for before, after in pairwise(source.read_at))
-    # Calls before the start are left out; all later ones are counted.
+    # Calls before ``once`` began to watch are left out; all later calls are counted.
     assert sorted(row.pid for row in whole.rows.keys) == [101 + number for number in range(reads)]
     assert whole.lost == reads
     groups = pivot(whole, ())

@@ -63,7 +63,7 @@ def test_unattributed_run_queue_time_goes_to_the_quota_first() -> None:
 
 def test_threads_sharing_a_stopped_cpu_all_wait_for_the_quota() -> None:
     """Eight threads wait on two CPUs, on each of which the quota stopped the tenant for 700 ms. A neighbour
-    that ran there meanwhile took nothing."""
+    ran on these CPUs meanwhile, but took no time from the tenant."""
     one = window(
         [LAUNCHES, row(HOST_GAP, 400, running=2_390, runqueue=5_600)],
         charges=[charge("runqueue", 5_600, 900)],
@@ -120,7 +120,8 @@ def loses_segments(one: Window, pid: int) -> Window:
 
 
 def test_retransmits_explain_no_wait_that_a_worker_ended() -> None:
-    """The trainer polls the pipe of its worker. That wait counts as network, but the worker ends it."""
+    """The trainer polls the pipe of its worker. Waits in poll count as network, but here the worker ends the
+    wait, not a packet."""
     one = plus(
         plus(worker_gap(600, part="network"), work(disk=800, running=100)),
         window(evidence=Evidence(block_io=(io(TRAIN, 101, "worker", 800),))),
@@ -213,13 +214,14 @@ ALWAYS_AT_WORK = [
     row("cudaStreamSynchronize", 20, gpu=600),
     row(HOST_GAP, 40, running=360, network=20, process=10),
 ]
-"""A trainer that fetches its data from another host early enough to hardly wait for it."""
+"""A trainer that fetches its data from another host so early that it hardly waits for the data."""
 SERVER = [LAUNCHES, row("cudaStreamSynchronize", 20, gpu=200), row(HOST_GAP, 40, running=260, network=500)]
 """A server that waits for requests for half of the time."""
 
 
 def waiting(part: str, ms: float, by: int = 0) -> Window:
-    """Returns host gaps that wait ``ms`` in ``part``. Process ``by`` ends the waits; 0 if unknown."""
+    """Returns a window whose host gaps wait for ``ms`` in ``part``. Process ``by`` ends the waits; 0 if the
+    process is unknown."""
     gap = row(HOST_GAP, 40, {part: ms}, running=900 - ms)
     charges = [charge(part, ms, by, culprit_tenant=TRAIN, culprit_process="worker")] if by else []
     workers = [ProcessUse(TRAIN, by, "worker", link=1, parent_pid=100)] if by else []

@@ -45,7 +45,8 @@ MS = 1_000_000
 PARTS = {HAND_OVER: "lock", TIMEOUT: "lock", ENDED: "network", FSYNC: "disk"} | dict.fromkeys(
     HELD_BACK, "other"
 )
-"""Part of the split in which a wait counts, for the kinds of waits that are not named after their part."""
+"""For each kind of wait that is not itself the name of a part of the split: the part in which such a wait
+counts."""
 CALLER = ThreadId(TRAIN, 100, "train.py", 100)
 PIN = ThreadId(TRAIN, 100, "train.py", 107)
 FEEDER = ThreadId(TRAIN, 101, "pt_data_worker", 111)
@@ -77,7 +78,8 @@ def seen(
     exits: int = 0,
     **gap_ms: float,
 ) -> Window:
-    """Returns a second of a caller whose host gaps have the parts ``gap_ms``, with evidence of threads."""
+    """Returns a second of a caller whose host gaps have the parts ``gap_ms``, together with evidence about
+    threads."""
     evidence = ThreadEvidence(waited, works, asks, servers, commands, python, local, stops=stops)
     made = window(
         [row("cudaLaunchKernel", 1000, running=10), row(HOST_GAP, 40, gap_ms)],
@@ -245,8 +247,8 @@ def test_a_stopped_thread_waits_for_who_let_it_go_on() -> None:
     found = lost(made)
     assert set(found) == {"stopped"}
     assert culprits(found["stopped"]) == {400}
-    assert chain(made).summary.endswith("is stopped, and operator (pid 400) of batch-job lets it go on")
-    assert any("only who let it go on" in line for line in chain(made).unknown)
+    assert chain(made).summary.endswith("is stopped, and operator (pid 400) of batch-job lets it continue")
+    assert any("only known who let it continue" in line for line in chain(made).unknown)
 
 
 @pytest.mark.parametrize(

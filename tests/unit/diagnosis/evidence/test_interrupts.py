@@ -79,8 +79,8 @@ def test_a_process_that_has_its_cpu_alone_loses_all_that_interrupts_take() -> No
 
 
 def test_time_in_which_a_cpu_was_interrupted_while_idle_is_not_lost() -> None:
-    """Apart from interrupts the CPU is idle for half of the time (300 of 600 ms), so half of the 400 ms of
-    interrupts are taken from nobody."""
+    """The CPU is idle in half of the time without interrupts (300 of 600 ms). So half of the 400 ms of
+    interrupts come while it is idle, and take no time from a process."""
     made = seen(cpu(1, 400, 300), rows=(LAUNCHES, gap(running=490, sleep=500)))
     assert lost(made) == {"interrupts": pytest.approx(200)}
 

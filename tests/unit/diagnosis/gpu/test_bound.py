@@ -67,7 +67,7 @@ def test_on_a_shared_device_the_work_waited_for_is_unknown(kind: str) -> None:
     assert chain.summary.endswith("waits for GPU 0, which 2 other tenants use, too")
     assert "the work it gave" not in words(chain)
     assert "on GPU 0 together with batch-job 33% of the time" in words(chain)
-    assert "how much of this wait is for the work of others on that device" in chain.unknown
+    assert "how much of this wait is for the work of other tenants on that device" in chain.unknown
     assert "run it alone" in chain.fixes[0].text
     # Without measured overlaps it is unknown whether others ran at that time.
     assert "nothing" not in words(bound(made))

@@ -318,7 +318,7 @@ def test_a_new_neighbour_on_the_device_is_named() -> None:
     (culprit,) = [link for link in told.links if link.role == "culprit"]
     assert (culprit.tenant, culprit.pid) == (BATCH, 7)
     assert told.lost_ns_per_s == pytest.approx(40 * (17.5e6 - 8e6), rel=0.02)
-    assert any("driver does not tell" in text for text in told.unknown)
+    assert any("driver does not report it" in text for text in told.unknown)
     assert "time-sliced" in told.links[1].text
 
 

@@ -56,6 +56,10 @@ def test_threads_that_want_more_cpus_than_there_are_wait_for_each_other_by_their
     assert first.culprits[0].tenant == TRAIN
 
 
+def test_a_tenant_that_is_charged_with_nothing_crowds_nobody() -> None:
+    assert faults(explain(threads_crowded_by_another_tenant(charged_ms=0)))[0].cause == "own_threads"
+
+
 def with_contention(share: float, longest_ms: float) -> Window:
     """Returns 500 calls in a second. The six longest take ``longest_ms`` each, which makes this the p99; the
     CPU contention takes ``share`` of the second."""

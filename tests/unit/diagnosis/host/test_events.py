@@ -18,7 +18,7 @@ from tests.windows.evidence import BATCH, window
         ({}, "trainer reached its memory limit of 96 MiB", True),
         ({"memory_version": 1}, "trainer reached its memory limit of 96 MiB", True),
         ({"limit_kills": 0}, "trainer reached its memory limit of 96 MiB", True),
-        ({"limit_kills": 0, "limit_hits": 0}, "met no limit of its own", False),
+        ({"limit_kills": 0, "limit_hits": 0}, "did not reach its own limit", False),
         ({"limit_kills": 0, "limit_hits": 0, "memory_limit_bytes": None}, "has no memory limit", False),
         (
             {"limit_kills": 0, "limit_hits": 0, "memory_limit_bytes": None, "memory_used_bytes": None},

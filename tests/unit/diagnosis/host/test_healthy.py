@@ -116,7 +116,7 @@ def quota_not_reached() -> Window:
 
 
 def full_cache() -> Window:
-    """The page cache fills the memory limit; without refaults or long reclaims that costs nothing."""
+    """The page cache fills the memory limit. Without refaults or long reclaims this costs nothing."""
     return plus(
         steps(),
         window(

@@ -223,7 +223,8 @@ def _severity_of_hang(waited_s: float, *longest_s: float) -> str:
 
 def test_a_hang_is_reported_later_where_earlier_waits_were_long() -> None:
     assert [_severity_of_hang(seconds) for seconds in (6, 11, 59, 61)] == ["", "high", "high", "critical"]
-    # A rank wrote a checkpoint for 7 s. Samples every 2 s saw 6 s of that wait, so a hang takes 5 * 6 s.
+    # An earlier wait, while a rank wrote a checkpoint, took 7 s; samples every 2 s saw 6 s of it. A hang is
+    # reported only after five times as long: 30 s.
     assert [_severity_of_hang(seconds, 7, 3) for seconds in (7, 29, 31)] == ["", "", "high"]
 
 
@@ -291,7 +292,8 @@ def test_a_hang_of_a_rank_is_not_reported_by_two_rules() -> None:
 def _over_tcp(
     retransmits: int, *, usual_ms: float | None = 5.0, ranks: Sequence[Rank] = (), collectives: bool = True
 ) -> Facts:
-    """Returns a rank that makes 40 steps a second and waits 22 ms in each; its baseline is ``usual_ms``."""
+    """Returns the facts about a rank that makes 40 steps a second and waits 22 ms in each step. Its baseline
+    says that a step usually waits ``usual_ms``."""
     made = window(
         [
             *([row("ncclAllReduce", 40, running=0.5)] if collectives else ()),
@@ -316,7 +318,7 @@ def test_collectives_slowed_by_tcp_retransmits_are_found() -> None:
     assert told.lost_ns_per_s == pytest.approx(680e6)
     (culprit,) = [link for link in told.links if link.role == "culprit"]
     assert (culprit.pid, culprit.device) == (WAITING, "network")
-    assert culprit.text == "500 TCP segments a second are sent again"
+    assert culprit.text == "500 TCP segments per second are retransmitted"
     assert f"nsenter -t {WAITING} -n ss" in told.fixes[0].command
     assert told.about == ""
     (alone,) = gpu_causes(_over_tcp(500))

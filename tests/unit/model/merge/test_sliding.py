@@ -234,7 +234,7 @@ def test_evidence_of_a_sum_since_the_start_is_bounded_and_adds_up(monkeypatch: p
 
 
 def test_of_records_that_cannot_be_folded_the_smallest_leave_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each record has its own tenant, so no two records can be added up into one."""
+    """Each record has a tenant of its own, so no two records can be added up into one record."""
     monkeypatch.setattr(moving, "MOST_RECORDS", 100)
     endless = Sliding(None)
     for at in range(1_000):

@@ -83,7 +83,8 @@ def test_each_tenant_has_its_figures_and_no_share_of_the_device() -> None:
     assert (sharing.shared, sharing.busy_percent) == (True, 97.0)
     train, serve = sharer(sharing, TRAIN), sharer(sharing, SERVE)
     assert (train.calls, train.launches, train.copied_bytes) == (1035, 1000, 5096)
-    # GPU and running time of the calls that wait; not their disk and run-queue time, nor the nested call.
+    # Only calls that wait for the device count, with their GPU and running time. Their disk and run-queue
+    # time does not count, nor does the nested call.
     assert train.waited_ns == 460_000_000
     assert (serve.calls, serve.launches, serve.waited_ns) == (7, 7, 0)
     assert (train.memory_bytes, train.memory_traced, train.active_ns) == (GIB, False, None)
@@ -217,7 +218,8 @@ def test_calls_on_an_unknown_gpu_are_listed_for_every_gpu() -> None:
         ("unknown", [TRAIN]),
         ("unknown", []),
     ]
-    # A GPU with calls of a tenant does not also list that tenant's calls without a device; other GPUs do.
+    # A tenant's calls without a known device are not listed on a GPU that has other calls of the tenant, but
+    # on all other GPUs.
     both = on(gpu(), gpu(index=1), rows=[at("0", serve), serve])
     assert [[user.tenant for user in found.unplaced] for found in sharings(both)] == [[], [SERVE]]
     # Without GPUs nothing is listed. With a GPU, calls with the label of another, unknown GPU are listed.

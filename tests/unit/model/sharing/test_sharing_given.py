@@ -34,7 +34,8 @@ def test_an_allocation_shows_the_use_of_its_device(use: Use, made: Window) -> No
 @pytest.mark.parametrize(("uid", "use"), [("uid-9", "absent"), ("uid-2", "unknown"), ("", "unknown")])
 def test_an_allocation_without_a_seen_tenant_is_absent_or_unknown(uid: str, use: Use) -> None:
     made = on(gpu(), allocations=(pod("sleeper-0", uid=uid),))
-    # A container of pod uid-2 is at work; the allocation may be its own, unless it has another UID.
+    # A container of pod uid-2 is at work; the allocation may be its own, unless the allocation has another
+    # UID.
     made = replace(made, tenants={**made.tenants, POD.id: POD})
     (holding,) = sharings(made)[0].holdings
     assert holding.use == use

@@ -80,7 +80,7 @@ def test_hanging_reads_are_given_up(sights: Sights, released: threading.Event) -
             impatient(sights).of((100 + number, 1))
         sights.begin()
         with pytest.raises(ProcessNotVisibleError):
-            sights.of((1 + number, 1))  # nothing else is read: the slow read may still finish
+            sights.of((1 + number, 1))  # no other process is read: the slow read may still finish
         now += HANG_SECONDS
         sights.begin()
         with pytest.raises(ProcessNotVisibleError):

@@ -1,4 +1,5 @@
-"""Tests, on real connections between this process and its children, who is the client of whom."""
+"""Tests that stalltop finds which process is the client of which, on real connections between this process
+and its children."""
 
 from __future__ import annotations
 

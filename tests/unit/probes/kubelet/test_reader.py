@@ -190,7 +190,7 @@ def test_a_new_unlisted_pod_is_asked_for_at_once(
         until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
         monkeypatch.setattr(reader, "ASK_SECONDS", 1e6)
         end = time.monotonic() + 0.5
-        while time.monotonic() < end:  # at its end, the next regular question is far away
+        while time.monotonic() < end:  # after this, no regular question to the kubelet is due for days
             kubelet.read({ONE.id: ONE})
             time.sleep(0.01)
         write(tmp_path, FIRST + SECOND.replace("trainer-0", "other"))
@@ -212,7 +212,7 @@ def test_without_a_kubelet_nothing_is_asked(tmp_path: Path) -> None:
 def test_scheduled_tenants_are_those_whose_allocations_are_known(
     tmp_path: Path, kubelet: KubeletReader
 ) -> None:
-    """A pod that the kubelet has not listed yet, or cannot list, does not count as one without devices."""
+    """A pod that the kubelet has not listed yet, or cannot list, does not count as a pod without devices."""
     service = Tenant("unit:a.service", "a", "unit", "systemd")
     nerdctl = Tenant("containerd:c", "c", "container", "containerd", container_id="c")
     everybody = {one.id: one for one in (ONE, TWO, service, nerdctl)}

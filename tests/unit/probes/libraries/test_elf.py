@@ -62,7 +62,7 @@ def test_symbols_without_code_in_the_file_are_left_out() -> None:
     symbols = [
         Symbol("cudaMalloc", CODE_ADDRESS, section=0),  # undefined: called, but not contained
         Symbol("cudaFree", CODE_ADDRESS, kind=OBJECT),
-        Symbol("cudaMemset", CODE_ADDRESS, kind=IFUNC),  # the address is the resolver's
+        Symbol("cudaMemset", CODE_ADDRESS, kind=IFUNC),  # the address of the resolver, not of the function
         Symbol("cudaMemcpy", 0),
         Symbol("cudaHostAlloc", CODE_ADDRESS + 0x100000),  # outside the executable segment
     ]
@@ -75,7 +75,7 @@ def test_one_address_gives_one_function() -> None:
 
 
 def test_a_name_may_be_the_suffix_of_another() -> None:
-    # Linkers store cudaLaunchKernel as the end of __cudaLaunchKernel.
+    # Linkers may store the name cudaLaunchKernel only as the end of the string "__cudaLaunchKernel".
     data = elf([Symbol("__cudaLaunchKernel", CODE_ADDRESS)])
     at = data.index(b"__cudaLaunchKernel")
     names_at = CODE_AT + 64
@@ -149,7 +149,8 @@ def shared_libraries() -> Iterator[Path]:
 
 
 def test_another_reader_finds_the_same_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
-    # System libraries have no traced functions, so every name that starts with "m" is taken for a traced one.
+    # System libraries have no traced functions. So the test takes every name that starts with "m" for a
+    # traced function.
     path = next(shared_libraries(), None)
     if path is None:
         pytest.skip("no system library was found on this machine")

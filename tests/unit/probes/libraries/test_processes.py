@@ -128,7 +128,8 @@ class FakeWatch:
 
 
 class ScannedHost:
-    """Stands for a host. The test sets its processes; they are listed at every scan, or at none."""
+    """Stands for a host, whose processes the test sets. They are listed anew either at every scan or at
+    none."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, watched: bool = True) -> None:
         self.pids: set[int] = set()
@@ -182,7 +183,8 @@ def test_all_processes_are_scanned_again_after_lost_events(monkeypatch: pytest.M
     host.to_read([1, 2])
     host.list_always(False)
     host.watch.changes = Changes(lost=True)
-    # Not before processes are listed again: a host that loses many events must not scan all each time.
+    # Processes are scanned only when they are listed again. Otherwise a host that loses events all the time
+    # would scan every process each time.
     assert host.to_read([1, 2]) == (set(), set(), set())
     host.list_always(True)
     assert host.to_read([1, 2]) == ({1, 2}, {1, 2}, set())

@@ -44,8 +44,8 @@ class CaptureMaps:
         return found
 
     def second(self, *durations: dict[int, int]) -> None:
-        """Advances the clock by a second, in which slot n counts the calls ``durations[n]``: their number by
-        length in ns."""
+        """Advances the clock by a second, in which slot n counts the calls of ``durations[n]``, a dict from
+        the length of calls in ns to their number."""
         self.now += 1.0
         dense = np.zeros((len(durations), COUNTERS), np.uint64)
         for slot, calls in enumerate(durations):
@@ -85,7 +85,7 @@ def test_every_call_of_a_rare_operation_is_slow() -> None:
 
 
 def test_at_most_the_permitted_number_is_slow() -> None:
-    """All slots together share the number of captures per second."""
+    """The limit of captures per second holds for all slots together."""
     kernel = CaptureMaps()
     calls = {1000 * n: 100 for n in range(1, 200)}
     for _ in range(3):

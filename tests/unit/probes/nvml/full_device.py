@@ -1,4 +1,5 @@
-"""Sets every figure of a GPU of the stand-in driver library, and says what must be read of it."""
+"""Sets every figure of a GPU of the stand-in driver library, and says which value stalltop must read for
+each."""
 
 from __future__ import annotations
 

@@ -195,14 +195,15 @@ print(json.dumps(seen))
         [71.0, 4, True],
         [71.0, 4, True],
     ]
-    # Only PCIe throughput is read seldom, so that it has an age: measuring it takes 40 ms.
+    # Of these figures only PCIe throughput has an age: reading it takes 40 ms, so it is read seldom.
     ages = [one[3] for one in told]
     assert ages[0] == ages[1] == ages[2] == ages[3] == {}
     assert ages[4] == dict.fromkeys(("pcie_rx_bytes_per_second", "pcie_tx_bytes_per_second"), 8.0)
 
 
 def test_a_slow_call_gets_its_own_interval() -> None:
-    """The measured cost of a call decides how often it is made, whatever the table of readings says."""
+    """The measured time of a call decides how often the call is made, whatever interval the table of readings
+    gives."""
     told = run_with_clock(
         """
 nvml = Nvml(clock=clock)

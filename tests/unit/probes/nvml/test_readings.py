@@ -143,7 +143,7 @@ def test_counters_are_reported_as_increases() -> None:
         "0.xids=31,79,0x3f\n1.xids=13\n"
     )
     looks = read_each(
-        # These were counted before the first sample, so they are not reported.
+        # The driver counted these before the first sample, so they are not reported.
         "power_violation=7000\n0.xids=31\nfield.270=30\nenergy=500\n",
         second,
         second,

@@ -24,12 +24,12 @@ def _asked_anew() -> Iterator[None]:
 
 @pytest.fixture
 def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes two interpreters: ``this``, which imports packages from the folder that is returned, and
-    ``distribution``, which does not."""
+    """Makes two interpreters and returns a folder with packages. The interpreter ``this`` imports packages
+    from that folder, the interpreter ``distribution`` does not."""
     packages = tmp_path / "packages"
     packages.mkdir()
     for name, path in (("this", packages), ("distribution", tmp_path / "none")):
-        # -S hides the packages that are installed on this machine from both.
+        # -S hides the packages that are installed on this machine from both interpreters.
         script = f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} -S "$@"\n'
         (tmp_path / name).write_text(script)
         (tmp_path / name).chmod(0o755)

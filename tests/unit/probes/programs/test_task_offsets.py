@@ -79,7 +79,7 @@ def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
 
 def test_a_kernel_without_uprobe_multi_is_detected(tmp_path: Path) -> None:
     file = tmp_path / "vmlinux"
-    assert knows_uprobe_multi(file)  # without BTF, stalltop assumes that the kernel has it
+    assert knows_uprobe_multi(file)  # without BTF, stalltop assumes a kernel with uprobe_multi
     file.write_bytes(btf([("task_struct", STRUCT, 9000, TASK)]))
     assert not knows_uprobe_multi(file)
     file.write_bytes(btf([("s", STRUCT, 4, [("BPF_TRACE_UPROBE_MULTI", 0)])]))

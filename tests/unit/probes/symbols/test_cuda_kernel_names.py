@@ -127,7 +127,7 @@ def test_names_are_shortened_for_display(name: bytes, expected: str) -> None:
 def test_a_cut_name_is_completed_from_memory_or_marked() -> None:
     whole = ctypes.create_string_buffer(b"n" * 900)
     assert named(raw(name=b"n" * 255, cut=True, at=ctypes.addressof(whole))) == "n" * 900
-    # If the memory holds another text by now, the name is only marked as cut.
+    # If the memory holds another text by now, the name cannot be completed and is marked as cut.
     other = ctypes.create_string_buffer(b"m" * 900)
     assert named(raw(name=b"n" * 255, cut=True, at=ctypes.addressof(other))) == "n" * 255 + "…"
     assert named(raw(name=b"n" * 255, cut=True)) == "n" * 255 + "…"

@@ -31,7 +31,8 @@ int main(void)
 
 
 def read_of(command: list[str]) -> tuple[dict[str, str], dict[str, str] | None]:
-    """Starts the command and waits for a line of it; returns the variables at its start, and those now."""
+    """Starts the command and waits for a line of its output. Returns the variables that it had at its start,
+    and those that it has now."""
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": "/usr/bin:/bin", **STARTED}
     ) as process:

@@ -230,7 +230,7 @@ def test_a_hanging_lookup_delays_nobody(
     tenants = Tenants(tmp_path, clock)
     a, b = host.cgroup(f"/docker/{A}"), host.cgroup(f"/docker/{B}")
     assert [tenants.find(7, a).name, tenants.find(8, b).name] == [A[:12], B[:12]]
-    for _ in range(20):  # more than NAME_TRIES: waiting for a look-up that hangs is no failed try
+    for _ in range(20):  # more than NAME_TRIES; a look-up that still hangs is no failed try
         clock.now += 60
         tenants.refresh()
     server_is_back.set()

@@ -1,4 +1,4 @@
-"""Tests windows of past moments, built from those in memory."""
+"""Tests windows of past moments, which are built from the windows kept in memory."""
 
 from __future__ import annotations
 

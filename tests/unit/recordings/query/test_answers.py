@@ -39,12 +39,13 @@ def asked(path: Path, sql: str, least: int = Form.SUMS) -> list[tuple[Any, ...]]
 
 
 def expanded(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    """Returns the answer to ``sql`` as it is written, over all calls one by one: the reference."""
+    """Returns the answer that ``sql`` gives if it runs unchanged over single calls. Other ways must give the
+    same answer."""
 
     def planned(sql: str, *_: object, **__: object) -> rewrite.Plan:
         plan = rewrite.unread(sql)
         for need in plan.needs:
-            # Only if the query names CUDA kernels, failed calls are estimated for each CUDA kernel by itself.
+            # Failed calls are estimated for each CUDA kernel by itself only if the query names CUDA kernels.
             need.kernels = "kernel_name" in sql
         return plan
 
@@ -294,8 +295,8 @@ def test_many_windows_are_merged_before_their_calls_are_queried(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = random_calls(seed, most=200, windows=8)
-    # Without devices, rows are larger: durations of launches without a known CUDA kernel are estimated, and
-    # in small rows more coarsely.
+    # Without devices, rows have more calls. Durations of launches without a known CUDA kernel are estimated,
+    # and the estimate is coarser in small rows.
     calls = [call._replace(device="") for call in calls]
     path = write_file(tmp_path / "file", windows_of(calls))
     sql = (

@@ -28,7 +28,7 @@ def told(path: Path, windows: Sequence[Window]) -> dict[str, tuple[str, int, int
 
 
 def of(*tenants: Tenant, host: str = "gpu7", start: float = 1_000.0) -> Window:
-    """Returns a window in which the first tenant makes one call, the second makes two, and so on."""
+    """Returns a window in which the first tenant makes one call, the second tenant two calls, and so on."""
     calls = [Calls(key(tenant=one.id, host=host), [9] * (at + 1)) for at, one in enumerate(tenants)]
     return replace(window(calls, host=host, start=start), tenants={one.id: one for one in tenants})
 

@@ -125,7 +125,7 @@ def test_named_queries_run_on_a_file_without_device_figures(name: str, tmp_path:
     ("tenant", "labels", "expected"),
     [
         ("cri:bb", ("0", "0"), [4.2]),
-        # If the activity is unknown, or the tenant of the allocation, the answer is NULL and not zero.
+        # If the activity, or the tenant of the allocation, is unknown, the answer is NULL and not zero.
         ("cri:bb", ("0", ""), [None]),
         ("cri:bb", ("", ""), [None]),
         ("", ("0", "0"), [None]),  # the tenant of the allocation is unknown

@@ -27,7 +27,7 @@ from tests.windows.cheap import START, second
 
 KILLS = int(os.environ.get("STALLTOP_KILLS", "100"))
 ROUNDS = 8
-"""Number of files among which the kills are divided."""
+"""Number of files. The kills are spread evenly over them."""
 MOST_WINDOWS = 8
 """A recorder writes fewer windows than this before it is killed. If it writes none, the file may not even
 exist."""

@@ -1,8 +1,8 @@
 """Records in forked processes, for tests that kill them. Each line on stdin names a file.
 
-For each file it forks a process that records to it as fast as possible, and continues a recording that
-exists. It prints the PID, then the number of each window once it is written, and ``ended`` when the process
-has ended.
+For each file, a forked process records to it as fast as possible; if the recording exists already, the
+process continues it. Stdout gets the PID of the process, then the number of each window once the window is
+written, and ``ended`` when the process has ended.
 """
 
 from __future__ import annotations
