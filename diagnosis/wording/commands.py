@@ -24,6 +24,11 @@ def lower_priority(pid: int) -> str:
     return _on_process("nice", pid)
 
 
+def lower_share(facts: Facts, tenant: str) -> str:
+    """Returns a command that gives a tenant the least share of CPU time; '' if no command does that."""
+    return _on_tenant(facts, tenant, ("container_weight", "unit_weight", "cgroup2_weight"), {})
+
+
 def idle_io(pid: int) -> str:
     """Returns a command that lets all threads of a process use a disk only while nobody else does."""
     return _on_process("idle_io", pid)
