@@ -86,20 +86,15 @@ class ProblemKeys:
             self.copy_fix_of(chain)
 
     def copy_fix_of(self, chain: Chain) -> None:
-        """Copy a command of ``chain`` to the terminal's clipboard (OSC 52): the first one that fixes the
-        problem, or else the first one that shows more about the problem.
-
-        The message repeats the command, because not every terminal supports OSC 52.
-        """
+        """Copy a command of ``chain``: the first one that fixes the problem, or else the first one that shows
+        more about the problem."""
         typed = sorted((fix for fix in chain.fixes if fix.command), key=lambda fix: fix.look)
         if not typed:
             said = f"no command to copy; {chain.fixes[0].text}" if chain.fixes else "no fix is known"
         else:
             command = printable(typed[0].command)  # on one line, so that pasting it does not run it
-            self._main.app.copy_to_clipboard(command)
-            said = (
-                f"copied a command that only shows more: {command}" if typed[0].look else f"copied: {command}"
-            )
+            where = self._main.stalltop.copy(command)
+            said = f"it only shows more; {where}: {command}" if typed[0].look else f"{where}: {command}"
         self._say(said, "label", READ_SECONDS)
 
     def _changed(self, said: str) -> None:
