@@ -1,6 +1,7 @@
-"""Builds the commands of fixes from the catalogue in `model.actions`, with the actual names and process ids. They
-change a tenant through the tool that runs it (Docker, Podman, systemd), so that the change lasts. If neither a
-tool nor the file of a cgroup is known, the command is ''.
+"""Builds the commands of fixes from the catalogue in `model.actions`, with the actual names and process ids.
+
+They change a tenant through the tool that runs it (Docker, Podman, systemd), so that the change lasts. If
+neither a tool nor the file of a cgroup is known, the command is ''.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ def _on_process(action: str, pid: int, **given: str) -> str:
     return BY_ID[action].text({"pid": str(pid), **given})
 
 
-def _on_tenant(facts: Facts, tenant: str, ids: tuple[str, ...], given: dict[str, str], now_by: str = "") -> str:
+def _on_tenant(
+    facts: Facts, tenant: str, ids: tuple[str, ...], given: dict[str, str], now_by: str = ""
+) -> str:
     """Returns the first command of the catalogue in ``ids`` that applies to a tenant; '' if none does, or if
     the present limit is that of a cgroup above the tenant's own, ``now_by``."""
     found = facts.window.tenants.get(tenant)

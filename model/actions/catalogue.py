@@ -1,4 +1,4 @@
-"""The catalogue of commands, as data: the text of each command with placeholders, what it does, how to undo it.
+"""The catalogue of commands, as data: the text of each command, what it does, and how to undo it.
 
 A command applies to a process or tenant if all of its placeholders are known there: ``{tool}`` is known for
 containers of Docker and Podman, ``{job}`` for jobs of Slurm, and so on (``placeholders`` reads them from a
@@ -72,7 +72,10 @@ def _fields(text: str) -> frozenset[str]:
 
 
 _TASKS = "$(ls /proc/{pid}/task)"
-_PATCH = """-p '{{"spec":{{"containers":[{{"name":"{kube_container}","resources":{{"limits":{{"cpu":"%s"}}}}}}]}}}}'"""
+_PATCH = (
+    """-p '{{"spec":{{"containers":[{{"name":"{kube_container}","""
+    """"resources":{{"limits":{{"cpu":"%s"}}}}}}]}}}}'"""
+)
 _RESIZE = "kubectl -n {namespace} patch pod {pod} --subresource resize "
 _NODE = "$(kubectl -n {namespace} get pod {pod} -o jsonpath='{{.spec.nodeName}}')"
 
@@ -111,10 +114,12 @@ ACTIONS: Final = (
            "sets its memory limit to {memory_mib} MiB", "", MEMORY,
            lasting="the same command with the limit of before"),
     # Docker sets such limits only when it creates a container.
-    Action("container_reads", "tenant", "{podman} update --device-read-bps {device_path}:{read_rate} {container}",
+    Action("container_reads", "tenant",
+           "{podman} update --device-read-bps {device_path}:{read_rate} {container}",
            "limits what it reads from {device_path} to {read_rate} bytes/s", "", DISK,
            lasting="the same command with a higher rate"),
-    Action("container_writes", "tenant", "{podman} update --device-write-bps {device_path}:{write_rate} {container}",
+    Action("container_writes", "tenant",
+           "{podman} update --device-write-bps {device_path}:{write_rate} {container}",
            "limits what it writes to {device_path} to {write_rate} bytes/s", "", DISK,
            lasting="the same command with a higher rate"),
     Action("container_pause", "tenant", "{tool} pause {container}",
@@ -159,7 +164,8 @@ ACTIONS: Final = (
            "limits all its processes together to {limit} CPUs",
            "echo '{us_before_2} 100000' > {cpu_folder_2}/cpu.max", CPU),
     Action("cgroup1_cpus", "tenant",
-           "echo 100000 > {cpu_folder_1}/cpu.cfs_period_us && echo {limit_us} > {cpu_folder_1}/cpu.cfs_quota_us",
+           "echo 100000 > {cpu_folder_1}/cpu.cfs_period_us && "
+           "echo {limit_us} > {cpu_folder_1}/cpu.cfs_quota_us",
            "limits all its processes together to {limit} CPUs",
            "echo {us_before_1} > {cpu_folder_1}/cpu.cfs_quota_us", CPU),
     Action("cgroup2_weight", "tenant", "echo 1 > {cpu_folder_2}/cpu.weight",
@@ -177,14 +183,15 @@ ACTIONS: Final = (
     Action("cgroup2_thaw", "tenant", "echo 0 > {folder_2}/cgroup.freeze",
            "lets all its processes run again", "echo 1 > {folder_2}/cgroup.freeze", (), needs=("stopped",)),
     # ---- pods of Kubernetes
-    Action("workload_cpus", "tenant", "kubectl -n {namespace} set resources {workload} -c {kube_container} --limits=cpu={limit}",
+    Action("workload_cpus", "tenant",
+           "kubectl -n {namespace} set resources {workload} -c {kube_container} --limits=cpu={limit}",
            "limits each pod of {workload} to {limit} CPUs, and restarts them one after the other",
            "kubectl -n {namespace} rollout undo {workload}", CPU),
     Action("pod_cpus", "tenant", _RESIZE + _PATCH % "{limit}",
            "limits the container to {limit} CPUs without a restart; needs Kubernetes 1.33",
            _RESIZE + _PATCH % "{limit_before}", CPU),
     Action("pod_delete", "tenant", "kubectl -n {namespace} delete pod {pod}",
-           "ends the pod; its Deployment, StatefulSet or Job, if any, starts a new one, maybe on another node",
+           "ends the pod; its controller, if it has one, starts a new one, maybe on another node",
            "", ALL, lasting="none: a pod without a controller does not come back", ends=True),
     Action("node_cordon", "tenant", f"kubectl cordon {_NODE}",
            "lets no new pod start on this node; pods that run here stay",

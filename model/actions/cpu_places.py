@@ -39,11 +39,9 @@ def reserved(window: Window, victim_pid: int) -> frozenset[int]:
     return own if own and own != every else frozenset(range((len(every) + 1) // 2))
 
 
-def apart(
-    window: Window, kept: frozenset[int], culprits: Sequence[Process]
-) -> tuple[frozenset[int], ...]:
-    """Returns the CPUs for each of ``culprits``, none of them in ``kept``, and no CPU for two culprits. Returns
-    no CPU for a culprit for which none is left.
+def apart(window: Window, kept: frozenset[int], culprits: Sequence[Process]) -> tuple[frozenset[int], ...]:
+    """Returns the CPUs for each of ``culprits``: none of them is in ``kept``, and none is given to two
+    culprits. A culprit for which no CPU is left gets none.
 
     The Linux kernel refuses CPUs outside the CPU set of the cgroup, so each culprit gets only CPUs of its own
     set. If CPUs are short, culprits with fewer possible CPUs choose first.

@@ -38,8 +38,8 @@ CAUSES: Final[dict[Resource, tuple[str, ...]]] = {
     "memory": ("reclaim", "oom_kill"),
     "gpu": ("gpu_neighbours", "gpu_memory_full", "gpu_not_given"),
 }
-"""By resource: ids of the causes in which culprits take that resource from the victim. In all other causes only
-ending, restarting or moving a program helps, apart from the fixes of the problem."""
+"""By resource: ids of the causes in which culprits take that resource from the victim. In all other causes
+only ending, restarting or moving a program helps, apart from the fixes of the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,9 @@ class Offer:
     """True if the command only shows more and changes nothing."""
 
 
-def for_row(
-    window: Window, tenants: Sequence[str], processes: Sequence[tuple[str, int, str]]
-) -> list[Offer]:
-    """Returns the commands for a row of a table: those for its ``tenants`` (ids) and its ``processes`` (tenant,
-    pid, name), both with the most important one first."""
+def for_row(window: Window, tenants: Sequence[str], processes: Sequence[tuple[str, int, str]]) -> list[Offer]:
+    """Returns the commands for a row of a table: those for its ``processes`` (tenant, pid, name), then those
+    for its ``tenants`` (ids). Both begin with the most important one."""
     found: list[Offer] = []
     for tenant, pid, name in processes[:MOST_PROCESSES]:
         cpus = idlest_half(window, Process(tenant, pid))
@@ -73,10 +71,12 @@ def for_row(
 
 
 def for_chain(window: Window, chain: Chain) -> list[Offer]:
-    """Returns the commands for a problem: its own fixes, then further commands for its culprits, then commands
-    that end or move its victim, then commands that only show more."""
+    """Returns the commands for a problem: its own fixes, then further commands for its culprits, then
+    commands that end or move its victim, then commands that only show more."""
     typed = [fix for fix in chain.fixes if fix.command]
-    found = [Offer(FIXES, fix.command, fix.text, *undo_of(window, chain, fix)) for fix in typed if not fix.look]
+    found = [
+        Offer(FIXES, fix.command, fix.text, *undo_of(window, chain, fix)) for fix in typed if not fix.look
+    ]
     wanted: set[Resource] = {resource for resource, causes in CAUSES.items() if chain.cause in causes}
     culprits = [
         link for link in chain.culprits if link.tenant and not link.of_others and link.pid != chain.pid
@@ -119,7 +119,7 @@ def undo_of(window: Window, chain: Chain, fix: Fix) -> tuple[str, str]:
 
 def _is(action: Action, command: str, values: Values) -> bool:
     """Returns whether ``command`` is that of ``action`` with ``values``, whatever figures it proposes."""
-    proposed = {name: "\0" for name in action.placeholders - set(values.known)}
+    proposed = dict.fromkeys(action.placeholders - set(values.known), "\x00")
     if not set(proposed) <= _PROPOSED:
         return False
     parts = action.command.format_map({**values.known, **proposed}).split("\0")
@@ -136,8 +136,8 @@ _PROPOSED: Final = frozenset(
 
 
 def _places(window: Window, chain: Chain, culprits: Sequence[Process]) -> tuple[frozenset[int], ...]:
-    """Returns CPUs for each of the culprits: those of the problem's fixes, or else CPUs that neither the victim
-    nor another culprit gets."""
+    """Returns CPUs for each of the culprits: those of the problem's fixes, or else CPUs that neither the
+    victim nor another culprit gets."""
     placed = _placed(chain.fixes)
     kept = reserved(window, chain.pid)
     free = [culprit for culprit in culprits if culprit.pid not in placed]
@@ -157,8 +157,8 @@ def _placed(fixes: Iterable[Fix]) -> dict[int, frozenset[int]]:
 
 
 def _verb(command: str) -> tuple[str, ...]:
-    """Returns the words of a command without the figures that it proposes. The last word is kept: it names the
-    process or tenant."""
+    """Returns the words of a command without the figures that it proposes. The last word is kept: it names
+    the process or tenant."""
     words = command.split()
     if words[:1] == ["echo"]:
         return "echo", words[-1]
@@ -198,7 +198,9 @@ def _tenant(
     if used >= LEAST_USED_CPUS:
         values.known.update(limit_values(used / 2))
     kind = " ".join(part for part in (found.runtime, found.kind) if part)
-    return _offers("tenant", f"{found.name or tenant} ({kind}), all its processes", values, wanted, victim=victim)
+    return _offers(
+        "tenant", f"{found.name or tenant} ({kind}), all its processes", values, wanted, victim=victim
+    )
 
 
 def _with_cpus(values: Values, cpus: frozenset[int]) -> Values:
@@ -210,8 +212,8 @@ def _with_cpus(values: Values, cpus: frozenset[int]) -> Values:
 def _offers(
     of: str, about: str, values: Values, wanted: Collection[Resource] | None, *, victim: bool
 ) -> list[Offer]:
-    """Returns the offers for one process or tenant. ``wanted``: only actions that free one of these resources,
-    or that end their target; None: all actions."""
+    """Returns the offers for one process or tenant. ``wanted``: only actions that free one of these
+    resources, or that end their target; None: all actions."""
     found = []
     for action in ACTIONS:
         if action.of != of or not action.applies(values.known) or (victim and not action.ends):

@@ -162,9 +162,7 @@ def _folders(tenant: Tenant, use: TenantUse) -> dict[str, str]:
     return found
 
 
-def _before(
-    window: Window, tenant: Tenant, use: TenantUse | None
-) -> tuple[dict[str, str], frozenset[str]]:
+def _before(window: Window, tenant: Tenant, use: TenantUse | None) -> tuple[dict[str, str], frozenset[str]]:
     """Returns the present limits of a tenant for an undo, and which of them are assumed."""
     cpus = window.system.cpus if window.system is not None else 0
     quota = use.cpu_quota if use is not None and not is_above(tenant, use.quota_cgroup) else None

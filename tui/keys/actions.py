@@ -122,6 +122,7 @@ ACTIONS = (
     Action("chains", ("i",), "Why", "Go from a row to its chains, from a chain to its row", _WHY, "problems.chains"),
     Action("details", ("I",), "Details", "Show all about this row; Enter at the bottom too", _WHY, "rows.details"),
     Action("copy", ("y",), "Copy fix", "Copy the fix; after saving: the path", _WHY, "problems.copy_fix"),
+    Action("commands", ("A",), "Commands", "Show commands for this row or problem, to copy", _WHY, "problems.commands"),
     Action("silence", ("z",), "Silence", "Hide this chain; again: show it", _WHY, "problems.silence"),
     Action("silenced", ("Z",), "Silenced", "Show the hidden chains; again: hide them", _WHY, "problems.show_silenced"),
     Action("freeze", ("space",), "Freeze", "Freeze the screen, counting goes on; again: live", _TIME, "playing.freeze"),

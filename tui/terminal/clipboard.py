@@ -1,9 +1,9 @@
 """Copies text to wherever the user can paste it from, and says truthfully where it went.
 
-A program in a terminal can only ask for the clipboard (the escape sequence OSC 52), and is not told whether the
-terminal obeyed. tmux ignores such a request from programs inside it (its default, ``set-clipboard external``), but
-its own command ``load-buffer -w`` puts the text into a buffer of tmux, and asks the outer terminal for the
-clipboard. A file that holds the text last copied works everywhere.
+A program in a terminal can only ask for the clipboard (the escape sequence OSC 52), and is not told whether
+the terminal obeyed. tmux ignores such a request from programs inside it (its default, ``set-clipboard
+external``), but its own command ``load-buffer -w`` puts the text into a buffer of tmux, and asks the outer
+terminal for the clipboard. A file that holds the text last copied works everywhere.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def into_tmux(text: str) -> bool:
         return False
     # Before tmux 3.2, load-buffer has no option -w.
     return any(
-        _runs([program, "load-buffer", *option, "-"], text, {**os.environ, **where}) for option in (["-w"], [])
+        _runs([program, "load-buffer", *option, "-"], text, {**os.environ, **where})
+        for option in (["-w"], [])
     )
 
 

@@ -122,7 +122,9 @@ class QuietApp(App[None]):
 
     def remember_copied(self, text: str) -> None:
         """Let a paste in a line of text insert ``text``, without asking the terminal for its clipboard."""
-        self._clipboard = text
+        if self._clipboard != text:
+            self._clipboard = text
+
     failed_itself = False
     """Whether the screen itself failed, and not its source of data."""
 

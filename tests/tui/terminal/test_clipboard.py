@@ -90,7 +90,9 @@ def test_without_a_runtime_directory_the_file_is_in_the_state_directory(
     assert into_file("x") == tmp_path / "state" / "stalltop" / "copied"
 
 
-def test_a_file_that_cannot_be_written_is_not_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_written_is_not_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "state").write_text("no folder")
     assert into_file("x") is None
 
@@ -124,7 +126,9 @@ def test_a_program_inside_tmux_fills_its_buffer(tmux: list[str], tmp_path: Path)
     subprocess.run([*tmux, "send-keys", line, "Enter"], check=True)
     until = time.monotonic() + DEADLINE
     while "copied to tmux's buffer (prefix ])" not in (
-        pane := subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True).stdout
+        pane := subprocess.run(
+            [*tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True
+        ).stdout
     ):
         assert time.monotonic() < until, pane
         time.sleep(0.1)

@@ -52,7 +52,8 @@ def test_no_fix_sends_two_culprits_to_one_cpu_or_to_the_victim(
             continue
         assert program == "taskset"
         sent = cpus_of(fix.command.split()[2])
-        assert sent and sent <= every
+        assert sent
+        assert sent <= every
         assert not sent & victims
         assert not sent & used
         assert not cpuset or not cpus_of(cpuset) & every or sent <= cpus_of(cpuset)
@@ -70,7 +71,8 @@ def test_culprits_share_all_cpus_that_the_victim_leaves(cpus: int, number: int) 
 
 
 @pytest.mark.parametrize(
-    ("cpus", "allowed", "kept"), [(4, "", "0-1"), (4, "0-3", "0-1"), (4, "2", "2"), (3, "0-7", "0-1"), (1, "", "0")]
+    ("cpus", "allowed", "kept"),
+    [(4, "", "0-1"), (4, "0-3", "0-1"), (4, "2", "2"), (3, "0-7", "0-1"), (1, "", "0")],
 )
 def test_a_victim_that_may_run_anywhere_keeps_half_of_the_host(cpus: int, allowed: str, kept: str) -> None:
     assert list_of(reserved(host(cpus, allowed), VICTIM)) == kept
