@@ -59,15 +59,15 @@ class Offer:
 
 
 def for_row(window: Window, tenants: Sequence[str], processes: Sequence[tuple[str, int, str]]) -> list[Offer]:
-    """Returns the commands for a row of a table: those for its ``processes`` (tenant, pid, name), then those
-    for its ``tenants`` (ids). Both begin with the most important one."""
-    found: list[Offer] = []
+    """Returns the commands for a row of a table, for its ``tenants`` (ids) and its ``processes`` (tenant,
+    pid, name). Both begin with the most important one. If the row is one process, its commands come first."""
+    single: list[Offer] = []
+    whole: list[Offer] = []
     for tenant, pid, name in processes[:MOST_PROCESSES]:
-        cpus = idlest_half(window, Process(tenant, pid))
-        found += _process(window, tenant, pid, name, cpus)
+        single += _process(window, tenant, pid, name, idlest_half(window, Process(tenant, pid)))
     for tenant in tenants[:MOST_TENANTS]:
-        found += _tenant(window, tenant, idlest_half(window, Process(tenant, 0)))
-    return found
+        whole += _tenant(window, tenant, idlest_half(window, Process(tenant, 0)))
+    return [*single, *whole] if len(processes) == 1 else [*whole, *single]
 
 
 def for_chain(window: Window, chain: Chain) -> list[Offer]:
@@ -206,6 +206,7 @@ def _tenant(
 def _with_cpus(values: Values, cpus: frozenset[int]) -> Values:
     if cpus:
         values.known["cpus"] = list_of(cpus)
+        values.known["on_cpus"] = f"CPU{'s' if len(cpus) > 1 else ''} {list_of(cpus)}"
     return values
 
 
@@ -231,5 +232,9 @@ def _undo(action: Action, values: Values) -> tuple[str, str]:
         return "", action.lasting
     if not action.for_undo <= set(values.known):
         return "", _HAND
-    usual = "the usual default: the present value is not known" if action.for_undo & values.assumed else ""
+    usual = (
+        "the usual default: the present value is not known"
+        if action.usual or action.for_undo & values.assumed
+        else ""
+    )
     return action.undo.format_map(values.known), usual

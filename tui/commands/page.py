@@ -16,10 +16,12 @@ STALE_SECONDS = 15.0
 _LABEL = 6
 
 
-def entries(offers: Sequence[Offer], window: Window, now: float | None = None) -> list[Entry]:
+def entries(offers: Sequence[Offer], window: Window, said: str = "", now: float | None = None) -> list[Entry]:
     """Return the list: what to know first, then each command with what it does and its undo. The key of an
-    entry is the index of its offer. ``now`` is the Unix time, the clock's if None."""
-    found = [Entry((*_notes(window, time.time() if now is None else now),))]
+    entry is the index of its offer. ``said`` is a message that stands on top for a while. ``now`` is the Unix
+    time, the clock's if None."""
+    notes = _notes(window, time.time() if now is None else now)
+    found = [Entry((PageLine(((said, "good"),), indent=2), *notes[1:]) if said else tuple(notes))]
     if not offers:
         text = "No command applies: no process, container, unit, pod or job is known here."
         return [*found, Entry((PageLine(), PageLine(((text, "text"),))))]

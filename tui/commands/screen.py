@@ -52,10 +52,9 @@ class CommandsScreen(LiveScreen):
             return
         self._drawn_of = self.main.shown
         self.query_one("#page", CommandList).show(
-            entries(self._offers, self._window),
+            entries(self._offers, self._window, self._text),
             title=f"Commands  {self._name}",
             hint=f"{key('copy')} or Enter copies the selected one  Esc closes",
-            said=self._text,
         )
 
     # ---- keys
