@@ -229,20 +229,8 @@ def groups() -> dict[str, list[Action]]:
 
 SHORT = (
     *("in", "out", "container", "operation", "process", "filter", "sort", "reverse", "warnings", "chains"),
-    *(
-        "details",
-        "device",
-        "devices",
-        "copy",
-        "commands",
-        "freeze",
-        "longer",
-        "shorter",
-        "enlarge",
-        "save",
-        "theme",
-    ),
-    *("palette", "help", "quit"),
+    *("details", "device", "devices", "copy", "commands", "freeze", "longer", "shorter", "enlarge"),
+    *("save", "theme", "palette", "help", "quit"),
 )
 """Ids of the most important actions, in the order of the README."""
 
