@@ -45,7 +45,8 @@ def process_values(window: Window, tenant: str, pid: int) -> Values:
     if pid <= 1 or not tenant:
         return Values({}, frozenset())
     use = use_of_process(window, pid)
-    known, assumed = {"pid": str(pid)}, set()
+    known = {"pid": str(pid)}
+    assumed: set[str] = set()
     cpus = window.system.cpus if window.system is not None else 0
     if use is not None and use.allowed:
         known["allowed"] = use.allowed
@@ -166,7 +167,7 @@ def _before(window: Window, tenant: Tenant, use: TenantUse | None) -> tuple[dict
     """Returns the present limits of a tenant for an undo, and which of them are assumed."""
     cpus = window.system.cpus if window.system is not None else 0
     quota = use.cpu_quota if use is not None and not is_above(tenant, use.quota_cgroup) else None
-    known, assumed = {}, set()
+    assumed: set[str] = set()
     if quota is not None:
         known = {
             "limit_before": f"{quota:g}",

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,7 +111,6 @@ def test_text_reaches_the_buffer_of_tmux(tmux: list[str], monkeypatch: pytest.Mo
 @needs_tmux
 def test_a_program_inside_tmux_fills_its_buffer(tmux: list[str], tmp_path: Path) -> None:
     """With tmux's default settings, in a real pane, the clipboard sequence alone would be lost."""
-    python = Path(os.sys.executable)  # type: ignore[attr-defined]
     script = tmp_path / "copy.py"
     script.write_text(
         "import sys\n"
@@ -121,7 +121,7 @@ def test_a_program_inside_tmux_fills_its_buffer(tmux: list[str], tmp_path: Path)
     )
     root = Path(clipboard.__file__).resolve().parents[2]
     line = (
-        f"cd {root}; PYTHONPATH={root}/src XDG_RUNTIME_DIR= XDG_STATE_HOME={tmp_path}/s {python} -P {script}"
+        f"cd {root}; PYTHONPATH={root}/src XDG_RUNTIME_DIR= XDG_STATE_HOME={tmp_path}/s {sys.executable} -P {script}"
     )
     subprocess.run([*tmux, "send-keys", line, "Enter"], check=True)
     until = time.monotonic() + DEADLINE

@@ -23,7 +23,7 @@ from tests.unit.diagnosis.faults import FAULTS, faults
 from tests.windows.evidence import window
 
 UUID = "0a1b2c3d-1111-2222-3333-444455556666"
-POD = {"kind": "pod", "runtime": "containerd", "container_id": "cc", "namespace": "prod"}
+POD: dict[str, Any] = {"kind": "pod", "runtime": "containerd", "container_id": "cc", "namespace": "prod"}
 
 
 def host(tenant: Tenant, use: dict[str, Any] | None = None, *, known: bool = True) -> Window:
@@ -239,5 +239,4 @@ def test_every_action_is_complete() -> None:
 
 
 def test_causes_named_by_resource_exist() -> None:
-    ids = {cause.id for cause in CAUSES.values()} if isinstance(CAUSES, dict) else {one.id for one in CAUSES}
-    assert {cause for causes in offers.CAUSES.values() for cause in causes} <= ids
+    assert {cause for causes in offers.CAUSES.values() for cause in causes} <= set(CAUSES)
