@@ -120,9 +120,8 @@ def test_a_program_inside_tmux_fills_its_buffer(tmux: list[str], tmp_path: Path)
         "input()\n"
     )
     root = Path(clipboard.__file__).resolve().parents[2]
-    line = (
-        f"cd {root}; PYTHONPATH={root}/src XDG_RUNTIME_DIR= XDG_STATE_HOME={tmp_path}/s {sys.executable} -P {script}"
-    )
+    variables = f"PYTHONPATH={root}/src XDG_RUNTIME_DIR= XDG_STATE_HOME={tmp_path}/s"
+    line = f"cd {root}; {variables} {sys.executable} -P {script}"
     subprocess.run([*tmux, "send-keys", line, "Enter"], check=True)
     until = time.monotonic() + DEADLINE
     while "copied to tmux's buffer (prefix ])" not in (
