@@ -6,6 +6,7 @@
 * ``problems``, ``past``, ``graphs``, ``tables``, ``saving``: the parts of the main screen;
 * ``main``, ``main_keys``: the main screen, and what its keys do;
 * ``pages``: the base classes of the pages that cover the main screen, and the help;
+* ``commands``: the page with commands for a row or a problem;
 * ``chain``, ``device``, ``pair``, ``row``: these pages.
 
 The modules directly in this folder connect the packages.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from stalltop.model.actions.offers import Offer
 from stalltop.model.chain import Chain
 from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.window import Window
 from stalltop.tui.saving.saving import Saving
 from stalltop.tui.screens.screen_app import ScreenApp
 from stalltop.tui.tables.picking import Pair
@@ -60,6 +62,12 @@ class PagesOf:
         from stalltop.tui.chain.screen import ChainScreen
 
         self._app.push_screen(ChainScreen(chains, at))
+
+    def commands(self, name: str, offers: Sequence[Offer], window: Window) -> None:
+        """Open the page with ``offers``, the commands for the row or problem ``name`` of ``window``."""
+        from stalltop.tui.commands.screen import CommandsScreen
+
+        self._app.push_screen(CommandsScreen(name, offers, window))
 
     def warnings(self) -> None:
         """Open all warnings and the coverage."""

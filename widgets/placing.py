@@ -26,5 +26,5 @@ class Places(Layout):
         return [
             WidgetPlacement(self.regions[child.id], NULL_OFFSET, NULL_SPACING, child)
             for child in children
-            if child.id in self.regions
+            if child.id is not None and child.id in self.regions
         ]

@@ -58,7 +58,7 @@ def chosen(wanted: Sequence[str], chain: Chain | None, known: Callable[[str], bo
         return ()
     if AUTO not in wanted:
         return tuple(name for name in IDS if name in wanted)[:MOST]
-    found = []
+    found: list[str] = []
     for name in figures_for(chain):
         if len(found) < MOST and known(name):
             found.append(name)

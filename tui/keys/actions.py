@@ -123,6 +123,7 @@ ACTIONS = (
     Action("chains", ("i",), "Why", "Go from a row to its problems, from a problem to its row", _WHY, "problems.chains"),
     Action("details", ("I",), "Details", "Show all details of this row; at the lowest level also Enter", _WHY, "rows.details"),
     Action("copy", ("y",), "Copy fix", "Copy the fix; after saving: the path", _WHY, "problems.copy_fix"),
+    Action("commands", ("A",), "Commands", "Show commands for this row or problem, to copy", _WHY, "problems.commands"),
     Action("silence", ("z",), "Silence", "Silence this problem; again: show it", _WHY, "problems.silence"),
     Action("silenced", ("Z",), "Silenced", "Show silenced problems; again: hide them", _WHY, "problems.show_silenced"),
     Action("freeze", ("space",), "Freeze", "Freeze display (counting continues); again: live", _TIME, "playing.freeze"),
@@ -231,8 +232,8 @@ def groups() -> dict[str, list[Action]]:
 
 SHORT = (
     *("in", "out", "container", "operation", "process", "filter", "sort", "reverse", "warnings", "chains"),
-    *("details", "device", "devices", "copy", "freeze", "longer", "shorter", "enlarge", "save", "theme"),
-    *("palette", "help", "quit"),
+    *("details", "device", "devices", "copy", "commands", "freeze", "longer", "shorter", "enlarge"),
+    *("save", "theme", "palette", "help", "quit"),
 )
 """Ids of the most important actions, in the order of the README."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from stalltop.model.actions.offers import Offer
 from stalltop.model.chain import Chain
 from stalltop.model.rows.dimensions import Dimension
+from stalltop.model.window import Window
 from stalltop.tui.tables.picking import Pair
 from stalltop.tui.views.groups import Path
 
@@ -39,6 +41,9 @@ class Opens(Protocol):
 
     def chains(self, chains: Sequence[Chain], at: int = 0) -> None:
         """Open the page of chain number ``at``, from which the user can turn to the others."""
+
+    def commands(self, name: str, offers: Sequence[Offer], window: Window) -> None:
+        """Open the page with ``offers``, the commands for the row or problem ``name`` of ``window``."""
 
     def warnings(self) -> None:
         """Open all warnings and the coverage."""

@@ -17,6 +17,7 @@ from stalltop.tui.screens.run_options import RunOptions
 from stalltop.tui.settings.colours import Colours
 from stalltop.tui.terminal.abilities import speaks_unicode
 from stalltop.tui.terminal.app import TerminalApp
+from stalltop.tui.terminal.clipboard import Copied, into_file, into_tmux
 from stalltop.tui.terminal.slow_line import SlowLine
 
 if TYPE_CHECKING:
@@ -50,6 +51,15 @@ class ScreenApp(TerminalApp):
     def pictures(self) -> bool:
         """Return whether bars and charts are drawn. They take many bytes on a slow connection."""
         return not self.slow_line.low
+
+    def copy(self, text: str) -> str:
+        """Copy ``text`` to tmux or to the clipboard of the terminal, and to a file. Return where it went, as
+        the beginning of a message."""
+        if into_tmux(text):
+            self.remember_copied(text)
+            return Copied(tmux=True, file=into_file(text)).said
+        self.copy_to_clipboard(text)
+        return Copied(asked="the terminal", file=into_file(text)).said
 
 
 def glyphs_for(options: RunOptions) -> Glyphs:

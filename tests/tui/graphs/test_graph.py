@@ -54,7 +54,7 @@ def test_the_colours_of_lines_fade_towards_the_background_only_where_they_are_kn
 
 def drawn(data: GraphData, width: int, height: int) -> list[str]:
     class Alone(Graph):
-        glyphs = UNICODE  # type: ignore[assignment]
+        glyphs = UNICODE
 
     graph = Alone()
     graph._data = data
