@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from stalltop.widgets.alert_drawing import AlertDrawing, AlertRow, padded
-from stalltop.widgets.drawing.frame import Edge, titled
+from stalltop.widgets.drawing.frame import FrameEdge, titled
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import strip_of
@@ -149,9 +149,9 @@ class AlertList(Lines, can_focus=True):
 
     # ---- drawing
 
-    def edges(self, paint: Palette) -> tuple[Edge, Edge]:
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
         """Return the title and the keys on the top edge of the frame."""
-        return titled(*self.title, paint, focused=self.has_focus), Edge()
+        return titled(*self.title, paint, focused=self.has_focus), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """Return the lines in view. The last one also tells how many rows are hidden."""

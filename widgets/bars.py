@@ -13,7 +13,7 @@ from stalltop.model.network_ports import NetworkPort, Throughput, of_rdma, throu
 from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.widgets.drawing.bar import bar
-from stalltop.widgets.drawing.frame import Edge, titled
+from stalltop.widgets.drawing.frame import FrameEdge, titled
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Part, strip_of
@@ -46,9 +46,9 @@ class SystemBars(Lines):
         self._network, self._rdma = throughput(ports, seconds), throughput(of_rdma(ports), seconds)
         self.redraw()
 
-    def edges(self, paint: Palette) -> tuple[Edge, Edge]:
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
         """Return the title and the keys on the top edge of the frame."""
-        return titled(*self.title, paint), Edge()
+        return titled(*self.title, paint), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """Return the one line. Its bars grow with ``width``."""

@@ -14,7 +14,7 @@ from stalltop.model.text import figures
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.model.text.words import numbered
 from stalltop.widgets.drawing.bar import bar
-from stalltop.widgets.drawing.frame import Edge, titled
+from stalltop.widgets.drawing.frame import FrameEdge, titled
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.sparkline import sparkline
@@ -107,9 +107,9 @@ class DeviceRows(Lines):
         self._past = {device.uuid: [one.get(device.uuid) for one in busy] for device in devices.devices}
         self.redraw()
 
-    def edges(self, paint: Palette) -> tuple[Edge, Edge]:
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
         """Return the title and the keys on the top edge of the frame."""
-        return titled(*self.title, paint), Edge()
+        return titled(*self.title, paint), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """Return a line for each device that fits. If some do not fit, the last line tells their number."""

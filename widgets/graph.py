@@ -14,7 +14,7 @@ from textual.color import Color
 from textual.strip import Strip
 
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.widgets.drawing.frame import Edge
+from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.drawing.strips import Part, strip_of
@@ -116,15 +116,15 @@ class Graph(Lines):
         self._data = data
         self.redraw()
 
-    def edges(self, paint: Palette) -> tuple[Edge, Edge]:
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
         """Return the title and the current value at the top, the scale in time at the bottom."""
         data = self._data
         if data is None:
-            return Edge(), Edge()
+            return FrameEdge(), FrameEdge()
         span = ((f"{data.since} {self.glyphs.rule} {data.until}", paint.dim),)
         title = [(self.badge, paint.dim), (data.title, paint.label)]
-        over = Edge(title, [(data.now.strip(), paint.text)], () if self.frame.bottom else span)
-        return over, Edge([(data.since, paint.dim)], (), (), [(data.until, paint.dim)])
+        over = FrameEdge(title, [(data.now.strip(), paint.text)], () if self.frame.bottom else span)
+        return over, FrameEdge([(data.since, paint.dim)], (), (), [(data.until, paint.dim)])
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """Return the lines of the area, with the scale at the left."""

@@ -9,7 +9,7 @@ from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.widget import Widget
 
 
-class Places(Layout):
+class RegionLayout(Layout):
     """Places the children of a container in ``regions``, by their ids. Children without a region are not
     shown; the container hides them."""
 

@@ -14,7 +14,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from stalltop.widgets.drawing.frame import Edge
+from stalltop.widgets.drawing.frame import FrameEdge
 from stalltop.widgets.drawing.lines import Lines
 from stalltop.widgets.drawing.palette import Palette
 from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow, TableRows
@@ -189,10 +189,10 @@ class Table(Lines, can_focus=True):
 
     # ---- drawing
 
-    def edges(self, paint: Palette) -> tuple[Edge, Edge]:
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
         """Return the title, the keys, the legend and the position on the top edge of the frame."""
         drawing = TableDrawing(self.data, self.size.width, self.glyphs, paint, focused=self.has_focus)
-        return drawing.edge(self.badge, self.hints, self._top, self._page), Edge()
+        return drawing.edge(self.badge, self.hints, self._top, self._page), FrameEdge()
 
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """Return the title if it is not on a frame, the column heads and the rows in view."""

@@ -9,7 +9,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.wording import commands
 from stalltop.diagnosis.wording.culprits import named
-from stalltop.model.actions.cpu_places import Process, apart, reserved
+from stalltop.model.actions.cpu_places import CpuTarget, apart, reserved
 from stalltop.model.chain import Fix
 from stalltop.model.cpu_list import list_of
 
@@ -29,7 +29,7 @@ def keep_all_off(facts: Facts, victim_pid: int, culprits: Sequence[Who]) -> list
     """Returns a fix for each of ``culprits``. Each keeps its culprit on CPUs that neither the victim nor
     another culprit gets, or lowers the culprit's priority if no such CPU is left."""
     window = facts.window
-    targets = [Process(culprit.tenant, culprit.pid) for culprit in culprits]
+    targets = [CpuTarget(culprit.tenant, culprit.pid) for culprit in culprits]
     places = apart(window, reserved(window, victim_pid), targets)
     return [_keep_on(facts, culprit, cpus) for culprit, cpus in zip(culprits, places, strict=True)]
 

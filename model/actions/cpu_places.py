@@ -12,7 +12,7 @@ from stalltop.model.window import Window
 _NONE: Final[frozenset[int]] = frozenset()
 
 
-class Process(NamedTuple):
+class CpuTarget(NamedTuple):
     """One process, or all processes of a tenant (``pid`` 0)."""
 
     tenant: str
@@ -39,7 +39,7 @@ def reserved(window: Window, victim_pid: int) -> frozenset[int]:
     return own if own and own != every else frozenset(range((len(every) + 1) // 2))
 
 
-def apart(window: Window, kept: frozenset[int], culprits: Sequence[Process]) -> tuple[frozenset[int], ...]:
+def apart(window: Window, kept: frozenset[int], culprits: Sequence[CpuTarget]) -> tuple[frozenset[int], ...]:
     """Returns the CPUs for each of ``culprits``: none of them is in ``kept``, and none is given to two
     culprits. A culprit for which no CPU is left gets none.
 
@@ -59,7 +59,7 @@ def apart(window: Window, kept: frozenset[int], culprits: Sequence[Process]) -> 
     return tuple(found)
 
 
-def idlest_half(window: Window, process: Process) -> frozenset[int]:
+def idlest_half(window: Window, process: CpuTarget) -> frozenset[int]:
     """Returns the less busy half of the CPUs that a process may use; none if it may use only one, or if the
     load of the CPUs is not known."""
     system = window.system

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from stalltop.model.actions.catalogue import ACTIONS, Action, Resource
-from stalltop.model.actions.cpu_places import Process, apart, idlest_half, reserved
+from stalltop.model.actions.catalogue import ACTIONS, HostCommand, Resource
+from stalltop.model.actions.cpu_places import CpuTarget, apart, idlest_half, reserved
 from stalltop.model.actions.placeholders import (
     Values,
     limit_values,
@@ -64,9 +64,9 @@ def for_row(window: Window, tenants: Sequence[str], processes: Sequence[tuple[st
     single: list[Offer] = []
     whole: list[Offer] = []
     for tenant, pid, name in processes[:MOST_PROCESSES]:
-        single += _process(window, tenant, pid, name, idlest_half(window, Process(tenant, pid)))
+        single += _process(window, tenant, pid, name, idlest_half(window, CpuTarget(tenant, pid)))
     for tenant in tenants[:MOST_TENANTS]:
-        whole += _tenant(window, tenant, idlest_half(window, Process(tenant, 0)))
+        whole += _tenant(window, tenant, idlest_half(window, CpuTarget(tenant, 0)))
     return [*single, *whole] if len(processes) == 1 else [*whole, *single]
 
 
@@ -81,7 +81,7 @@ def for_chain(window: Window, chain: Chain) -> list[Offer]:
     culprits = [
         link for link in chain.culprits if link.tenant and not link.of_others and link.pid != chain.pid
     ][:MOST_PROCESSES]
-    places = _places(window, chain, [Process(link.tenant, link.pid) for link in culprits])
+    places = _places(window, chain, [CpuTarget(link.tenant, link.pid) for link in culprits])
     rest: list[Offer] = []
     for link, cpus in zip(culprits, places, strict=True):
         if link.pid:
@@ -117,7 +117,7 @@ def undo_of(window: Window, chain: Chain, fix: Fix) -> tuple[str, str]:
     return "", _HAND
 
 
-def _is(action: Action, command: str, values: Values) -> bool:
+def _is(action: HostCommand, command: str, values: Values) -> bool:
     """Returns whether ``command`` is that of ``action`` with ``values``, whatever figures it proposes."""
     proposed = dict.fromkeys(action.placeholders - set(values.known), "\x00")
     if not set(proposed) <= _PROPOSED:
@@ -135,7 +135,7 @@ _PROPOSED: Final = frozenset(
 """Placeholders for figures that a command proposes, and for what only the diagnosis knows."""
 
 
-def _places(window: Window, chain: Chain, culprits: Sequence[Process]) -> tuple[frozenset[int], ...]:
+def _places(window: Window, chain: Chain, culprits: Sequence[CpuTarget]) -> tuple[frozenset[int], ...]:
     """Returns CPUs for each of the culprits: those of the problem's fixes, or else CPUs that neither the
     victim nor another culprit gets."""
     placed = _placed(chain.fixes)
@@ -226,7 +226,7 @@ def _offers(
     return found
 
 
-def _undo(action: Action, values: Values) -> tuple[str, str]:
+def _undo(action: HostCommand, values: Values) -> tuple[str, str]:
     """Returns the command that undoes an action, and what to know about it."""
     if not action.undo:
         return "", action.lasting

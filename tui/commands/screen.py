@@ -34,7 +34,7 @@ class CommandsScreen(LiveScreen):
     def __init__(self, name: str, offers: Sequence[Offer], window: Window) -> None:
         """``name`` is that of the row or problem; ``offers`` were made from ``window``."""
         super().__init__()
-        self._name = name
+        self._about = name
         self._offers = tuple(offers)
         self._window = window
 
@@ -53,7 +53,7 @@ class CommandsScreen(LiveScreen):
         self._drawn_of = self.main.shown
         self.query_one("#page", CommandList).show(
             entries(self._offers, self._window, self._text),
-            title=f"Commands  {self._name}",
+            title=f"Commands  {self._about}",
             hint=f"{key('copy')} or Enter copies the selected one  Esc closes",
         )
 

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class GraphAxis:
     """The columns of a graph. They begin at whole multiples of their length, so that a value stays in its
     column."""
 
@@ -46,16 +46,16 @@ class Axis:
         return float(self.step * self.number)
 
 
-def axis_of(parts: Sequence[Packed], number: int) -> Axis:
+def axis_of(parts: Sequence[Packed], number: int) -> GraphAxis:
     """Return ``number`` columns that end with the newest of ``parts`` and cover all that is known, but not
     more than ``SECONDS``, rounded up."""
     end = parts[-1].window.end
     wanted = min(end - parts[0].window.start, SECONDS)
     step = next((step for step in STEPS if step * number >= wanted), STEPS[-1])
-    return Axis(step, int(np.ceil(end / step - _NEAR)) - 1, number)
+    return GraphAxis(step, int(np.ceil(end / step - _NEAR)) - 1, number)
 
 
-def within(parts: Sequence[Packed], axis: Axis) -> Sequence[Packed]:
+def within(parts: Sequence[Packed], axis: GraphAxis) -> Sequence[Packed]:
     """Return those of ``parts`` that end in the columns of ``axis``."""
     since = (axis.last - axis.number + 1) * axis.step
     first = len(parts)
@@ -64,7 +64,7 @@ def within(parts: Sequence[Packed], axis: Axis) -> Sequence[Packed]:
     return parts[first:]
 
 
-def spread(ends: Floats, starts: Floats, values: Floats, axis: Axis, *, peak: bool) -> Floats:
+def spread(ends: Floats, starts: Floats, values: Floats, axis: GraphAxis, *, peak: bool) -> Floats:
     """Return the value of each column: the largest of its windows with ``peak``, else their mean; NaN if
     unknown. A window that covers several columns counts in each."""
     first = np.floor(starts / axis.step + _NEAR).astype(np.int64) - axis.last + axis.number - 1
@@ -86,7 +86,7 @@ def spread(ends: Floats, starts: Floats, values: Floats, axis: Axis, *, peak: bo
     return found
 
 
-class Course:
+class PastValues:
     """The values of ``figure`` for ``subject``."""
 
     def __init__(self, figure: GraphFigure, subject: Subject) -> None:

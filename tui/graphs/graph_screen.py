@@ -14,7 +14,7 @@ from stalltop.tui.graphs.figures import FIGURES, MOST
 from stalltop.tui.keys.actions import bindings
 from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.settings.settings import AUTO, NONE
-from stalltop.widgets.drawing.frame import Frame
+from stalltop.widgets.drawing.frame import PanelFrame
 from stalltop.widgets.table import Cell, Column, Table, TableData, TableRow
 
 WIDTH = 80
@@ -77,7 +77,7 @@ class GraphScreen(AppScreen):
 
     def on_mount(self) -> None:
         """Show the list. The cursor is on the first entry that is chosen."""
-        self.list.frame = Frame("corner", sides=True, bottom=True)
+        self.list.frame = PanelFrame("corner", sides=True, bottom=True)
         self.list.styles.height = len(ENTRIES) + 3
         self.list.focus()
         self._show()

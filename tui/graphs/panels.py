@@ -11,7 +11,7 @@ from stalltop.model.chain import SEVERITIES, Chain
 from stalltop.model.merge.packing import Packed
 from stalltop.model.text.glyphs import Glyphs
 from stalltop.tui.graphs.choice import HeldChoice, chosen
-from stalltop.tui.graphs.course import Axis, Course, Floats, axis_of, spread, within
+from stalltop.tui.graphs.course import Floats, GraphAxis, PastValues, axis_of, spread, within
 from stalltop.tui.graphs.figures import BY_ID, EVERYTHING, MOST, GraphFigure, Path, Subject, high_of
 from stalltop.tui.settings.settings import AUTO
 from stalltop.tui.views.groups import PathStep
@@ -34,7 +34,7 @@ class GraphPanels:
         self.shown: tuple[str, ...] = ()
         """The figures that were chosen last."""
         self._held = HeldChoice()
-        self._courses: dict[tuple[str, Subject], Course] = {}
+        self._courses: dict[tuple[str, Subject], PastValues] = {}
 
     def choose(self, parts: Sequence[Packed], worst: Chain | None, *, live: bool = True) -> int:
         """Choose the figures for the windows ``parts``, oldest first, and the problem ``worst``. Returns how
@@ -130,15 +130,15 @@ class GraphPanels:
             shown=None if shown_at is None else axis.column(shown_at),
         )
 
-    def _course(self, figure: GraphFigure, subject: Subject) -> Course:
-        found = self._courses.pop((figure.id, subject), None) or Course(figure, subject)
+    def _course(self, figure: GraphFigure, subject: Subject) -> PastValues:
+        found = self._courses.pop((figure.id, subject), None) or PastValues(figure, subject)
         self._courses[figure.id, subject] = found  # at the end: the one used last
         while len(self._courses) > _MOST_COURSES:
             del self._courses[next(iter(self._courses))]
         return found
 
 
-def _worst(parts: Sequence[Packed], ends: Floats, starts: Floats, axis: Axis) -> NDArray[np.int64]:
+def _worst(parts: Sequence[Packed], ends: Floats, starts: Floats, axis: GraphAxis) -> NDArray[np.int64]:
     """Return for each column the index in ``SEVERITIES`` of the worst problem."""
     none = len(SEVERITIES)
     better = np.array([float(none - part.peak.worst) for part in parts])

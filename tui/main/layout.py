@@ -19,7 +19,7 @@ from stalltop.tui.tables.sizes import (
     TablesLayout,
     divide,
 )
-from stalltop.widgets.drawing.frame import NO_FRAME, Frame
+from stalltop.widgets.drawing.frame import NO_FRAME, PanelFrame
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 """On a terminal with fewer columns or lines, one line tells that the terminal is too small."""
@@ -82,9 +82,9 @@ class ScreenLayout:
     """Lines of the list of devices, with its frame."""
     warnings: int = 0
     """Lines of the list of problems, with its frame, while it does not have the focus."""
-    host_frame: Frame = NO_FRAME
-    devices_frame: Frame = NO_FRAME
-    warnings_frame: Frame = NO_FRAME
+    host_frame: PanelFrame = NO_FRAME
+    devices_frame: PanelFrame = NO_FRAME
+    warnings_frame: PanelFrame = NO_FRAME
     room: int = 0
     """Lines of the tables and graphs together."""
     tables: TablesLayout = NO_TABLES
@@ -207,14 +207,14 @@ def layout(
     )
 
 
-def _panel_frame(name: str, names: list[str], *, boxes: bool, joined: bool) -> Frame:
+def _panel_frame(name: str, names: list[str], *, boxes: bool, joined: bool) -> PanelFrame:
     """Return the frame of a panel above the tables; ``names`` are those that are shown, from the top. With
     ``joined`` the first table continues their box."""
     if not boxes:
         return NO_FRAME
     titled = name != "devices" or "host" not in names  # the host's box has the devices too
     top = ("tee" if names.index(name) else "corner") if titled else ""
-    return Frame(top, sides=True, bottom=name == names[-1] and not joined)  # type: ignore[arg-type]
+    return PanelFrame(top, sides=True, bottom=name == names[-1] and not joined)  # type: ignore[arg-type]
 
 
 def why_not(panel: str, width: int, height: int) -> str:

@@ -1,4 +1,4 @@
-"""Places one to three tables, and the graphs among them, in a panel."""
+"""RegionLayout one to three tables, and the graphs among them, in a panel."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from textual.layout import Layout
 
 from stalltop.tui.keys.actions import bindings
 from stalltop.tui.screens.steady import Steady
-from stalltop.tui.tables.sizes import NO_TABLE, Place, TableNeeds, TablesLayout
+from stalltop.tui.tables.sizes import NO_TABLE, PanelPlace, TableNeeds, TablesLayout
 from stalltop.widgets.drawing.lines import Lines
-from stalltop.widgets.placing import Places
+from stalltop.widgets.placing import RegionLayout
 from stalltop.widgets.table import Table
 
 GUESS = 4
@@ -30,9 +30,9 @@ class Panel(Vertical):
     """A container that places its children where it is told to."""
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> RegionLayout:
         """Return the layout of the children."""
-        return Places()
+        return RegionLayout()
 
     @property
     def layout(self) -> Layout:
@@ -41,13 +41,13 @@ class Panel(Vertical):
 
 
 class TableRoom:
-    """Places the tables and graphs of ``panel``, and knows how many lines the tables could fill."""
+    """RegionLayout the tables and graphs of ``panel``, and knows how many lines the tables could fill."""
 
     def __init__(self, panel: Panel, *tables: GroupTable) -> None:
         self._panel = panel
         self._tables = tables
         self._steady = {str(table.id): Steady() for table in tables}
-        self._placed: Mapping[str, Place] = {}
+        self._placed: Mapping[str, PanelPlace] = {}
 
     def forget_lines(self) -> None:
         """Forget how many lines the tables needed, because they now show something else."""
@@ -97,5 +97,5 @@ class TableRoom:
         ]
 
 
-def _cells(place: Place) -> int:
+def _cells(place: PanelPlace) -> int:
     return place.width - place.frame.columns

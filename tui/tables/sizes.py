@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from stalltop.widgets.drawing.frame import NO_FRAME, Frame, Top
+from stalltop.widgets.drawing.frame import NO_FRAME, PanelFrame, Top
 
 BESIDE_FROM = 160
 """Columns of the terminal from which the second table is shown beside the first."""
@@ -44,7 +44,7 @@ NO_TABLE = TableNeeds(wanted=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PanelPlace:
     """Where a panel stands in the room of the tables."""
 
     name: str
@@ -53,7 +53,7 @@ class Place:
     y: int
     width: int
     height: int
-    frame: Frame = NO_FRAME
+    frame: PanelFrame = NO_FRAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Room:
 class TablesLayout:
     """What the main screen lets the tables show."""
 
-    places: tuple[Place, ...] = ()
+    places: tuple[PanelPlace, ...] = ()
     alone: bool = False
     """Whether the tables take the whole screen, so that only one of them is shown."""
 
@@ -99,7 +99,7 @@ def first_cells(width: int, share: int, *, gives: bool = True) -> int:
     return width * share // 100 + (-spare if gives else spare)
 
 
-def divide(room: Room, tables: Sequence[TableNeeds], graphs: int) -> tuple[Place, ...]:
+def divide(room: Room, tables: Sequence[TableNeeds], graphs: int) -> tuple[PanelPlace, ...]:
     """Divide ``room`` among the first three ``tables`` and up to ``graphs`` graphs, so that no line stays
     empty that something can fill.
 
@@ -117,7 +117,7 @@ def divide(room: Room, tables: Sequence[TableNeeds], graphs: int) -> tuple[Place
 
 def _stacked(
     room: Room, first: TableNeeds, second: TableNeeds, third: TableNeeds, graphs: int
-) -> Iterator[Place]:
+) -> Iterator[PanelPlace]:
     """Place the tables one above the other, and the graphs side by side below them."""
     usable = room.height - (room.frames == "box")
     left_for_graphs = GOOD_GRAPH if graphs else 0
@@ -167,7 +167,7 @@ def _two_heights(
 
 def _column(
     room: Room, x: int, width: int, stack: Iterable[tuple[str, int]], *, joined: bool
-) -> Iterator[Place]:
+) -> Iterator[PanelPlace]:
     """Place panels of one width one above the other. In boxes they share the lines between them; the last one
     has the bottom, which takes one more line."""
     y, boxes = 0, room.frames == "box"
@@ -176,7 +176,7 @@ def _column(
         last = at == len(panels) - 1
         top: Top = "" if not room.frames else "rule" if not boxes else "tee" if at or joined else "corner"
         high = height + (boxes and last)
-        yield Place(name, x, y, width, high, Frame(top, boxes, boxes and last))
+        yield PanelPlace(name, x, y, width, high, PanelFrame(top, boxes, boxes and last))
         y += high
 
 
@@ -185,7 +185,7 @@ def _column(
 
 def _beside(
     room: Room, first: TableNeeds, second: TableNeeds, third: TableNeeds, graphs: int
-) -> Iterator[Place]:
+) -> Iterator[PanelPlace]:
     """Place the second table beside the first, a third one below the shorter of them, and the graphs where
     there is room."""
     bottom = int(room.frames == "box")
@@ -254,7 +254,7 @@ def _filled(stack: Sequence[tuple[str, int]], height: int) -> list[tuple[str, in
 # ---- graphs
 
 
-def _band(room: Room, y: int, height: int, numbers: range) -> Iterator[Place]:
+def _band(room: Room, y: int, height: int, numbers: range) -> Iterator[PanelPlace]:
     """Place the graphs ``numbers`` side by side in the whole width, as many as there is room for."""
     number = min(len(numbers), max(room.width // GRAPH_CELLS, 1))
     ends = [room.width * at // number for at in range(number + 1)]
@@ -262,7 +262,7 @@ def _band(room: Room, y: int, height: int, numbers: range) -> Iterator[Place]:
         yield _graph(room, graph, ends[at], y, ends[at + 1] - ends[at], height)
 
 
-def _graph(room: Room, number: int, x: int, y: int, width: int, height: int) -> Place:
+def _graph(room: Room, number: int, x: int, y: int, width: int, height: int) -> PanelPlace:
     boxes = room.frames == "box"
     top: Top = "corner" if boxes else "rule" if room.frames else "blank"
-    return Place(f"graph{number}", x, y, width, height, Frame(top, boxes, boxes))
+    return PanelPlace(f"graph{number}", x, y, width, height, PanelFrame(top, boxes, boxes))

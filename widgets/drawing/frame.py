@@ -25,7 +25,7 @@ _LEAST_TITLE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PanelFrame:
     """Which edges of a panel are drawn. Each takes a line or a column of the panel."""
 
     top: Top = ""
@@ -43,13 +43,13 @@ class Frame:
         return 2 * self.sides
 
 
-NO_FRAME = Frame()
+NO_FRAME = PanelFrame()
 Group = Sequence[Part]
 """Pieces of text that stand together on an edge of a frame."""
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class FrameEdge:
     """The texts on the top or bottom edge of a frame: first the title and the keys, at the right end the
     legend and the position. Where there is little room, first the legend is left out, then the keys; then the
     title is cut."""
@@ -60,14 +60,14 @@ class Edge:
     position: Group = ()
 
 
-def titled(badge: str, title: str, keys: str, paint: Palette, *, focused: bool = False) -> Edge:
+def titled(badge: str, title: str, keys: str, paint: Palette, *, focused: bool = False) -> FrameEdge:
     """Return the edge of a panel with ``title``: ``badge`` stands right before the title, ``keys`` behind
     it."""
     name = (title, paint.head if focused else paint.label)
-    return Edge([(badge, paint.dim), name] if badge else [name], [(keys, paint.accent)] if keys else ())
+    return FrameEdge([(badge, paint.dim), name] if badge else [name], [(keys, paint.accent)] if keys else ())
 
 
-def drawn(edge: Edge, width: int, ends: str, line: str, style: Style, glyphs: Glyphs) -> Strip:
+def drawn(edge: FrameEdge, width: int, ends: str, line: str, style: Style, glyphs: Glyphs) -> Strip:
     """Return an edge of ``width`` cells. ``ends`` are its two ends, ``line`` the character between the texts,
     all drawn in ``style``."""
     title, keys, legend, position = (
@@ -93,8 +93,8 @@ def drawn(edge: Edge, width: int, ends: str, line: str, style: Style, glyphs: Gl
 
 def framed(
     inner: Sequence[Strip],
-    frame: Frame,
-    edges: tuple[Edge, Edge],
+    frame: PanelFrame,
+    edges: tuple[FrameEdge, FrameEdge],
     width: int,
     style: Style,
     glyphs: Glyphs,

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from stalltop.model.text.glyphs import UNICODE, Glyphs
-from stalltop.widgets.drawing.frame import NO_FRAME, Edge, Frame, framed
+from stalltop.widgets.drawing.frame import NO_FRAME, FrameEdge, PanelFrame, framed
 from stalltop.widgets.drawing.palette import Palette, palette
 from stalltop.widgets.drawing.strips import changed_span
 
@@ -31,19 +31,19 @@ class Lines(Widget):
         self._frame = NO_FRAME
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> PanelFrame:
         """Return the frame around the lines."""
         return self._frame
 
     @frame.setter
-    def frame(self, frame: Frame) -> None:
+    def frame(self, frame: PanelFrame) -> None:
         if frame != self._frame:
             self._frame = frame
             self.repaint()
 
-    def edges(self, paint: Palette) -> tuple[Edge, Edge]:
+    def edges(self, paint: Palette) -> tuple[FrameEdge, FrameEdge]:
         """Return the texts on the top and on the bottom edge of the frame."""
-        return Edge(), Edge()
+        return FrameEdge(), FrameEdge()
 
     @property
     def glyphs(self) -> Glyphs:

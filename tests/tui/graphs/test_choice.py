@@ -11,7 +11,7 @@ from stalltop.diagnosis.causes import CAUSES
 from stalltop.model.merge.packing import Packed, pack
 from stalltop.model.text.glyphs import UNICODE
 from stalltop.tui.graphs.choice import HELD_SECONDS, OF_CAUSE, HeldChoice, chosen, figures_for, toggled
-from stalltop.tui.graphs.course import Axis, Course, axis_of, spread, within
+from stalltop.tui.graphs.course import GraphAxis, PastValues, axis_of, spread, within
 from stalltop.tui.graphs.figures import BY_ID, EVERYTHING, FIGURES, IDS, MOST, Subject, high_of
 from stalltop.tui.settings.settings import AUTO, GRAPHS, NONE
 from stalltop.tui.views.groups import PathStep, calls_per_s
@@ -91,13 +91,13 @@ def test_columns_begin_at_whole_multiples_of_their_length() -> None:
     assert axis.column(few[-1].window.end) == 9
     assert axis.column(few[0].window.end) == 7
     assert axis_of(parts(50), 10).step == 5
-    assert within(few, Axis(1, axis.last, 2)) == few[1:]
+    assert within(few, GraphAxis(1, axis.last, 2)) == few[1:]
 
 
 def test_a_column_has_the_mean_or_the_peak_of_its_windows() -> None:
     ends = np.array([1.0, 2.0, 3.0, 4.0])
     values = np.array([10.0, 30.0, np.nan, 8.0])
-    axis = Axis(2, 1, 3)
+    axis = GraphAxis(2, 1, 3)
     mean, peak = (spread(ends, ends - 1.0, values, axis, peak=one) for one in (False, True))
     assert mean.tolist()[1:] == [20.0, 8.0]
     assert peak.tolist()[1:] == [30.0, 8.0]
@@ -105,7 +105,7 @@ def test_a_column_has_the_mean_or_the_peak_of_its_windows() -> None:
 
 
 def test_a_long_window_fills_all_its_columns() -> None:
-    found = spread(np.array([6.0]), np.array([0.0]), np.array([5.0]), Axis(2, 2, 4), peak=True)
+    found = spread(np.array([6.0]), np.array([0.0]), np.array([5.0]), GraphAxis(2, 2, 4), peak=True)
     assert np.isnan(found[0])
     assert found.tolist()[1:] == [5.0, 5.0, 5.0]
 
@@ -132,7 +132,7 @@ def test_the_value_of_a_window_is_computed_once() -> None:
         return 1.0
 
     windows = parts(5)
-    course = Course(replace(BY_ID["cpu"], value=value), EVERYTHING)
+    course = PastValues(replace(BY_ID["cpu"], value=value), EVERYTHING)
     assert course.values(windows).tolist() == [1.0] * 5
     course.values(windows)
     assert asked == [part.window.end for part in windows]
@@ -143,6 +143,6 @@ def test_values_that_take_long_are_computed_for_the_newest_windows_first(
 ) -> None:
     windows = parts(4)
     monkeypatch.setattr("stalltop.tui.graphs.course.ROWS_AT_ONCE", 2 * (len(windows[0].keys) + 1))
-    course = Course(replace(BY_ID["p99"], value=lambda part, subject: 7.0), EVERYTHING)
+    course = PastValues(replace(BY_ID["p99"], value=lambda part, subject: 7.0), EVERYTHING)
     assert np.isnan(course.values(windows)).tolist() == [True, True, False, False]
     assert course.values(windows).tolist() == [7.0] * 4

@@ -30,7 +30,7 @@ def on(width: int, **state: Any) -> str:
 @pytest.mark.parametrize(
     ("state", "wanted", "never"),
     [
-        ({}, ("Enter In", "Space Freeze", "a Warnings", "/ Filter", "c o p d Pivot"), "Esc"),
+        ({}, ("Enter In", "Space Freeze", "a Problems", "/ Filter", "c o p d Pivot"), "Esc"),
         ({"out": "Back"}, ("? Help  Esc Back", "Enter In"), "Clear"),
         ({"out": "Clear"}, ("? Help  Esc Clear",), "Back"),
         ({"frozen": True}, ("Space Live", "[ ] Time"), "Freeze"),

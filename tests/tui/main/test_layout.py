@@ -16,7 +16,7 @@ from stalltop.tui.tables.sizes import (
     LEAST_GRAPH,
     LEAST_TABLE,
     NO_TABLE,
-    Place,
+    PanelPlace,
     Room,
     TableNeeds,
     divide,
@@ -32,7 +32,7 @@ def needs(*rows: int, graphs: int = 3, devices: int = 2, warnings: int = 7, answ
     return Needs(devices, warnings, (first, second, third), graphs, answer)
 
 
-def place(found: ScreenLayout, name: str) -> Place:
+def place(found: ScreenLayout, name: str) -> PanelPlace:
     return next(one for one in found.tables.places if one.name == name)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.links import Who
 from stalltop.diagnosis.wording.fixes import keep_all_off
-from stalltop.model.actions.cpu_places import Process, apart, idlest_half, reserved
+from stalltop.model.actions.cpu_places import CpuTarget, apart, idlest_half, reserved
 from stalltop.model.cpu_list import cpus_of, list_of
 from stalltop.model.evidence import ProcessUse, TenantUse
 from stalltop.model.window import Window
@@ -63,7 +63,7 @@ def test_no_fix_sends_two_culprits_to_one_cpu_or_to_the_victim(
 @given(cpus=st.integers(1, 64), number=st.integers(1, 8))
 def test_culprits_share_all_cpus_that_the_victim_leaves(cpus: int, number: int) -> None:
     made = host(cpus, "0")
-    culprits = [Process(f"t{at}", 900 + at) for at in range(number)]
+    culprits = [CpuTarget(f"t{at}", 900 + at) for at in range(number)]
     places = apart(made, reserved(made, VICTIM), culprits)
     assert frozenset().union(*places) == frozenset(range(1, cpus))
     sizes = [len(place) for place in places]
@@ -80,12 +80,12 @@ def test_a_victim_that_may_run_anywhere_keeps_half_of_the_host(cpus: int, allowe
 
 def test_the_most_restricted_culprit_chooses_first() -> None:
     made = host(4, "0", ("", "1"))
-    places = apart(made, reserved(made, VICTIM), [Process("t0", 900), Process("t1", 901)])
+    places = apart(made, reserved(made, VICTIM), [CpuTarget("t0", 900), CpuTarget("t1", 901)])
     assert [list_of(place) for place in places] == ["2-3", "1"]
 
 
 def test_a_row_is_moved_to_the_less_busy_half_of_its_cpus() -> None:
     made = window(cpus=(90, 10, 95, 12), processes=[ProcessUse("t0", 900, "busy", allowed="0-2")])
-    assert idlest_half(made, Process("t0", 900)) == {1}
-    assert idlest_half(made, Process("t0", 0)) == {1, 3}
-    assert idlest_half(window(cpus=()), Process("t0", 900)) == frozenset()
+    assert idlest_half(made, CpuTarget("t0", 900)) == {1}
+    assert idlest_half(made, CpuTarget("t0", 0)) == {1, 3}
+    assert idlest_half(window(cpus=()), CpuTarget("t0", 900)) == frozenset()
