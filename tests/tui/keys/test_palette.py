@@ -38,7 +38,7 @@ async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
     async with running(numbered(0), size=(100, 30)) as screen:
         for typed, seen in (
             ("by layer", "Layers: Group rows by layer"),
-            ("freeze dis", "Freeze: Freeze display"),
+            ("freeze disp", "Freeze: Freeze display (counting continues)"),
         ):
             await screen.press("ctrl+p")
             await screen.until(lambda: isinstance(screen.app.screen, ActionPalette))

@@ -35,7 +35,7 @@ from tests.tui.faults import STARVED, faulty
 from tests.tui.screen import running
 from tests.tui.sources import many, numbered
 
-CONTRACT = {*"q?/conplsSrwae+-t[]mx", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}
+CONTRACT = {*"q?/conplsSrwaAe+-t[]mx", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}
 """Keys that users rely on, so that they must keep their actions."""
 BESIDE = {"j": "down", "k": "up", "g": "first", "G": "last", "equals_sign": "longer", "underscore": "shorter"}
 """Further keys that the screen does not show, and the ids of their actions."""
