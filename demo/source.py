@@ -10,7 +10,7 @@ from dataclasses import replace
 from stalltop.demo.build import compiler
 from stalltop.demo.cgroups import hierarchy
 from stalltop.demo.scenario import Scenario
-from stalltop.demo.simulated.host import PLOTS
+from stalltop.demo.simulated.plots import PLOTS
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.demo.tenants import DemoTenants
 from stalltop.model.errors import StalltopError
@@ -48,6 +48,7 @@ def simulated_source(scenario: Scenario, *, reason: str = "") -> SimulatedSource
     are shown."""
     plot = PLOTS.get(scenario.name)
     if plot is not None:
+        plot = replace(plot, timetable=scenario.timetable) if scenario.timetable else plot
         return SimulatedSource(plot=plot, reason=reason)
     return SimulatedSource(reason=f"{reason or 'simulated'}; other tenants than those of {scenario.name}")
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from stalltop.demo.scenario import load_scenario, scenario_names
-from stalltop.demo.simulated.host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS, PLOTS
+from stalltop.demo.simulated.host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS
+from stalltop.demo.simulated.plots import PLOTS
 from stalltop.demo.simulated.windows import SimulatedSource, _histograms
 from stalltop.demo.source import simulated_source
 from stalltop.diagnosis.engine import Diagnosis, explain
