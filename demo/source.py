@@ -9,10 +9,13 @@ from dataclasses import replace
 
 from stalltop.demo.build import compiler
 from stalltop.demo.cgroups import hierarchy
+from stalltop.demo.injecting import CaptionedSource, FaultInjector
+from stalltop.demo.only import only
 from stalltop.demo.scenario import Scenario
 from stalltop.demo.simulated.plots import PLOTS
 from stalltop.demo.simulated.windows import SimulatedSource
 from stalltop.demo.tenants import DemoTenants
+from stalltop.model.caption import Caption
 from stalltop.model.errors import StalltopError
 from stalltop.model.source import Source
 from stalltop.model.tenant import Tenant
@@ -21,9 +24,23 @@ from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
 
 
-def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> Source:
-    """Starts the tenants of ``scenario`` and traces them; if they cannot be started or traced, simulates a
-    host instead.
+INJECTOR_SECONDS = 0.5
+"""Seconds to wait at the end for a fault that is being injected."""
+
+
+def demo_source(
+    scenario: Scenario,
+    options: MonitorOptions | None = None,
+    *,
+    everyone: bool = False,
+    caption: Caption | None = None,
+    otherwise: Scenario | None = None,
+) -> Source:
+    """Starts the tenants of ``scenario`` and traces them; if they cannot be started or traced, simulates
+    ``otherwise`` instead (default: the same scenario).
+
+    With ``everyone``, the windows also have the calls of other programs of this host. ``caption`` receives
+    what the scenario's faults do.
 
     The field ``simulated`` of the windows says whether they are simulated; if so, ``coverage.tracing`` says
     why.
@@ -33,23 +50,24 @@ def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> So
         tenants = DemoTenants(scenario)
         try:
             tenants.start()
-            return TracedTenants(tenants, options)
+            return TracedTenants(tenants, options, everyone=everyone, caption=caption)
         except StalltopError as told:
             reason = told.reason
         except BaseException:
             tenants.close()
             raise
-    return simulated_source(scenario, reason=f"simulated: {reason}")
+    return simulated_source(otherwise or scenario, reason=f"simulated: {reason}", caption=caption)
 
 
-def simulated_source(scenario: Scenario, *, reason: str = "") -> SimulatedSource:
+def simulated_source(scenario: Scenario, *, reason: str = "", caption: Caption | None = None) -> Source:
     """Returns a simulated host on which the same happens as in ``scenario``. There is no simulation of a
     user's own scenario: a general one is returned instead, and ``coverage.tracing`` says that other tenants
     are shown."""
     plot = PLOTS.get(scenario.name)
     if plot is not None:
         plot = replace(plot, timetable=scenario.timetable) if scenario.timetable else plot
-        return SimulatedSource(plot=plot, reason=reason)
+        source = SimulatedSource(plot=plot, reason=reason)
+        return source if caption is None else CaptionedSource(source, scenario.timetable, caption)
     return SimulatedSource(reason=f"{reason or 'simulated'}; other tenants than those of {scenario.name}")
 
 
@@ -94,11 +112,21 @@ class NamedSource:
 
 
 class TracedTenants(NamedSource):
-    """A tracer that traces running tenants. If they cannot be traced, the constructor ends them and raises
-    TracingError."""
+    """A tracer that traces running tenants, and injects the faults of their scenario. If they cannot be
+    traced, the constructor ends them and raises TracingError."""
 
-    def __init__(self, tenants: DemoTenants, options: MonitorOptions | None = None) -> None:
+    def __init__(
+        self,
+        tenants: DemoTenants,
+        options: MonitorOptions | None = None,
+        *,
+        everyone: bool = True,
+        caption: Caption | None = None,
+    ) -> None:
+        """Without ``everyone``, the windows have only the calls of ``tenants``."""
         self._tenants = tenants
+        self._everyone = everyone
+        self._injector: FaultInjector | None = None
         monitor = Monitor(tenants.options(options))
         super().__init__(monitor, tenants.names)
         if monitor.cannot_trace is not None:
@@ -109,11 +137,23 @@ class TracedTenants(NamedSource):
         except BaseException:
             self.close()
             raise
+        timetable = tenants.scenario.timetable
+        if timetable:
+            self._injector = FaultInjector(tenants, timetable, caption or Caption())
+
+    def read(self) -> Window:
+        """Returns the next window."""
+        window = super().read()
+        return window if self._everyone else only(window, self._tenants.runs)
 
     def close(self) -> None:
         """Ends first the tenants and then the tracer, because probes are removed faster if no process hits
         them."""
+        if self._injector is not None:
+            self._injector.stop()
         try:
             self._tenants.close()
         finally:
             super().close()
+            if self._injector is not None:
+                self._injector.join(INJECTOR_SECONDS)

@@ -40,6 +40,8 @@ class Arrangement:
             screen.query_one(selector).display = name in self.layout.shown
         screen.query_one("#ends").display = width >= ENDS_FROM
         screen.query_one("#header").display = not small
+        if small:
+            screen.query_one("#caption").display = False
         self.show_keys()
         warning = screen.query_one("#small", AlertList)
         warning.display = small

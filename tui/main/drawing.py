@@ -17,6 +17,7 @@ from stalltop.tui.problems.alert_panel import AlertPanel
 from stalltop.tui.screens.bases import AppScreen
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.bars import SystemBars
+from stalltop.widgets.caption import CaptionLines
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
 from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.header import Header, HeaderState
@@ -140,8 +141,11 @@ class Drawing:
         return replace(state, recording=recording_text(options.recorded.state, app.glyphs))
 
     def header(self) -> None:
-        """Draw the first line."""
+        """Draw the first line, and the caption of a demonstration."""
         self._screen.query_one("#header", Header).show(self.header_now())
+        caption = self._screen.stalltop.options.caption
+        if caption is not None and not self._arrangement.layout.small:
+            self._screen.query_one("#caption", CaptionLines).show(caption.lines)
 
     def time(self) -> None:
         """Draw the time line and the first line. They change even while the screen is frozen."""

@@ -24,6 +24,7 @@ from stalltop.tui.settings.settings import PANELS
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList
 from stalltop.widgets.bars import SystemBars
+from stalltop.widgets.caption import CaptionLines
 from stalltop.widgets.devices import DeviceRows
 from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.header import Header
@@ -59,6 +60,7 @@ class MainView(AppScreen):
     def compose(self) -> ComposeResult:
         """Yield the widgets from top to bottom."""
         yield Header("header")
+        yield CaptionLines("caption")
         yield SystemBars("system")
         yield DeviceRows("devices")
         yield self.panel
