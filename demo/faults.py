@@ -1,17 +1,18 @@
 """Reads the faults that a scenario injects in turn, and tells which one is active at a moment.
 
 A scenario file lists them as ``fault`` tables. Each has ``family`` (which fault the simulation shows, see
-``FAMILIES``), ``begin`` and ``end`` (seconds from the start of the period), ``injected`` (what happens to whom)
-and ``look`` (where the screen shows it). While the fault is active, a really traced demo does one of two
-things: the process ``process`` of the tenant ``tenant`` repeats ``cycle`` in ``threads`` threads instead of its
-own cycle, or the settings ``gpu`` of the stand-in NVML replace those of the scenario. ``period`` is the time
-after which the faults repeat, seconds.
+``FAMILIES``), ``begin`` and ``end`` (seconds from the start of the period), ``injected`` (what happens to
+whom) and ``look`` (where the screen shows it). While the fault is active, a really traced demo does one of
+two things: the process ``process`` of the tenant ``tenant`` repeats ``cycle`` in ``threads`` threads instead
+of its own cycle, or the settings ``gpu`` of the stand-in NVML replace those of the scenario. ``period`` is
+the time after which the faults repeat, seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
@@ -103,7 +104,7 @@ def read_timetable(content: Mapping[str, Any]) -> Timetable:
     not valid."""
     faults = tuple(sorted((_fault(table) for table in content.get("fault", ())), key=lambda one: one.begin))
     period = float(content.get("period", DEFAULT_PERIOD))
-    for one, other in zip(faults, faults[1:], strict=False):
+    for one, other in pairwise(faults):
         if other.begin < one.end:
             raise ValueError(f"two faults at {other.begin:g} s")
     if faults and faults[-1].end > period:

@@ -2,9 +2,10 @@
 
 A scenario has ``about`` (a description), optionally ``files`` (files on a disk for items that read: sizes in
 MiB by name), optionally ``gpu`` (settings of the stand-in NVML, see `native/libraries/nvml.h`), optionally
-``period`` and ``fault`` tables (faults that are injected in turn, see `demo.faults`), and ``tenant`` tables. A tenant has ``name``, ``runtime`` (see `demo.cgroups.container_path`), optionally ``cpus``
-(the number of CPUs that it may use, counted from the first), ``environment`` and ``pod``, a list of
-``process`` tables and a table ``latency``.
+``period`` and ``fault`` tables (faults that are injected in turn, see `demo.faults`), and ``tenant`` tables.
+A tenant has ``name``, ``runtime`` (see `demo.cgroups.container_path`), optionally ``cpus`` (the number of
+CPUs that it may use, counted from the first), ``environment`` and ``pod``, a list of ``process`` tables and
+a table ``latency``.
 
 * A pod has ``namespace``, ``name``, ``container`` and ``given`` (the devices, by resource, that the stand-in
   kubelet reports for the pod).

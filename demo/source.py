@@ -23,7 +23,6 @@ from stalltop.model.window import Window
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
 
-
 INJECTOR_SECONDS = 0.5
 """Seconds to wait at the end for a fault that is being injected."""
 

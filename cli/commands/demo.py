@@ -75,11 +75,8 @@ def run(options: argparse.Namespace) -> int:
                 return diagnosed(SimulatedSource())
             return diagnosed(simulated_source(scenario, caption=caption))
         otherwise = scenario if options.scenario else load_scenario(DEFAULT_SIMULATED)
-        if why_simulated():
-            tracing = None
-        else:
-            # The BPF programs are loaded while the tenants start.
-            tracing = begun(options, progress)
+        # The BPF programs are loaded while the tenants start.
+        tracing = None if why_simulated() else begun(options, progress)
         return diagnosed(
             demo_source(scenario, tracing, everyone=options.everyone, caption=caption, otherwise=otherwise)
         )

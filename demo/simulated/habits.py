@@ -143,8 +143,9 @@ HABITS = {
     "embed.py": Habit("embed.py", _INFERENCE, period_seconds=70, quiet=0.7),
     "no calls": Habit("", (), processes=0),
 }
-"""By name. ``trainer`` to ``notebook`` are habits of the simulated host with many tenants; the others are those
-of scenarios, with the names of their processes. Tenants without calls are only seen if they disturb others."""
+"""By name. ``trainer`` to ``notebook`` are habits of the simulated host with many tenants; the others are
+those of scenarios, with the names of their processes. A tenant without calls is only seen if it disturbs
+others."""
 
 PEOPLE = (
     Person("bert-trainer", "trainer", "docker"),

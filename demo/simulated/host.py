@@ -72,8 +72,8 @@ class Plot:
     ranks: tuple[int, ...] = (0,)
     """The tenants whose processes are the ranks of one job; the second process is the one that comes late."""
     restless: bool = False
-    """Whether waits are longer at times, a collective hangs now and then, and devices reach the limit of their
-    temperature for moments, besides the faults of the timetable."""
+    """Whether waits are longer at times, a collective hangs now and then, and devices reach the limit of
+    their temperature for moments, besides the faults of the timetable."""
     operations: int = 40
     """Number of operations of each process."""
     mps: bool = False

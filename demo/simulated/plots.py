@@ -1,4 +1,5 @@
-"""Defines, for each scenario of `demo.scenario`, the simulated host that shows the same tenants and faults."""
+"""Defines the simulated host for each scenario of `demo.scenario`: the same tenants, with the same
+faults."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ _HANG_AFTER = 20.0
 _HANG_SECONDS = 9.0
 _SLOWER_BY_HEAT = 1.7
 _SLOWER_BY_RANK = 1.6
-"""Factors of the durations of waits for a device whose clocks are throttled, and for a rank that comes late."""
+"""Factors of the durations of waits for a device whose clocks are throttled, and for a rank that comes
+late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class SimulatedSource:
     """A ``model.source.Source`` of simulated windows.
 
     ``tenants`` is the number of tenants, ``operations`` the number of operations of each of their processes
-    (defaults: those of ``plot``). ``plot`` says who they are and what slows them, ``reason`` why windows are simulated; ``clock`` returns Unix seconds.
+    (defaults: those of ``plot``). ``plot`` says who they are and what slows them, ``reason`` why windows are
+    simulated; ``clock`` returns Unix seconds.
     """
 
     def __init__(
