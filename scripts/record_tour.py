@@ -2,7 +2,7 @@
 (asciicast v2) into FOLDER (default: docs) and ``tour.svg`` into FOLDER/images.
 
 The frames are those that Textual draws for simulated windows with a clock of their own, so the result depends
-on the program only. The SVG needs no script: each piece of a line is visible in the frames that have it, by CSS
+on the program only. The SVG needs no script: each line is visible in the frames that have it, by CSS
 keyframes. A viewer without CSS animation shows ``POSTER``.
 """
 
