@@ -84,7 +84,7 @@ class Timetable:
         if not over:
             return soon, "Look: containers on top, their calls below; nothing is injected yet"
         before = TITLES[over[-1].family]
-        return soon, f"Over: {before}. Its problem stays until the window has passed it"
+        return soon, f"Over: {before}. Its problem ends as the window passes it"
 
 
 TITLES: Final[Mapping[Family, str]] = MappingProxyType(
