@@ -114,6 +114,7 @@ async def frames() -> list[tuple[Line, ...]]:
     caption = Caption()
     source = SteppedSource(caption)
     app = StalltopApp(source, RunOptions(interval=0.01, theme="dark", caption=caption, demo=True))
+    app.options = replace(app.options, interval=3600.0)  # a slow drawing must not count as missing data
     app.glyphs = UNICODE
     found: list[tuple[Line, ...]] = []
     async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:

@@ -349,7 +349,7 @@ class SimulatedSource:
             attached=2 * functions,
             functions=functions,
             libraries=libraries,
-            missing=(missing,),
+            missing=(missing,) if self._plot.restless else (),
             processes=processes,
             probe_ns=PROBE_NS,
             way="simulated",
